@@ -1,0 +1,2 @@
+//! Load generators and peers, measured side by side.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Holding leases in a process: keeper, guard, gate, bundle, slots, roster, handoff.

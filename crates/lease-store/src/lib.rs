@@ -1,0 +1,1 @@
+//! Where leases live: memory, embedded, Redis; one conformance suite for all.

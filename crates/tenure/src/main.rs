@@ -1,0 +1,2 @@
+//! The Tenure binary.
+fn main() {}

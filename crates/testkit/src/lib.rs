@@ -1,0 +1,1 @@
+//! Real servers for tests, and a proxy that cuts, delays and drops.

@@ -1,0 +1,1 @@
+//! One idea per file.

@@ -1,0 +1,2 @@
+//! Developer commands: test, tidy, bench.
+fn main() {}
