@@ -1,0 +1,85 @@
+//! The check where the write lands.
+
+use crate::{Digest, Generation, Key, Token};
+
+/// What a fenced write proves.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    /// The key whose reign allows the write.
+    pub key: Key,
+    /// The secret of the reign.
+    pub token: Token,
+    /// The generation held.
+    pub generation: Generation,
+    /// How strictly to check.
+    pub mode: Mode,
+}
+
+/// How strictly a fence checks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// The lease must be live with this generation and token.
+    Strict,
+    /// No greater generation may have written before; the lease may be over.
+    Monotonic,
+}
+
+/// The high-water mark that a monotonic fence keeps beside the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    generation: Generation,
+    writer: [u8; 16],
+}
+
+impl Mark {
+    /// The mark that a write by this reign leaves.
+    pub fn new(generation: Generation, writer: &Digest) -> Self {
+        Self { generation, writer: writer.short() }
+    }
+
+    /// Takes a mark that a store kept.
+    pub const fn from_parts(generation: Generation, writer: [u8; 16]) -> Self {
+        Self { generation, writer }
+    }
+
+    /// The greatest generation that wrote.
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Who wrote it, as half of the token's digest.
+    pub const fn writer(&self) -> &[u8; 16] {
+        &self.writer
+    }
+
+    /// Whether a write by `next` may land on a resource that carries `before`.
+    ///
+    /// Two writers with one generation would mean that a number was minted twice: refused.
+    pub fn admits(before: Option<&Self>, next: &Self) -> bool {
+        before.is_none_or(|b| {
+            next.generation > b.generation || (next.generation == b.generation && next.writer == b.writer)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_admits_only_what_is_not_older() {
+        let mark = |generation, writer| Mark::from_parts(Generation::new(generation).unwrap(), [writer; 16]);
+        let before = mark(5, 1);
+        let table = [
+            (mark(6, 2), true),
+            (mark(6, 1), true),
+            (mark(5, 1), true),
+            (mark(5, 2), false),
+            (mark(4, 1), false),
+        ];
+        for (next, admitted) in table {
+            assert_eq!(Mark::admits(Some(&before), &next), admitted, "{next:?}");
+        }
+        assert!(Mark::admits(None, &mark(1, 1)));
+    }
+}

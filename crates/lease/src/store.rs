@@ -1,0 +1,80 @@
+//! The trait that every engine implements.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::{
+    Acquired, Capabilities, Claim, Clock, Committed, Fence, Key, LogEntry, Op, Page, Prefix, Query, Record,
+    Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Token, Transfer,
+    Transferred, Verified, Watch, Wipe, Wiped,
+};
+
+/// Ownership: the lease verbs.
+#[async_trait]
+pub trait Leases: Send + Sync + 'static {
+    /// What the engine promises.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The clock of this process, on which holders keep their deadlines.
+    fn clock(&self) -> Arc<dyn Clock>;
+
+    /// Asks for a key. Dropping the future leaves nothing held in process; over a network the caller's
+    /// reaper releases by token.
+    async fn acquire(&self, claim: Claim) -> Result<Acquired>;
+
+    /// Prolongs many reigns in one round trip; one answer per item, in order. Idempotent: never creates, never
+    /// revives, never moves a generation.
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>>;
+
+    /// Gives a key back and wakes the next in line.
+    async fn release(&self, release: Release) -> Result<Released>;
+
+    /// Hands a key to a parked successor in one step.
+    async fn transfer(&self, transfer: Transfer) -> Result<Transferred>;
+
+    /// Ends a reign by an operator's force.
+    async fn revoke(&self, revoke: Revoke) -> Result<Revoked>;
+
+    /// Says whether a token holds a key, and refreshes nothing.
+    async fn verify(&self, key: &Key, token: &Token) -> Result<Verified>;
+
+    /// Says what a key is doing.
+    async fn inspect(&self, key: &Key) -> Result<Status>;
+
+    /// Lists the keys that are not free, ordered.
+    async fn list(&self, query: &Query) -> Result<Page<Status>>;
+
+    /// The last reigns of a key, oldest first.
+    async fn history(&self, key: &Key) -> Result<Vec<Reign>>;
+
+    /// Changes of leases and records under a prefix, after `from` or from now on.
+    async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>>;
+
+    /// Ends every lease under a prefix, with the gate's proof checked in the same step.
+    async fn wipe(&self, wipe: Wipe) -> Result<Wiped>;
+}
+
+/// Data beside the leases: the write step.
+#[async_trait]
+pub trait Records: Send + Sync + 'static {
+    /// Performs all operations or none.
+    async fn commit(&self, ops: &[Op]) -> Result<Committed>;
+
+    /// Performs all operations or none, and none unless the fence admits them in the same step.
+    async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed>;
+
+    /// Reads a record.
+    async fn get(&self, key: &Key) -> Result<Option<Record>>;
+
+    /// Lists records, ordered by key.
+    async fn scan(&self, query: &Query) -> Result<Page<Record>>;
+
+    /// Reads a log's entries after `after` (zero: from the oldest kept), at most `limit`.
+    async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>>;
+}
+
+/// A place where leases and records live together.
+pub trait Store: Leases + Records {}
+
+impl<T: Leases + Records> Store for T {}
