@@ -1,1 +1,15 @@
-//! Where leases live: memory, embedded, Redis; one conformance suite for all.
+//! Where leases live: memory, embedded, Redis.
+//!
+//! ```
+//! # async fn f() -> lease::Result<()> {
+//! let store = lease_store::Store::open("memory:").await?;
+//! let free = store.inspect(&lease::Key::new("tuner/0")?).await?;
+//! assert_eq!(free.phase, lease::Phase::Free);
+//! # Ok(()) }
+//! ```
+
+mod clock;
+mod handle;
+
+pub use clock::{BootClock, OsEntropy, TokioClock};
+pub use handle::Store;
