@@ -24,7 +24,7 @@ const MISSING: &str = "redis-server not found: apt-get install redis-server (car
 pub enum AppendFsync {
     /// Before every answer.
     Always,
-    /// Once a second.
+    /// Once a second. While that is under way answered writes may wait in memory, so even a kill can lose some.
     EverySec,
     /// When the kernel likes.
     No,
