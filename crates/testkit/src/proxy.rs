@@ -1,22 +1,23 @@
 //! A TCP proxy that treats a connection as badly as a test wants.
 
 mod gate;
+mod lane;
 mod link;
 mod pump;
 mod trap;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::runtime::{self, Runtime};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::free_port;
 use gate::{Gate, Order, order};
-use trap::Traps;
+use lane::Shared;
 
 /// How often another port is tried when somebody took the chosen one first.
 const PORT_ATTEMPTS: usize = 5;
@@ -192,55 +193,6 @@ impl Drop for Proxy {
         let _ = order(&self.orders, Order::Close);
         if let Some(runtime) = self.runtime.take() {
             give_up(runtime);
-        }
-    }
-}
-
-/// What the proxy and all its connections share.
-struct Shared {
-    upstream: SocketAddr,
-    to_server: Lane,
-    to_client: Lane,
-    traps: Traps,
-    accepted: AtomicU64,
-    open: AtomicU64,
-}
-
-impl Shared {
-    fn new(upstream: SocketAddr) -> Self {
-        Self {
-            upstream,
-            to_server: Lane::new(),
-            to_client: Lane::new(),
-            traps: Traps::default(),
-            accepted: AtomicU64::new(0),
-            open: AtomicU64::new(0),
-        }
-    }
-
-    fn lane(&self, direction: Direction) -> &Lane {
-        match direction {
-            Direction::ToServer => &self.to_server,
-            Direction::ToClient => &self.to_client,
-        }
-    }
-}
-
-/// One direction: how it behaves and what went through.
-struct Lane {
-    mode: watch::Sender<Mode>,
-    received: AtomicU64,
-    forwarded: AtomicU64,
-    discarded: AtomicU64,
-}
-
-impl Lane {
-    fn new() -> Self {
-        Self {
-            mode: watch::Sender::new(Mode::Pass),
-            received: AtomicU64::new(0),
-            forwarded: AtomicU64::new(0),
-            discarded: AtomicU64::new(0),
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::Shared;
+use super::lane::Shared;
 use super::link::Link;
 
 /// Orders only wait for the proxy's own thread, which never blocks.

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::Direction;
+use super::lane::Shared;
 use super::pump::{Break, Pump};
-use super::{Direction, Shared};
 
 /// A socket that is reset when dropped, unless it was let go in peace: whatever ends a connection early, a cut, a
 /// trap or the end of the proxy, must look like a fault and not like an orderly close.

@@ -12,8 +12,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::lane::{Lane, Shared};
 use super::trap::{Passed, Seen};
-use super::{Direction, Lane, Mode, Shared};
+use super::{Direction, Mode};
 
 const CHUNK: usize = 16 * 1024;
 
