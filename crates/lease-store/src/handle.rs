@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use lease::{Error, Result};
 
+use crate::Local;
+
 /// An open store, whichever engine is behind it. Clones share it.
 #[derive(Clone)]
 pub struct Store(Arc<dyn lease::Store>);
@@ -13,6 +15,9 @@ pub struct Store(Arc<dyn lease::Store>);
 impl Store {
     /// Opens the store that a URL names: `memory:`, `embedded:FOLDER` or `redis://HOST:PORT/DB`.
     pub async fn open(url: &str) -> Result<Self> {
+        if url == "memory:" {
+            return Ok(Self::new(Local::memory()));
+        }
         Err(Error::invalid(
             "store",
             format!("{url:?} is none of memory:, embedded:FOLDER, redis://HOST:PORT"),
