@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lease::{Error, Result};
 
-use crate::Local;
+use crate::{Local, Options};
 
 /// An open store, whichever engine is behind it. Clones share it.
 #[derive(Clone)]
@@ -17,6 +17,9 @@ impl Store {
     pub async fn open(url: &str) -> Result<Self> {
         if url == "memory:" {
             return Ok(Self::new(Local::memory()));
+        }
+        if let Some(folder) = url.strip_prefix("embedded:").filter(|folder| !folder.is_empty()) {
+            return Local::open(folder, Options::default()).await.map(Self::new);
         }
         Err(Error::invalid(
             "store",

@@ -14,7 +14,7 @@ mod local;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
-pub use local::Local;
+pub use local::{Disk, Folder, Local, Medium, Options};
 
 /// Data that is there and cannot be read.
 pub(crate) fn corrupt(why: impl Into<String>) -> lease::Error {

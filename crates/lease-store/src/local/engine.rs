@@ -42,6 +42,7 @@ impl Drop for Local {
         self.shared.inner.lock().closed = true;
         if let Some(durable) = &self.shared.durable {
             durable.wake.notify_all();
+            durable.closing.notify_all();
         }
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
@@ -87,6 +88,8 @@ pub(crate) type Pending = Option<oneshot::Receiver<Result<()>>>;
 pub(crate) struct Durable {
     /// Wakes the writer.
     pub(crate) wake: Condvar,
+    /// Wakes the checkpoint thread when the store is closed.
+    pub(crate) closing: Condvar,
     /// When the sign of life was last written, in nanoseconds.
     pub(crate) stamped: AtomicU64,
     /// Bytes that may still be written before something must be checkpointed.
@@ -170,14 +173,20 @@ impl Shared {
         }
     }
 
+    /// Whether the journal has room for a change of `bytes` besides what is already decided.
+    pub(crate) fn has_room(&self, inner: &Inner, bytes: u64) -> bool {
+        self.durable.as_ref().is_none_or(|durable| {
+            durable.room.load(Ordering::Acquire) >= inner.table.out.rows.len() as u64 + bytes + CHANGE
+        })
+    }
+
     /// Ends when there is room for a change of `bytes` besides what is already decided.
     async fn room(&self, bytes: u64) -> Result<()> {
         let Some(durable) = &self.durable else { return Ok(()) };
         let deadline = self.clock.now() + PATIENCE;
         loop {
             let roomier = durable.roomier.notified();
-            let pending = self.inner.lock().table.out.rows.len() as u64;
-            if durable.room.load(Ordering::Acquire) >= pending + bytes + CHANGE {
+            if self.has_room(&self.inner.lock(), bytes) {
                 return Ok(());
             }
             if let Some(why) = durable.stuck.lock().clone() {

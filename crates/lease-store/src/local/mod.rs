@@ -1,6 +1,7 @@
 //! Stores in this process: one table behind one lock, in memory or on a disk.
 
 mod data;
+mod disk;
 mod engine;
 mod events;
 mod memory;
@@ -13,4 +14,5 @@ mod table;
 mod timer;
 mod waiting;
 
+pub use disk::{Disk, Folder, Medium, Options};
 pub use engine::Local;

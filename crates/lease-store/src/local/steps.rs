@@ -99,6 +99,16 @@ impl Table {
         Page { items, next, revision: self.revision }
     }
 
+    /// Sends every parked claim away: nothing will be granted any more.
+    pub(crate) fn expel_all(&mut self) {
+        let all: Vec<u32> = self.slots.ordered("").collect();
+        for at in all {
+            if let Some(slot) = self.slots.at_mut(at).filter(|slot| slot.waiters() > 0) {
+                slot.rare_mut().queue = Default::default();
+            }
+        }
+    }
+
     /// Takes a claim out of the queue once nobody waits for it.
     pub(crate) fn leave(&mut self, key: &Key, digest: &Digest) -> Result<()> {
         let Some(at) = self.slots.find(key) else { return Ok(()) };

@@ -373,7 +373,7 @@ impl Table {
     }
 
     /// Notes that a key became free, and forgets the one that has been free for longest when there are too many.
-    fn note_free(&mut self, at: u32) -> Result<()> {
+    pub(crate) fn note_free(&mut self, at: u32) -> Result<()> {
         if let Some(last) = self.slot(at)?.entry.last {
             self.freed.push_back((at, last));
         }

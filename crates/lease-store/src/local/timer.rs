@@ -9,6 +9,12 @@ use super::table::Now;
 /// How many keys one turn settles before others get the lock.
 const TURN: usize = 256;
 
+/// What ending one reign may take in a journal.
+const KEY: u64 = 1_024;
+
+/// How long the timer waits for room in the journal.
+const CROWDED: Duration = Duration::from_millis(5);
+
 /// How long the timer sleeps when there is nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3_600);
 
@@ -34,6 +40,9 @@ fn turn(shared: &Shared) -> Option<lease::Tick> {
     let mut inner = shared.inner.lock();
     if inner.closed {
         return None;
+    }
+    if !shared.has_room(&inner, TURN as u64 * KEY) {
+        return Some(now.tick + CROWDED);
     }
     let next = match inner.table.expire(now, TURN) {
         Ok(TURN) => now.tick,
