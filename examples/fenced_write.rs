@@ -32,7 +32,7 @@ async fn main() -> anyhow::Result<()> {
     let Committed::FencedOut { current } = refused else { anyhow::bail!("not refused: {refused:?}") };
     println!("the old generation is fenced out by {current:?}");
     let kept = store.get(&balance).await?.map(|record| record.value);
-    ensure!(kept.as_deref() == Some(b"250"));
+    ensure!(kept.is_some_and(|value| *value == *b"250"));
     guard.release().await?;
     Ok(())
 }

@@ -21,9 +21,9 @@ async fn main() -> anyhow::Result<()> {
     // The heir queues up; the owner drains and transfers.
     let (heir, handed) = tokio::join!(
         to.acquire(key, terms, Duration::from_secs(10)),
-        Handoff::new(guard, new).drain(async { println!("old: no new writes, the last one is done") }).within(
-            Duration::from_secs(10)
-        ),
+        Handoff::new(guard, new)
+            .drain(async { println!("old: no new writes, the last one is done") })
+            .within(Duration::from_secs(10)),
     );
     let (heir, handed) = (heir?, handed?);
     ensure!(matches!(handed, Handed::Transferred { .. }), "{handed:?}");
