@@ -85,6 +85,10 @@ pub mod limits {
     pub const BUNDLE: usize = 64;
     /// Most slots of one name.
     pub const SLOTS: u32 = 4_096;
+    /// How long a look at the store (a list, the opening of a watch) may take.
+    pub const LOOK: Duration = Duration::from_secs(5);
+    /// How long a wipe may take.
+    pub const WIPE: Duration = Duration::from_secs(30);
     /// How long the watchdog of a gate goes without looking at the clock.
     pub const WATCHDOG_LOOK: Duration = Duration::from_millis(200);
     /// How long a dying process may spend on its last words.

@@ -133,3 +133,16 @@ async fn many_takers_in_many_processes_never_share_a_slot() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_does_not_hang_a_taker() {
+    let bench = Bench::new();
+    let slots = Slots::new(&bench.keeper, key("tuner"), 1).unwrap();
+    for verb in ["watch", "list", "acquire"] {
+        bench.store.faults.inject(verb, Kind::Hang, ALWAYS);
+        let start = bench.clock.now();
+        drop(slots.take(terms(), ms(1_000)).await);
+        assert!(bench.clock.now().since(start) <= ms(11_000), "{verb}");
+        bench.store.faults.heal();
+    }
+}
