@@ -52,6 +52,9 @@ impl Subscriber for Scribe {
 
 #[tokio::test(start_paused = true)]
 async fn no_log_line_and_no_debug_output_shows_a_token() {
+    // With a single subscriber, a callsite that another test's thread meets first would be switched off for
+    // this thread too: tracing then asks that thread alone. A second subscriber makes it ask all.
+    let _second = tracing::Dispatch::new(Scribe::default());
     let scribe = Scribe::default();
     let _default = tracing::subscriber::set_default(scribe.clone());
     let bench = Bench::new();
