@@ -6,6 +6,7 @@ mod acquire;
 mod bench;
 mod bundle;
 mod deadline;
+mod engine;
 mod fake;
 mod faults;
 mod gate;
