@@ -11,10 +11,12 @@
 mod clock;
 mod handle;
 mod local;
+mod metered;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
 pub use local::{Disk, Folder, Local, Medium, Options};
+pub use metered::Metered;
 
 /// Data that is there and cannot be read.
 pub(crate) fn corrupt(why: impl Into<String>) -> lease::Error {

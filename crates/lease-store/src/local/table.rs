@@ -264,6 +264,10 @@ impl Table {
         match rules::expire(&self.slot(at)?.entry, now.tick) {
             Expiry::NotYet => Ok(()),
             Expiry::Reign => {
+                if let Some(due) = self.slot(at)?.entry.next_change() {
+                    let lag = now.tick.since(due);
+                    metrics::histogram!("lease_expiry_lag_ms").record(lag.as_secs_f64() * 1_000.0);
+                }
                 self.end_reign(at, End::Expired, now)?;
                 self.pass_on(at, None, now)
             }
