@@ -10,6 +10,13 @@
 
 mod clock;
 mod handle;
+mod local;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
+pub use local::{Disk, Folder, Local, Medium, Options};
+
+/// Data that is there and cannot be read.
+pub(crate) fn corrupt(why: impl Into<String>) -> lease::Error {
+    lease::Error::unavailable("embedded", why)
+}
