@@ -67,8 +67,7 @@ pub async fn a_batch_beyond_the_limit_is_refused(world: &World) {
 }
 
 pub async fn a_commit_may_be_as_long_as_the_limit(world: &World) {
-    let ops: Vec<_> =
-        (0..limits::OPS).map(|number| put(&world.key(&format!("r{number:02}")), "1")).collect();
+    let ops: Vec<_> = (0..limits::OPS).map(|number| put(&world.key(&format!("r{number:02}")), "1")).collect();
     world.write(&ops).await;
     let page = said(world.store().scan(&Query::new(world.prefix())).await);
     assert_eq!(page.items.len(), limits::OPS);
@@ -99,6 +98,18 @@ pub async fn a_value_beyond_the_limit_is_refused(world: &World) {
     refused(world.store().commit(&[Op::Put { key: key.clone(), value: value.clone(), ttl: None }]).await);
     refused(world.store().commit(&[Op::Append { log: key.clone(), value, max_len: 10 }]).await);
     world.assert_record(&key, None).await;
+}
+
+pub async fn a_commit_of_more_bytes_than_the_limit_is_refused(world: &World) {
+    let value = Arc::<[u8]>::from(vec![b'x'; limits::VALUE]);
+    let most = limits::COMMIT / limits::VALUE;
+    let ops: Vec<_> = (0..=most)
+        .map(|number| world.key(&format!("r{number:02}")))
+        .map(|key| Op::Put { key, value: value.clone(), ttl: None })
+        .collect();
+    refused(world.store().commit(&ops).await);
+    world.assert_record(ops[0].key(), None).await;
+    world.write(&ops[..most]).await;
 }
 
 pub async fn a_log_of_no_length_is_refused(world: &World) {
@@ -167,5 +178,7 @@ pub async fn watchers_are_bounded(world: &World) {
     assert!(matches!(error, Error::Refused(Refusal::TooMany { .. })), "{error}");
     // A watcher that is gone makes room.
     watchers.pop();
-    world.until("a watcher has room", || async { world.store().watch(&world.prefix(), None).await.is_ok() }).await;
+    world
+        .until("a watcher has room", || async { world.store().watch(&world.prefix(), None).await.is_ok() })
+        .await;
 }
