@@ -36,6 +36,5 @@ async fn embedded_world() -> World {
 }
 
 async fn open(folder: &TempDir) -> Store {
-    let options = Options { segment: 1 << 20, ..Options::default() };
-    Store::new(Local::open(folder.path(), options).await.unwrap())
+    Store::new(Local::open(folder.path(), Options::default()).await.unwrap())
 }
