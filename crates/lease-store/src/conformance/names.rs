@@ -59,6 +59,7 @@ macro_rules! conformance_list {
                 a_dropped_waiter_leaves_the_queue a_dropped_waiter_does_not_hold_up_the_next
                 a_waiter_dropped_when_it_was_granted_frees_the_key_for_the_next
                 a_waiter_dropped_when_it_was_granted_frees_the_key_for_anybody
+                a_waiter_dropped_while_it_is_granted_frees_the_key_for_the_next
                 an_acquire_dropped_on_its_way_leaves_nothing_held a_dropped_renewal_loses_nothing
             }
             transfer {
