@@ -9,7 +9,7 @@ use tempfile::TempDir;
 suite!(memory, memory_world, start_paused = true);
 suite!(memory_in_real_time, threads_world, flavor = "multi_thread", worker_threads = 2);
 suite!(embedded, embedded_world, flavor = "multi_thread", worker_threads = 2);
-restarts!(embedded_again, embedded_world, flavor = "multi_thread", worker_threads = 2);
+restarts!(embedded_after_a_restart, embedded_world, flavor = "multi_thread", worker_threads = 2);
 
 /// Memory on paused time: hours pass at once.
 async fn memory_world() -> World {
