@@ -3,4 +3,3 @@
 
 mod conformance;
 mod embedded;
-mod redis;

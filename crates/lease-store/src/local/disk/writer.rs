@@ -91,8 +91,10 @@ impl Writer {
         self.shared.durable.as_ref().map_or(Ok(()), |durable| durable.sign(now, STAMP))
     }
 
-    fn answer(&mut self, out: Out, replies: Vec<Reply>) {
+    /// Watchers first: whoever was answered may rely on finding the change there.
+    fn answer(&mut self, mut out: Out, replies: Vec<Reply>) {
         let now = Now::read(&*self.shared.clock);
+        self.shared.events.publish(std::mem::take(&mut out.events));
         for reply in replies {
             let _ = reply.send(Ok(()));
         }
