@@ -46,6 +46,7 @@ export const whenUnauthorized = (action) => (onUnauthorized = action);
 async function call(method, path, { query, body, quiet, any } = {}) {
   const entries = Object.entries(query ?? {}).filter(([, value]) => value != null && value !== "");
   const url = entries.length ? `${path}?${new URLSearchParams(entries)}` : path;
+  const sent = performance.now();
   let response, data;
   try {
     response = await fetch(url, {
@@ -60,29 +61,30 @@ async function call(method, path, { query, body, quiet, any } = {}) {
     throw new Refusal(0, method === "GET" || path === "/login" ? "NETWORK" : "UNKNOWN_OUTCOME", { detail: String(cause) });
   }
   learnSkew(response.headers.get("date"));
-  if (response.ok || any) return { data, status: response.status, at: performance.now() };
+  if (response.ok || any) return { data, status: response.status, took: [sent, performance.now()] };
   const refusal = new Refusal(response.status, data.code ?? `HTTP ${response.status}`, data);
   if (response.status === 401 && !quiet) onUnauthorized();
   throw refusal;
 }
 
-/** A lease as the views use it: `deadline` is on the clock of performance.now(). */
-function lease(item, at) {
+/** A lease as the views use it. `deadline` is on the clock of performance.now(); the answer was true at some instant
+ *  between sending and receiving, so the real one lies between `earliest` and `deadline`. */
+function lease(item, [sent, received]) {
+  const ends = (at) => (item.remaining_ms == null || item.state === "free" ? null : at + item.remaining_ms);
   return {
     key: item.key, state: item.state ?? "held", holder: item.holder ?? "", generation: item.generation ?? "",
-    deadline: item.remaining_ms == null || item.state === "free" ? null : at + item.remaining_ms,
-    remaining: item.remaining_ms ?? null, meta: item.meta ?? "", since: wall(item.since), waiters: item.waiters ?? null,
+    earliest: ends(sent), deadline: ends(received), remaining: item.remaining_ms ?? null, meta: item.meta ?? "", since: wall(item.since), waiters: item.waiters ?? null,
   };
 }
 
 export async function list(prefix, after, limit) {
-  const { data, at } = await call("GET", "/v1/leases", { query: { prefix, after, limit } });
-  return { items: (data.items ?? []).map((item) => lease(item, at)), next: data.next ?? null, revision: data.revision };
+  const { data, took } = await call("GET", "/v1/leases", { query: { prefix, after, limit } });
+  return { items: (data.items ?? []).map((item) => lease(item, took)), next: data.next ?? null, revision: data.revision };
 }
 
 export async function one(key) {
-  const { data, at } = await call("GET", "/v1/leases/one", { query: { key } });
-  return lease({ key, ...data }, at);
+  const { data, took } = await call("GET", "/v1/leases/one", { query: { key } });
+  return lease({ key, ...data }, took);
 }
 
 export async function history(key) {

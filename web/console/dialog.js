@@ -26,6 +26,7 @@ function ask({ test, title, lease, lead, fields, button, danger, act, done }) {
       dialog.close();
       notice(words);
     } catch (refusal) {
+      if (!dialog.open) notice(`${lease.key}: ${explain(refusal)}`, "bad");
       error.replaceChildren(explain(refusal), " ", h("span", { class: "hint" }, [refusal.code, refusal.requestId].filter(Boolean).join(" · ")));
       error.hidden = false;
     } finally {
@@ -47,8 +48,8 @@ const tokenField = () => field("token", "Token of this reign", { type: "password
 /** Force, for operators: ends the reign whatever the holder thinks. */
 export function askRevoke(lease, done) {
   const choice = h("select", { name: "delay", test: "field-delay" },
-    h("option", { value: "" }, "as long as the holder may still believe it owns it (safe)"),
-    h("option", { value: "0" }, "no delay: the next may take it at once"),
+    h("option", { value: "" }, "until the holder's time is over (safe)"),
+    h("option", { value: "0" }, "none: the next may take it at once"),
     [5, 30, 300].map((seconds) => h("option", { value: seconds * 1000 }, duration(seconds * 1000))));
   ask({
     test: "revoke-dialog", title: "Revoke this lease?", lease, done, danger: true, button: "Revoke",

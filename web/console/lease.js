@@ -92,7 +92,7 @@ export function leaseView({ key }, { me, failed, home }) {
       error.hidden = refusal.status === 401;
       loading.hidden = true;
     }
-  }, 250);
+  });
 
   return {
     el, key, prefix: key, title: key, refresh,

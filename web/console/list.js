@@ -7,8 +7,6 @@ import { countdown, timeOnly } from "./time.js";
 const PAGE = 50;
 /** How long a lease that just became free stays in view. */
 const GHOST = 6_000;
-/** Two answers about one unrenewed lease differ by the network's jitter; below this the earlier one stays. */
-const JITTER = 60;
 
 export const STATES = { held: "held", delayed: "lock-delay", reserved: "reserved", free: "free" };
 export const ENDS = {
@@ -20,9 +18,9 @@ export const leaseHref = (key) => `#/lease?${new URLSearchParams({ key })}`;
 /** Keeps a countdown steady over refreshes, and remembers the longest time seen for the bar. */
 export function steady(before, now) {
   const same = before && before.generation === now.generation && before.state === now.state;
-  if (same && before.deadline != null && now.deadline != null) {
-    const later = now.deadline - before.deadline;
-    if (later > 0 && later < JITTER) now.deadline = before.deadline;
+  // An answer that the old deadline still fits is no renewal but a slow network: it may tighten, never push out.
+  if (same && before.deadline != null && now.deadline != null && before.deadline >= now.earliest - 2) {
+    now.deadline = Math.min(before.deadline, now.deadline);
   }
   now.peak = Math.max(same ? before.peak : 0, now.remaining ?? 0);
   return now;
@@ -52,7 +50,7 @@ function command(line) {
 export function listView({ prefix, after, from }, { go, live, failed }) {
   const rows = new Map();
   const recent = [];
-  let next = null, loaded = false, debounce, zeroAt = 0;
+  let next = null, loaded = false, told = true, debounce, zeroAt = 0;
 
   const search = h("input", {
     id: "search", test: "search", type: "search", placeholder: "Prefix, as in tuner/", autocomplete: "off", spellcheck: "false",
@@ -178,6 +176,14 @@ export function listView({ prefix, after, from }, { go, live, failed }) {
     if (kind === "end") nothing.replaceChildren(h("h2", {}, "Nothing on this page any more"), h("button", { type: "button", onclick: () => go({ prefix }) }, "To the first page"));
   }
 
+  /** The last changes; drawn once a frame however many came. */
+  function tell() {
+    told = true;
+    changes.hidden = false;
+    feed.replaceChildren(...recent.map((past) => h("li", {}, h("time", {}, timeOnly(past.at)), h("span", { class: `verb ${past.verb}` }, ENDS[past.verb]),
+      h("a", { href: leaseHref(past.key) }, past.key), h("span", { class: "dim" }, past.holder))));
+  }
+
   const refresh = paced(async () => {
     try {
       const page = await list(prefix, after, PAGE);
@@ -195,7 +201,7 @@ export function listView({ prefix, after, from }, { go, live, failed }) {
       error.hidden = refusal.status === 401;
       loading.hidden = true;
     }
-  }, 300);
+  });
 
   return {
     el, prefix, title: prefix ? `${prefix} – leases` : "Leases", refresh, focusSearch: () => search.focus(),
@@ -205,12 +211,11 @@ export function listView({ prefix, after, from }, { go, live, failed }) {
       recent.length = Math.min(recent.length, 8);
       const who = event.verb === "granted" ? `${event.key} granted to ${event.holder}` : `${event.key} ${ENDS[event.verb]}, was held by ${event.holder}`;
       announce(who);
-      changes.hidden = false;
-      feed.replaceChildren(...recent.map((past) => h("li", {}, h("time", {}, timeOnly(past.at)), h("span", { class: `verb ${past.verb}` }, ENDS[past.verb]),
-        h("a", { href: leaseHref(past.key) }, past.key), h("span", { class: "dim" }, past.holder))));
+      told = false;
       refresh();
     },
     tick(now) {
+      if (!told) tell();
       for (const [key, row] of rows) {
         if (row.lease.state === "free") {
           text(row.left, "–");

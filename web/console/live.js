@@ -4,11 +4,12 @@ import { Refusal, watchUrl, whoami } from "./api.js";
 
 const VERBS = ["granted", "released", "expired", "transferred", "revoked", "superseded", "wiped", "holder_died", "gone"];
 const FIRST_WAIT = 400;
-const LONGEST_WAIT = 8_000;
+const LONGEST_WAIT = 5_000;
 
-/** Runs `work` when asked, never twice at once and never closer than `gap`; asks in between end in one more run. */
-export function paced(work, gap) {
-  let running = false, again = false, last = -Infinity, timer = null;
+/** Runs `work` when asked, never twice at once; asks in between end in one more run, further apart the longer they go on. */
+export function paced(work) {
+  const least = 120, most = 1_200;
+  let running = false, again = false, gap = least, last = -Infinity, timer = null;
   async function run() {
     timer = null;
     running = true;
@@ -17,8 +18,11 @@ export function paced(work, gap) {
     if (again) { again = false; ask(); }
   }
   function ask() {
-    if (running) again = true;
-    else timer ??= setTimeout(run, Math.max(0, last + gap - performance.now()));
+    if (running) return void (again = true);
+    if (timer !== null) return;
+    const calm = performance.now() - last;
+    gap = calm > most ? least : Math.min(most, gap * 1.3);
+    timer = setTimeout(run, Math.max(0, gap - calm));
   }
   ask.stop = () => { clearTimeout(timer); again = false; timer = -1; };
   return ask;

@@ -136,7 +136,7 @@ async function askHealth() {
   place.hidden = !me;
   place.dataset.state = state;
   text(place.querySelector("b"), word);
-  if (known) place.querySelector("dl").replaceChildren(...facts(known).flatMap(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]));
+  if (known) place.querySelector("dl").replaceChildren(...[...new Map(facts(known))].flatMap(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]));
 }
 
 function theme(next) {
@@ -144,7 +144,9 @@ function theme(next) {
     try { next === "auto" ? localStorage.removeItem("tenure-theme") : localStorage.setItem("tenure-theme", next); } catch { /* not kept */ }
     if (next === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = next;
   }
-  text(byId("theme"), `Theme: ${document.documentElement.dataset.theme ?? "auto"}`);
+  const name = document.documentElement.dataset.theme ?? "auto";
+  text(byId("theme"), name);
+  byId("theme").setAttribute("aria-label", `Theme: ${name}`);
 }
 
 async function start() {

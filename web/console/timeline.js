@@ -99,12 +99,14 @@ export function timeline(point) {
     const width = plot.clientWidth;
     if (!width) return;
     const focused = document.activeElement?.closest?.(".reign")?.dataset.generation;
-    if (!reigns.length) return plot.replaceChildren(h("p", { class: "hint" }, "Nobody has held this key yet."));
+    if (!reigns.length) return plot.replaceChildren(h("p", { class: "hint" }, "No reign of this key is on record."));
     const now = serverNow(), taken = new Map();
     const all = spans(reigns, now);
     const holders = [...new Set(reigns.map((reign) => reign.holder))];
     holders.forEach((holder) => colour(holder, taken));
-    const narrow = width < 620, gutter = narrow ? 8 : 168, lane = narrow ? 42 : 30, top = 6;
+    const narrow = width < 620, most = narrow ? Math.floor(width / 7.5) : 22, lane = narrow ? 42 : 30, top = 6;
+    const longest = Math.max(...holders.map((holder) => Math.min(holder.length, most)));
+    const gutter = narrow ? 8 : longest * 7.4 + 22;
     const bottom = top + holders.length * lane, x = scale(all, even, gutter, width - 14);
     const marks = ticks(all, even, x, width - gutter);
     const picture = s("svg", { width, height: bottom + 26, role: "group", "aria-label": summary(holders, now), onkeydown: keys },
@@ -112,7 +114,6 @@ export function timeline(point) {
     holders.forEach((holder, i) => {
       const y = top + i * lane;
       if (i) picture.append(s("line", { class: "rule", x1: 0, x2: width, y1: y, y2: y }));
-      const most = narrow ? Math.floor(width / 7) : 22;
       picture.append(s("text", { class: "lane", x: narrow ? 8 : 4, y: narrow ? y + 14 : y + lane / 2 + 4 }, holder.length > most ? `${holder.slice(0, most - 1)}…` : holder, s("title", {}, holder)));
     });
     for (const t of marks) {
@@ -125,18 +126,21 @@ export function timeline(point) {
       if (!reign) continue;
       const y = top + holders.indexOf(reign.holder) * lane + (narrow ? 20 : 6), high = lane - (narrow ? 25 : 12);
       const x0 = x(from), wide = Math.max(3, x(until) - x0);
+      const at = x0 + wide + (wide < 14 ? 9 : 0); // the mark must not hide a short reign
       const bar = s("g", { class: "reign", tabindex: reign.generation === (focused ?? chosen ?? reigns.at(-1).generation) ? "0" : "-1", role: "img", "data-generation": reign.generation, "data-test": "reign",
         "aria-label": `${reign.holder}, ${moment(reign.from)}, ${duration(until - from)}, ${endWord(reign)}`,
         onpointerenter: () => show(bar, reign), onpointerleave: () => show(null, null), onfocus: () => { chosen = reign.generation; show(bar, reign); }, onblur: () => show(null, null) },
       s("rect", { class: "hit", x: x0 - 4, y: y - 4, width: wide + 8, height: high + 8 }),
       s("rect", { class: `body c${taken.get(reign.holder)} ${reign.end ? "" : "now"}`, x: x0, y, width: wide, height: high, rx: Math.min(4, wide / 2) }),
-      reign.end && s("circle", { class: "disc", cx: x0 + wide, cy: y + high / 2, r: 8 }), reign.end && mark(reign.end, x0 + wide, y + high / 2));
+      reign.end && s("circle", { class: "disc", cx: at, cy: y + high / 2, r: 8 }), reign.end && mark(reign.end, at, y + high / 2));
       picture.append(bar);
       if (!reign.end) running = { rect: bar.children[1], x, from: x0 };
     }
+    const shown = !tip.hidden;
     tip.hidden = true;
     plot.replaceChildren(picture, tip);
     if (focused) plot.querySelector(`.reign[data-generation="${CSS.escape(focused)}"]`)?.focus();
+    if (!shown) show(null, null);
     const used = [...new Set(reigns.map((reign) => reign.end).filter(Boolean))];
     legend.replaceChildren(...used.map((end) => h("li", {}, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(end, 0, 0)), h("b", {}, ENDS[end] ?? end), MARKS[end] && h("span", {}, MARKS[end][2]))),
       h("li", {}, h("i", { class: "swatch gap", "aria-hidden": "true" }), h("span", {}, "nobody held it")),
