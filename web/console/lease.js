@@ -19,7 +19,7 @@ export function leaseView({ key }, { me, failed, home }) {
   const left = h("span", { class: "count big", test: "countdown" });
   const bar = h("i");
   const facts = h("dl", { class: "facts", test: "facts" });
-  const meta = h("pre", { test: "meta", hidden: true, tabindex: "0", "aria-label": "What the holder says about itself" });
+  const meta = h("pre", { test: "meta", hidden: true, tabindex: "0", role: "group", "aria-label": "What the holder says about itself" });
   const error = h("p", { class: "refusal", role: "alert", test: "lease-error", hidden: true });
   const loading = h("p", { class: "loading", test: "loading" }, "Loading…");
   const act = (ask) => () => lease && ask(lease, refresh);

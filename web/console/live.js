@@ -5,6 +5,8 @@ import { Refusal, watchUrl, whoami } from "./api.js";
 const VERBS = ["granted", "released", "expired", "transferred", "revoked", "superseded", "wiped", "holder_died", "gone"];
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 5_000;
+/** A page that nobody sees gives its stream back after this: browsers allow few connections per server. */
+const UNSEEN = 30_000;
 
 /** Runs `work` when asked, never twice at once; asks in between end in one more run, further apart the longer they go on. */
 export function paced(work) {
@@ -35,7 +37,12 @@ export class Live {
   constructor({ onState, onEvent, onResync, onSignedOut }) {
     this.#tell = onState; this.#onEvent = onEvent; this.#onResync = onResync; this.#onSignedOut = onSignedOut;
     addEventListener("online", () => this.nudge());
-    document.addEventListener("visibilitychange", () => document.hidden || this.nudge());
+    let unseen;
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(unseen);
+      if (document.hidden) unseen = setTimeout(() => this.#close(), UNSEEN);
+      else this.nudge();
+    });
     addEventListener("pagehide", () => this.#close());
     addEventListener("pageshow", (event) => event.persisted && this.nudge());
   }

@@ -41,6 +41,7 @@ function connection(state) {
   if (place.dataset.state === "polling" && state === "reconnecting") return;
   place.dataset.state = state;
   text(place.querySelector("b"), WORDS[state]);
+  if (state === "reconnecting") askHealth();
 }
 
 /** A view's request failed: when nothing came back, the stream is in doubt as well. */

@@ -143,7 +143,7 @@ export function timeline(point) {
     if (!shown) show(null, null);
     const used = [...new Set(reigns.map((reign) => reign.end).filter(Boolean))];
     legend.replaceChildren(...used.map((end) => h("li", {}, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(end, 0, 0)), h("b", {}, ENDS[end] ?? end), MARKS[end] && h("span", {}, MARKS[end][2]))),
-      h("li", {}, h("i", { class: "swatch gap", "aria-hidden": "true" }), h("span", {}, "nobody held it")),
+      ...(all.some((span) => !span.reign) ? [h("li", {}, h("i", { class: "swatch gap", "aria-hidden": "true" }), h("span", {}, "nobody held it"))] : []),
       ...(reigns.at(-1).end ? [] : [h("li", {}, dot(taken.get(reigns.at(-1).holder)), h("span", {}, "still held"))]));
     lastDraw = performance.now();
   }
