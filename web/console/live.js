@@ -112,6 +112,8 @@ export class Live {
 
   #failed(source) {
     if (source !== this.#source) return;
+    // Refused rather than cut: perhaps for where we resume, which the list makes good.
+    if (source.readyState === EventSource.CLOSED) this.#last = null;
     this.#close();
     const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.#failures++) * (0.75 + Math.random() / 2);
     this.#tell("reconnecting");

@@ -130,7 +130,8 @@ async function askHealth() {
   let state = "unknown", word = "does not answer", known = null;
   try {
     const { ready, data } = await health();
-    [state, word, known] = [ready ? "ready" : "unready", data.status ?? (ready ? "ready" : "not ready"), data];
+    if (ready) [state, word, known] = ["ready", data.status ?? "ready", data];
+    else [state, word, known] = ["unready", `not ready: ${data.detail ?? "no reason given"}`, { code: data.code ?? "–", detail: data.detail ?? "–" }];
     const engine = data.engine?.name ?? data.engine ?? data.capabilities?.engine;
     if (typeof engine === "string") word = `${engine} · ${word}`;
   } catch { /* said by the state */ }
