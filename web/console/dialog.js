@@ -54,7 +54,7 @@ export function askRevoke(lease, done) {
   ask({
     test: "revoke-dialog", title: "Revoke this lease?", lease, done, danger: true, button: "Revoke",
     lead: "The holder loses it now, and is told so at its next renewal. Until then it may go on working: the lock-delay keeps others out for that time.",
-    fields: [field("reason", "Reason", { required: true, maxlength: 200, placeholder: "Why, for the history and the log" }),
+    fields: [field("reason", "Reason", { required: true, maxlength: 200, placeholder: "Why, for the log" }),
       h("label", { class: "field" }, h("span", {}, "Lock-delay"), choice)],
     async act({ reason, delay }) {
       const body = { key: lease.key, generation: lease.generation, reason: reason.trim() };
