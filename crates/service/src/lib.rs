@@ -12,7 +12,9 @@ mod extract;
 mod health;
 mod problem;
 mod scope;
+mod server;
 mod shutdown;
+pub mod telemetry;
 
 pub use auth::{
     ADMIN, ApiToken, Auth, AuthLayer, AuthService, LOGIN_CODE_LIFE, SESSION_LIFE, TOKEN_FILE, TokenError,
@@ -27,4 +29,5 @@ pub use extract::{Json, Path, Query};
 pub use health::{Readiness, health_routes};
 pub use problem::{GRPC_CODE, PROBLEM_JSON, Problem};
 pub use scope::{Area, Level, NoScope, Scope, Scopes};
+pub use server::{CertificateError, Server, ServerError};
 pub use shutdown::Shutdown;
