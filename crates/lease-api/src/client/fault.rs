@@ -67,7 +67,7 @@ fn is_refused(status: &Status) -> bool {
     status.code() == Code::Unavailable && status.message().starts_with("h2 protocol error")
 }
 
-fn causes(error: &(dyn StdError + 'static)) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
 }
 
