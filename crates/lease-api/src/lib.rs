@@ -6,11 +6,19 @@
 
 mod client;
 mod convert;
+mod feed;
+mod grpc;
+mod options;
 mod problem;
+mod reserved;
+mod site;
 mod stream;
+mod trouble;
 mod wire;
 
 pub use client::{Client, Dial};
+pub use grpc::grpc;
+pub use options::Options;
 
 /// Largest gRPC message, either way: the largest commit with its keys, or the largest page.
 pub(crate) const MESSAGE: usize = 8 << 20;

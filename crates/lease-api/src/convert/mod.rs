@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lease::{Error, Generation, Holder, Result, Ttl};
 
-pub(crate) use problem::{CODE, PROBLEM, rebuild, status};
+pub(crate) use problem::{rebuild, status};
 
 /// What this crate calls itself in errors of its own.
 pub(crate) const ENGINE: &str = "tenure";

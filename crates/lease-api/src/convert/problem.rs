@@ -12,9 +12,9 @@ use crate::wire;
 use crate::wire::problem::Kind;
 
 /// The trailer with the stable code, which every service of Tenure sends.
-pub(crate) const CODE: &str = "tenure-code";
+const CODE: &str = "tenure-code";
 /// The trailer with a [`wire::Problem`].
-pub(crate) const PROBLEM: &str = "tenure-problem-bin";
+const PROBLEM: &str = "tenure-problem-bin";
 
 impl From<&Error> for wire::Problem {
     fn from(error: &Error) -> Self {
