@@ -8,6 +8,7 @@ mod client;
 mod convert;
 mod feed;
 mod grpc;
+mod http;
 mod options;
 mod problem;
 mod reserved;
@@ -18,6 +19,7 @@ mod wire;
 
 pub use client::{Client, Dial};
 pub use grpc::grpc;
+pub use http::http;
 pub use options::Options;
 
 /// Largest gRPC message, either way: the largest commit with its keys, or the largest page.

@@ -68,7 +68,7 @@ fn is_refused(status: &Status) -> bool {
 }
 
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| error.source())
+    std::iter::successors(Some(error), |error| (*error).source())
 }
 
 /// The last and most telling cause, after the first words.
