@@ -1,1 +1,32 @@
 //! Real servers for tests, and a proxy that cuts, delays and drops.
+//!
+//! Everything here is synchronous on the outside, so the same calls work in a plain `#[test]` and in a
+//! `#[tokio::test]`. Nothing here needs the caller's runtime: the proxy runs on one of its own, so a test that
+//! blocks its only thread cannot starve it.
+
+mod child;
+mod disk;
+mod etcd;
+mod launch;
+mod lines;
+mod ports;
+mod process;
+//mod proxy;
+mod redis;
+mod resp;
+pub mod wait;
+
+pub use disk::SmallDisk;
+pub use etcd::{EtcdBuilder, EtcdServer};
+pub use ports::free_port;
+pub use process::{Process, helper_bin};
+//pub use proxy::{Direction, Mode, Proxy, Traffic};
+pub use redis::{AppendFsync, RedisBuilder, RedisServer};
+pub use resp::{Reply, RespClient};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks even after a panic elsewhere: a failing test must still be able to kill its servers.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! Starting a server and knowing when it serves.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::child::Child;
+use crate::wait;
+
+/// Long, because a loaded CI machine may take seconds; a server that ends is noticed at once.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often another port is tried when somebody took the chosen one first.
+const PORT_ATTEMPTS: usize = 5;
+
+/// The part of a server's log an error quotes.
+const QUOTED_LINES: usize = 15;
+
+/// What every start of a server has in common.
+pub(crate) struct Launch<'a> {
+    pub(crate) name: &'static str,
+    /// The whole error when the program is not installed.
+    pub(crate) missing: &'static str,
+    /// Where its output goes; kept apart from its data, so that a full data disk can still be reported.
+    pub(crate) log: &'a Path,
+}
+
+/// Why a server did not start.
+pub(crate) enum Failure {
+    /// Somebody else listens on its port: worth another one.
+    PortTaken(anyhow::Error),
+    /// Anything else.
+    Other(anyhow::Error),
+}
+
+impl From<Failure> for anyhow::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::PortTaken(error) | Failure::Other(error) => error,
+        }
+    }
+}
+
+impl Launch<'_> {
+    /// Starts the server and returns once `serves` is true of it.
+    pub(crate) fn run(
+        &self,
+        mut command: Command,
+        serves: impl Fn(&Child) -> bool,
+    ) -> Result<Child, Failure> {
+        let child = self.spawn(&mut command).map_err(Failure::Other)?;
+        let mut serving = false;
+        let waited = wait::until("it serves", READY_LIMIT, || {
+            // Asked first: an answer only counts when the server was alive after giving it, else it came from
+            // whoever has the port instead.
+            serving = serves(&child) && child.is_running();
+            serving || !child.is_running()
+        });
+        if serving {
+            return Ok(child);
+        }
+        let log = tail(self.log);
+        let error = match waited {
+            Ok(()) => anyhow!("{} ended while starting; its log ends with:\n{log}", self.name),
+            Err(error) => error.context(format!("{} did not start; its log ends with:\n{log}", self.name)),
+        };
+        if log.to_lowercase().contains("address already in use") {
+            return Err(Failure::PortTaken(error));
+        }
+        Err(Failure::Other(error))
+    }
+
+    fn spawn(&self, command: &mut Command) -> Result<Child> {
+        let log = File::create(self.log).with_context(|| format!("create {}", self.log.display()))?;
+        let errors = log.try_clone().context("share the log file")?;
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        Child::spawn(command, self.missing)
+    }
+}
+
+/// Runs `start` until it meets no taken port, a bounded number of times.
+pub(crate) fn on_free_ports<T>(mut start: impl FnMut() -> Result<T, Failure>) -> Result<T> {
+    let mut attempt = 1;
+    loop {
+        match start() {
+            Err(Failure::PortTaken(_)) if attempt < PORT_ATTEMPTS => attempt += 1,
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let bytes = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken() -> Failure {
+        Failure::PortTaken(anyhow!("taken"))
+    }
+
+    #[test]
+    fn a_taken_port_is_tried_again_a_bounded_number_of_times() {
+        let mut attempts = 0;
+        let outcome: Result<()> = on_free_ports(|| {
+            attempts += 1;
+            Err(taken())
+        });
+        assert!(outcome.is_err());
+        assert_eq!(attempts, PORT_ATTEMPTS);
+    }
+
+    #[test]
+    fn a_start_that_succeeds_on_another_port_is_a_success() {
+        let mut attempts = 0;
+        let outcome = on_free_ports(|| {
+            attempts += 1;
+            if attempts == 1 { Err(taken()) } else { Ok(attempts) }
+        });
+        assert_eq!(outcome.unwrap(), 2);
+    }
+
+    #[test]
+    fn a_program_that_ends_while_starting_is_reported_with_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let launch = Launch { name: "sh", missing: "no sh", log: &log };
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out of luck; exit 3"]);
+        let error = anyhow::Error::from(launch.run(command, |_| false).err().unwrap()).to_string();
+        assert!(error.contains("sh ended while starting") && error.contains("out of luck"), "{error}");
+    }
+}
