@@ -13,6 +13,9 @@ pub struct Store(Arc<dyn lease::Store>);
 impl Store {
     /// Opens the store that a URL names: `memory:`, `embedded:FOLDER` or `redis://HOST:PORT/DB`.
     pub async fn open(url: &str) -> Result<Self> {
+        if url.starts_with("redis://") {
+            return Ok(Self::new(crate::Redis::open(url).await?));
+        }
         Err(Error::invalid(
             "store",
             format!("{url:?} is none of memory:, embedded:FOLDER, redis://HOST:PORT"),

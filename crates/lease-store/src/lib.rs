@@ -10,6 +10,8 @@
 
 mod clock;
 mod handle;
+mod redis;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
+pub use redis::Redis;
