@@ -16,8 +16,8 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 /// How often another port is tried when somebody took the chosen one first.
 const PORT_ATTEMPTS: usize = 5;
 
-/// The part of a server's log an error quotes.
-const QUOTED_LINES: usize = 15;
+/// The part of a server's log an error quotes: enough for the reason in front of a Go stack trace.
+const QUOTED_LINES: usize = 40;
 
 /// What every start of a server has in common.
 pub(crate) struct Launch<'a> {

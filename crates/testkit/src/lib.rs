@@ -11,7 +11,7 @@ mod launch;
 mod lines;
 mod ports;
 mod process;
-//mod proxy;
+mod proxy;
 mod redis;
 mod resp;
 pub mod wait;
@@ -20,7 +20,7 @@ pub use disk::SmallDisk;
 pub use etcd::{EtcdBuilder, EtcdServer};
 pub use ports::free_port;
 pub use process::{Process, helper_bin};
-//pub use proxy::{Direction, Mode, Proxy, Traffic};
+pub use proxy::{Direction, Mode, Proxy, Traffic};
 pub use redis::{AppendFsync, RedisBuilder, RedisServer};
 pub use resp::{Reply, RespClient};
 

@@ -1,98 +1,20 @@
 //! A real `redis-server` of a test's own.
 
-use std::fs;
-use std::io::ErrorKind;
+mod builder;
+mod site;
+
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use tempfile::TempDir;
+use anyhow::{Result, bail};
 
 use crate::child::Child;
-use crate::launch::{Failure, Launch, on_free_ports};
 use crate::resp::{Reply, RespClient};
-use crate::{free_port, lock, wait};
-
-const PROGRAM: &str = "redis-server";
-const MISSING: &str = "redis-server not found: apt-get install redis-server (cargo xtask test does it)";
-
-/// When Redis forces its append-only file to disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AppendFsync {
-    /// Before every answer.
-    Always,
-    /// Once a second.
-    EverySec,
-    /// When the kernel likes.
-    No,
-}
-
-/// What a [`RedisServer`] is started with.
-#[derive(Clone)]
-pub struct RedisBuilder {
-    program: PathBuf,
-    config: Vec<(String, String)>,
-    primary: Option<SocketAddr>,
-    dir: Option<PathBuf>,
-}
-
-impl RedisBuilder {
-    /// Keeps an append-only file. Without this the server keeps nothing over a restart.
-    pub fn appendonly(self, fsync: AppendFsync) -> Self {
-        let fsync = match fsync {
-            AppendFsync::Always => "always",
-            AppendFsync::EverySec => "everysec",
-            AppendFsync::No => "no",
-        };
-        self.config("appendonly", "yes").config("appendfsync", fsync)
-    }
-
-    /// Replicates from `primary`; see [`RedisServer::wait_for_sync`].
-    pub fn replica_of(self, primary: &RedisServer) -> Self {
-        self.replica_of_addr(primary.addr())
-    }
-
-    /// Replicates from whoever is at `addr`: a [`Proxy`](crate::Proxy) there can cut the replication.
-    pub fn replica_of_addr(mut self, addr: SocketAddr) -> Self {
-        self.primary = Some(addr);
-        self
-    }
-
-    /// Sets one line of `redis.conf`; a later one overrides an earlier one.
-    pub fn config(mut self, key: &str, value: &str) -> Self {
-        self.config.push((key.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Keeps the data in `path`, which must exist and is not removed afterwards.
-    pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
-        self.dir = Some(path.into());
-        self
-    }
-
-    /// Starts the server and waits until it answers.
-    pub fn start(self) -> Result<RedisServer> {
-        let home =
-            tempfile::Builder::new().prefix("testkit-redis-").tempdir().context("a directory for Redis")?;
-        let dir = match &self.dir {
-            Some(dir) => dir.clone(),
-            None => home.path().join("data"),
-        };
-        if self.dir.is_none() {
-            fs::create_dir(&dir).context("a data directory for Redis")?;
-        }
-        let site = Site { home, dir, spec: self };
-        let (port, child) = on_free_ports(|| {
-            let port = free_port().map_err(Failure::Other)?;
-            Ok((port, site.launch(port, site.spec.primary)?))
-        })?;
-        let primary = Mutex::new(site.spec.primary);
-        Ok(RedisServer { child: Mutex::new(child), primary, port, site })
-    }
-}
+use crate::{lock, wait};
+pub use builder::{AppendFsync, RedisBuilder};
+use site::Site;
 
 /// A running `redis-server` on 127.0.0.1 with its own data directory. Dropping it kills and reaps it.
 ///
@@ -113,7 +35,7 @@ impl RedisServer {
 
     /// Settings for one that differs.
     pub fn builder() -> RedisBuilder {
-        RedisBuilder { program: PROGRAM.into(), config: Vec::new(), primary: None, dir: None }
+        RedisBuilder::new()
     }
 
     /// `redis://127.0.0.1:PORT`
@@ -220,81 +142,10 @@ impl RedisServer {
     }
 }
 
-/// What a server has over all its lives: its directories and its settings.
-struct Site {
-    home: TempDir,
-    dir: PathBuf,
-    spec: RedisBuilder,
-}
-
-impl Site {
-    fn launch(&self, port: u16, primary: Option<SocketAddr>) -> Result<Child, Failure> {
-        let log = self.home.path().join("log");
-        let mut command = Command::new(&self.spec.program);
-        command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
-        command.arg("--dir").arg(&self.dir).args(["--save", "", "--repl-diskless-sync-delay", "0"]);
-        for (key, value) in &self.spec.config {
-            command.args([&format!("--{key}"), value]);
-        }
-        if let Some(primary) = primary {
-            command.args(["--replicaof", &primary.ip().to_string(), &primary.port().to_string()]);
-        }
-        Launch { name: PROGRAM, missing: MISSING, log: &log }
-            .run(command, |child| serves(local(port), child.pid()))
-    }
-
-    /// Removes what Redis persists and nothing else: the directory may be the caller's.
-    fn erase(&self) -> Result<()> {
-        let named = |key: &str, default: &str| {
-            let set = self.spec.config.iter().rev().find(|(name, _)| name == key);
-            self.dir.join(set.map_or(default, |(_, value)| value))
-        };
-        absent_is_fine(fs::remove_file(named("dbfilename", "dump.rdb")))?;
-        absent_is_fine(fs::remove_dir_all(named("appenddirname", "appendonlydir")))
-    }
-}
-
-/// Whether the process `pid` itself answers at `addr`, with its data loaded.
-fn serves(addr: SocketAddr, pid: u32) -> bool {
-    let info = RespClient::connect(addr).and_then(|mut client| client.command(&["INFO", "server"]));
-    match info {
-        // A server with a password does not say who it is; that it runs has to do.
-        Ok(Reply::Error(error)) => error.starts_with("NOAUTH"),
-        Ok(info) => field(&info, "process_id") == Some(pid.to_string().as_str()) && loaded(addr),
-        Err(_) => false,
-    }
-}
-
-/// `INFO` is answered while Redis still loads its data; `PING` is then refused.
-fn loaded(addr: SocketAddr) -> bool {
-    RespClient::connect(addr)
-        .and_then(|mut client| client.command(&["PING"]))
-        .is_ok_and(|reply| !matches!(reply, Reply::Error(error) if error.starts_with("LOADING")))
-}
-
 fn field<'a>(info: &'a Reply, key: &str) -> Option<&'a str> {
     info.text()?.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
 }
 
 fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
-}
-
-fn absent_is_fine(removed: std::io::Result<()>) -> Result<()> {
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("erase the data of Redis"),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_redis_server_says_how_to_get_one() {
-        let mut builder = RedisServer::builder();
-        builder.program = "no-such-redis-server".into();
-        assert_eq!(builder.start().err().unwrap().to_string(), MISSING);
-    }
 }

@@ -29,10 +29,11 @@ pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -
 /// [`until`] for a condition that has to be awaited; a condition that hangs counts as one that does not hold.
 ///
 /// Needs a runtime with a running clock: under `start_paused` time races ahead of the other process.
-pub async fn until_async<F>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> Result<()>
-where
-    F: Future<Output = bool>,
-{
+pub async fn until_async(
+    what: &str,
+    limit: Duration,
+    mut condition: impl AsyncFnMut() -> bool,
+) -> Result<()> {
     let deadline = Deadline::after(limit);
     loop {
         let left = deadline.remaining();
@@ -123,9 +124,9 @@ mod tests {
     #[tokio::test]
     async fn an_awaited_condition_that_comes_true_ends_the_wait() {
         let mut looks = 0;
-        until_async("three looks", Duration::from_secs(10), || {
+        until_async("three looks", Duration::from_secs(10), async || {
             looks += 1;
-            std::future::ready(looks == 3)
+            looks == 3
         })
         .await
         .unwrap();

@@ -1,0 +1,105 @@
+//! What a Redis server is started with.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use anyhow::{Context, Result};
+
+use super::RedisServer;
+use super::site::{PROGRAM, Site};
+use crate::free_port;
+use crate::launch::{Failure, on_free_ports};
+
+/// When Redis forces its append-only file to disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendFsync {
+    /// Before every answer.
+    Always,
+    /// Once a second. While that is under way answered writes may wait in memory, so even a kill can lose some.
+    EverySec,
+    /// When the kernel likes.
+    No,
+}
+
+/// What a [`RedisServer`] is started with.
+#[derive(Clone)]
+pub struct RedisBuilder {
+    pub(super) program: PathBuf,
+    pub(super) config: Vec<(String, String)>,
+    primary: Option<SocketAddr>,
+    dir: Option<PathBuf>,
+}
+
+impl RedisBuilder {
+    pub(super) fn new() -> Self {
+        Self { program: PROGRAM.into(), config: Vec::new(), primary: None, dir: None }
+    }
+
+    /// Keeps an append-only file. Without this the server keeps nothing over a restart.
+    pub fn appendonly(self, fsync: AppendFsync) -> Self {
+        let fsync = match fsync {
+            AppendFsync::Always => "always",
+            AppendFsync::EverySec => "everysec",
+            AppendFsync::No => "no",
+        };
+        self.config("appendonly", "yes").config("appendfsync", fsync)
+    }
+
+    /// Replicates from `primary`; see [`RedisServer::wait_for_sync`].
+    pub fn replica_of(self, primary: &RedisServer) -> Self {
+        self.replica_of_addr(primary.addr())
+    }
+
+    /// Replicates from whoever is at `addr`: a [`Proxy`](crate::Proxy) there can cut the replication.
+    pub fn replica_of_addr(mut self, addr: SocketAddr) -> Self {
+        self.primary = Some(addr);
+        self
+    }
+
+    /// Sets one line of `redis.conf`; a later one overrides an earlier one.
+    pub fn config(mut self, key: &str, value: &str) -> Self {
+        self.config.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Keeps the data in `path`, which must exist and is not removed afterwards.
+    pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.dir = Some(path.into());
+        self
+    }
+
+    /// Starts the server and waits until it answers.
+    pub fn start(self) -> Result<RedisServer> {
+        let home =
+            tempfile::Builder::new().prefix("testkit-redis-").tempdir().context("a directory for Redis")?;
+        let dir = match &self.dir {
+            Some(dir) => dir.clone(),
+            None => home.path().join("data"),
+        };
+        if self.dir.is_none() {
+            fs::create_dir(&dir).context("a data directory for Redis")?;
+        }
+        let site = Site { home, dir, spec: self };
+        let (port, child) = on_free_ports(|| {
+            let port = free_port().map_err(Failure::Other)?;
+            Ok((port, site.launch(port, site.spec.primary)?))
+        })?;
+        let primary = Mutex::new(site.spec.primary);
+        Ok(RedisServer { child: Mutex::new(child), primary, port, site })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::site::MISSING;
+    use super::*;
+
+    #[test]
+    fn a_missing_redis_server_says_how_to_get_one() {
+        let mut builder = RedisServer::builder();
+        builder.program = "no-such-redis-server".into();
+        assert_eq!(builder.start().err().unwrap().to_string(), MISSING);
+    }
+}

@@ -1,0 +1,79 @@
+//! What a Redis server has over all its lives.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use super::{RedisBuilder, field, local};
+use crate::child::Child;
+use crate::launch::{Failure, Launch};
+use crate::resp::{Reply, RespClient};
+
+pub(super) const PROGRAM: &str = "redis-server";
+pub(super) const MISSING: &str =
+    "redis-server not found: apt-get install redis-server (cargo xtask test does it)";
+
+/// The directories and the settings of one server.
+pub(super) struct Site {
+    pub(super) home: TempDir,
+    pub(super) dir: PathBuf,
+    pub(super) spec: RedisBuilder,
+}
+
+impl Site {
+    /// Starts the server on `port` and waits until it serves.
+    pub(super) fn launch(&self, port: u16, primary: Option<SocketAddr>) -> Result<Child, Failure> {
+        let log = self.home.path().join("log");
+        let mut command = Command::new(&self.spec.program);
+        command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
+        command.arg("--dir").arg(&self.dir).args(["--save", "", "--repl-diskless-sync-delay", "0"]);
+        for (key, value) in &self.spec.config {
+            command.args([&format!("--{key}"), value]);
+        }
+        if let Some(primary) = primary {
+            command.args(["--replicaof", &primary.ip().to_string(), &primary.port().to_string()]);
+        }
+        Launch { name: PROGRAM, missing: MISSING, log: &log }
+            .run(command, |child| serves(local(port), child.pid()))
+    }
+
+    /// Removes what Redis persists and nothing else: the directory may be the caller's.
+    pub(super) fn erase(&self) -> Result<()> {
+        let named = |key: &str, default: &str| {
+            let set = self.spec.config.iter().rev().find(|(name, _)| name == key);
+            self.dir.join(set.map_or(default, |(_, value)| value))
+        };
+        absent_is_fine(fs::remove_file(named("dbfilename", "dump.rdb")))?;
+        absent_is_fine(fs::remove_dir_all(named("appenddirname", "appendonlydir")))
+    }
+}
+
+/// Whether the process `pid` itself answers at `addr`, with its data loaded.
+fn serves(addr: SocketAddr, pid: u32) -> bool {
+    let info = RespClient::connect(addr).and_then(|mut client| client.command(&["INFO", "server"]));
+    match info {
+        // A server with a password does not say who it is; that it runs has to do.
+        Ok(Reply::Error(error)) => error.starts_with("NOAUTH"),
+        Ok(info) => field(&info, "process_id") == Some(pid.to_string().as_str()) && loaded(addr),
+        Err(_) => false,
+    }
+}
+
+/// `INFO` is answered while Redis still loads its data; `PING` is then refused.
+fn loaded(addr: SocketAddr) -> bool {
+    RespClient::connect(addr)
+        .and_then(|mut client| client.command(&["PING"]))
+        .is_ok_and(|reply| !matches!(reply, Reply::Error(error) if error.starts_with("LOADING")))
+}
+
+fn absent_is_fine(removed: std::io::Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("erase the data of Redis"),
+        _ => Ok(()),
+    }
+}
