@@ -1,2 +1,81 @@
-//! Developer commands: test, tidy, bench.
-fn main() {}
+//! Developer commands: test, tidy, bench. Continuous integration runs `cargo xtask test` and nothing else.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool speaks on its standard streams"
+)]
+
+mod clock;
+mod example;
+mod freshness;
+mod metadata;
+mod step;
+mod suite;
+mod tidy;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::workspace::Workspace;
+
+const HELP: &str = "\
+Developer commands of the Tenure workspace
+
+Usage: cargo xtask COMMAND
+
+Commands:
+  test             install what the tests need, then fmt, clippy, tidy, tests, doc tests, rustdoc, examples
+  tidy             check the walls, the map, the invariants, file sizes and forbidden words
+  tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
+  bench [ARGS...]  run the load generators in release mode with ARGS
+  help             print this text
+
+Builds go to CARGO_TARGET_DIR, or to ~/.cache/tenure/target where that is unset.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<()> {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => suite::run(&Workspace::find()?),
+        ["tidy"] => tidy::run(&Workspace::find()?),
+        ["tidy", "--record"] => tidy::record(&Workspace::find()?),
+        ["bench", rest @ ..] => {
+            let workspace = Workspace::find()?;
+            let _fresh = freshness::hold(&workspace)?;
+            let mut cargo = workspace.cargo(&["run", "--release", "--package", "benches", "--"]);
+            step::command(cargo.args(rest))
+        }
+        ["help" | "--help" | "-h"] | [] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        unknown => bail!("unknown command `{}`; see `cargo xtask help`", unknown.join(" ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_commands_and_arguments_are_errors() {
+        for words in [vec!["tset"], vec!["test", "--fast"], vec!["tidy", "--fix"]] {
+            let args: Vec<String> = words.into_iter().map(String::from).collect();
+            let error = run(&args).unwrap_err().to_string();
+            assert!(error.contains("cargo xtask help"), "{error}");
+        }
+    }
+}

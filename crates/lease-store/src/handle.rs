@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use lease::{Error, Result};
 
+use crate::{Local, Options};
+
 /// An open store, whichever engine is behind it. Clones share it.
 #[derive(Clone)]
 pub struct Store(Arc<dyn lease::Store>);
@@ -13,8 +15,14 @@ pub struct Store(Arc<dyn lease::Store>);
 impl Store {
     /// Opens the store that a URL names: `memory:`, `embedded:FOLDER` or `redis://HOST:PORT/DB`.
     pub async fn open(url: &str) -> Result<Self> {
+        if url == "memory:" {
+            return Ok(Self::new(Local::memory()));
+        }
+        if let Some(folder) = url.strip_prefix("embedded:").filter(|folder| !folder.is_empty()) {
+            return Local::open(folder, Options::default()).await.map(Self::new);
+        }
         if url.starts_with("redis://") {
-            return Ok(Self::new(crate::Redis::open(url).await?));
+            return crate::Redis::open(url).await.map(Self::new);
         }
         Err(Error::invalid(
             "store",

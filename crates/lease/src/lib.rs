@@ -60,6 +60,8 @@ pub mod limits {
     pub const META: usize = 1_024;
     /// Largest record value or log entry, in bytes.
     pub const VALUE: usize = 256 * 1024;
+    /// Largest commit, all values together, in bytes.
+    pub const COMMIT: usize = 4 << 20;
     /// Longest log, in entries.
     pub const LOG: usize = 100_000;
     /// Reigns remembered per key.

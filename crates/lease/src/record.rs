@@ -105,6 +105,13 @@ impl Op {
         if ops.len() > limits::OPS {
             return Err(Refusal::TooMany { what: "operations in a commit", limit: limits::OPS }.into());
         }
+        let bytes: usize = ops.iter().filter_map(Self::value).map(|value| value.len()).sum();
+        if bytes > limits::COMMIT {
+            return Err(Error::invalid(
+                "ops",
+                format!("at most {} bytes are allowed in a commit", limits::COMMIT),
+            ));
+        }
         for (i, op) in ops.iter().enumerate() {
             if op.value().is_some_and(|v| v.len() > limits::VALUE) {
                 return Err(Error::invalid("value", format!("at most {} bytes are allowed", limits::VALUE)));

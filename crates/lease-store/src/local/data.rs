@@ -1,0 +1,152 @@
+//! Records, logs and marks.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use lease::{Committed, Key, LogEntry, Mark, Op, Page, Query, Record, Revision, Tick, Ttl};
+
+/// All data beside the leases.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    pub(crate) records: BTreeMap<Key, Stored>,
+    pub(crate) logs: BTreeMap<Key, Log>,
+    pub(crate) marks: BTreeMap<Key, Mark>,
+    timers: BinaryHeap<Reverse<(Tick, Key)>>,
+}
+
+/// A record's value and how long it stays.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) value: Arc<[u8]>,
+    pub(crate) revision: Revision,
+    pub(crate) expires: Option<Tick>,
+}
+
+/// The entries that a log still keeps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) last: u64,
+    pub(crate) entries: VecDeque<Arc<[u8]>>,
+}
+
+impl Stored {
+    fn alive(&self, now: Tick) -> bool {
+        self.expires.is_none_or(|at| now < at)
+    }
+
+    fn record(&self, key: &Key, now: Tick) -> Record {
+        Record {
+            key: key.clone(),
+            value: self.value.clone(),
+            revision: self.revision,
+            remaining: self.expires.map(|at| at.since(now)),
+        }
+    }
+}
+
+impl Data {
+    pub(crate) fn find(&self, key: &Key, now: Tick) -> Option<&Stored> {
+        self.records.get(key).filter(|stored| stored.alive(now))
+    }
+
+    pub(crate) fn get(&self, key: &Key, now: Tick) -> Option<Record> {
+        self.find(key, now).map(|stored| stored.record(key, now))
+    }
+
+    pub(crate) fn scan(&self, query: &Query, revision: Revision, now: Tick) -> Page<Record> {
+        let start = match &query.after {
+            Some(after) if after.as_str() >= query.prefix.as_str() => Bound::Excluded(after.as_str()),
+            _ => Bound::Included(query.prefix.as_str()),
+        };
+        let mut items: Vec<_> = self
+            .records
+            .range::<str, _>((start, Bound::Unbounded))
+            .take_while(|(key, _)| key.starts_with(&query.prefix))
+            .filter(|(_, stored)| stored.alive(now))
+            .take(query.limit + 1)
+            .map(|(key, stored)| stored.record(key, now))
+            .collect();
+        let more = items.len() > query.limit;
+        items.truncate(query.limit);
+        let next = more.then(|| items.last().map(|record| record.key.clone())).flatten();
+        Page { items, next, revision }
+    }
+
+    pub(crate) fn read_log(&self, log: &Key, after: u64, limit: usize) -> Vec<LogEntry> {
+        let Some(log) = self.logs.get(log) else { return Vec::new() };
+        let first = log.last - log.entries.len() as u64 + 1;
+        let skip = (after + 1).saturating_sub(first) as usize;
+        let entry =
+            |(i, value): (usize, &Arc<[u8]>)| LogEntry { seq: first + i as u64, value: value.clone() };
+        log.entries.iter().enumerate().skip(skip).take(limit).map(entry).collect()
+    }
+
+    /// The first operation whose condition does not hold.
+    pub(crate) fn conflict(&self, ops: &[Op], now: Tick) -> Option<Committed> {
+        ops.iter().enumerate().find_map(|(index, op)| {
+            let found = self.find(op.key(), now).map(|stored| stored.revision);
+            let holds = match op {
+                Op::PutIfAbsent { .. } => found.is_none(),
+                Op::PutIfRevision { revision, .. } => found == Some(*revision),
+                Op::Put { .. } | Op::Delete { .. } | Op::Append { .. } => true,
+            };
+            (!holds).then_some(Committed::Conflict { index, found })
+        })
+    }
+
+    pub(crate) fn put(
+        &mut self,
+        key: &Key,
+        value: &Arc<[u8]>,
+        ttl: Option<Ttl>,
+        revision: Revision,
+        now: Tick,
+    ) {
+        let expires = ttl.map(|ttl| now + ttl.as_duration());
+        self.insert(key.clone(), Stored { value: value.clone(), revision, expires });
+    }
+
+    pub(crate) fn insert(&mut self, key: Key, stored: Stored) {
+        if let Some(at) = stored.expires {
+            self.timers.push(Reverse((at, key.clone())));
+        }
+        self.records.insert(key, stored);
+    }
+
+    /// Appends and says which entry numbers were dropped.
+    pub(crate) fn append(
+        &mut self,
+        key: &Key,
+        value: &Arc<[u8]>,
+        max_len: usize,
+    ) -> (u64, std::ops::Range<u64>) {
+        let log = self.logs.entry(key.clone()).or_default();
+        log.entries.push_back(value.clone());
+        log.last += 1;
+        let excess = log.entries.len().saturating_sub(max_len);
+        let first = log.last + 1 - log.entries.len() as u64;
+        log.entries.drain(..excess);
+        (log.last, first..first + excess as u64)
+    }
+
+    /// The next record whose TTL has run out at `now`, removed.
+    pub(crate) fn due(&mut self, now: Tick) -> Option<Key> {
+        loop {
+            let Reverse((at, _)) = self.timers.peek()?;
+            if *at > now {
+                return None;
+            }
+            let Reverse((_, key)) = self.timers.pop()?;
+            if self.records.get(&key).is_some_and(|stored| !stored.alive(now)) {
+                self.records.remove(&key);
+                return Some(key);
+            }
+        }
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Tick> {
+        self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+}

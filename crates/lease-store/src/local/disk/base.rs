@@ -1,0 +1,140 @@
+//! The base: all rows as of the last checkpoint, in redb.
+
+use lease::{Error, Result};
+use redb::{ReadableDatabase, TableDefinition};
+
+use super::journal::Segment;
+use super::medium::Disk;
+use crate::local::rows::{self, RowOp, Table as RowTable};
+
+const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
+
+/// Enough to keep the inner pages of the tree; rows themselves are read once, at open.
+const CACHE: usize = 8 << 20;
+
+/// The rows on disk.
+pub(crate) struct Base {
+    db: redb::Database,
+}
+
+impl Base {
+    pub(crate) fn open(disk: &dyn Disk) -> Result<Self> {
+        let backend = disk.base().map_err(|e| failed(e.into()))?;
+        let db = redb::Builder::new()
+            .set_cache_size(CACHE)
+            .create_with_backend(Boxed(backend))
+            .map_err(|e| failed(e.into()))?;
+        Ok(Self { db })
+    }
+
+    /// Moves a segment's batches into the base, durably. Doing it again changes nothing.
+    pub(crate) fn apply(&self, segment: &Segment) -> Result<()> {
+        self.write(segment).map_err(failed)
+    }
+
+    fn write(&self, segment: &Segment) -> Result<(), redb::Error> {
+        let mut txn = self.db.begin_write()?;
+        txn.set_durability(redb::Durability::Immediate)?;
+        {
+            let mut table = txn.open_table(ROWS)?;
+            for (key, value) in latest(segment)? {
+                match value {
+                    Some(value) => drop(table.insert(key, value)?),
+                    None => drop(table.remove(key)?),
+                }
+            }
+            let key = applied_key();
+            table.insert(key.as_slice(), segment.turn.to_be_bytes().as_slice())?;
+        }
+        txn.commit()?;
+        Ok(())
+    }
+
+    /// The last turn of the journal that the base has.
+    pub(crate) fn applied(&self) -> Result<u64> {
+        let mut turn = 0;
+        self.read(&applied_key(), |_, value| {
+            if let Ok(bytes) = value.try_into() {
+                turn = u64::from_be_bytes(bytes);
+            }
+            Ok(())
+        })?;
+        Ok(turn)
+    }
+
+    /// Gives every row whose key begins with `prefix`.
+    pub(crate) fn read(&self, prefix: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let txn = self.db.begin_read().map_err(|e| failed(e.into()))?;
+        let table = match txn.open_table(ROWS) {
+            Ok(table) => table,
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(()),
+            Err(e) => return Err(failed(e.into())),
+        };
+        for entry in table.range(prefix..).map_err(|e| failed(e.into()))? {
+            let (key, value) = entry.map_err(|e| failed(e.into()))?;
+            if !key.value().starts_with(prefix) {
+                break;
+            }
+            row(key.value(), value.value())?;
+        }
+        Ok(())
+    }
+}
+
+/// The last operation on each row of a segment, in key order.
+fn latest(segment: &Segment) -> Result<std::collections::BTreeMap<&[u8], Option<&[u8]>>, redb::Error> {
+    let mut last = std::collections::BTreeMap::new();
+    for batch in &segment.batches {
+        for op in rows::read(batch).map_err(|e| redb::Error::Corrupted(e.to_string()))? {
+            match op {
+                RowOp::Put { key, value } => last.insert(key, Some(value)),
+                RowOp::Delete { key } => last.insert(key, None),
+            };
+        }
+    }
+    Ok(last)
+}
+
+fn applied_key() -> Vec<u8> {
+    let mut key = vec![RowTable::Own.byte()];
+    key.extend_from_slice(b"applied");
+    key
+}
+
+fn failed(error: redb::Error) -> Error {
+    let why = match &error {
+        redb::Error::Io(io) => super::journal::in_words(io),
+        other => other.to_string(),
+    };
+    Error::unavailable("embedded", format!("the base cannot be used: {why}")).because(error)
+}
+
+/// redb takes a sized backend; ours is chosen at run time.
+#[derive(Debug)]
+struct Boxed(Box<dyn redb::StorageBackend>);
+
+impl redb::StorageBackend for Boxed {
+    fn len(&self) -> std::io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> std::io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn close(&self) -> std::io::Result<()> {
+        self.0.close()
+    }
+}

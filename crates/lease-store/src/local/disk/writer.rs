@@ -1,0 +1,152 @@
+//! The thread that makes changes durable: it takes all that was decided since the last sync, writes and
+//! syncs it once, and then answers everyone. While it syncs, callers go on deciding.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lease::Error;
+use parking_lot::Mutex;
+
+use super::checkpoint::Checkpoint;
+use super::journal::{Journal, Segment, in_words};
+use super::stamp::Stamp;
+use crate::local::engine::{Durable, Reply, Shared};
+use crate::local::out::Out;
+use crate::local::table::Now;
+
+/// How old the sign of life may get before the writer renews it itself.
+const STAMP: Duration = Duration::from_millis(200);
+
+/// How long the writer sleeps when nothing is decided.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// The writer and what it owns.
+pub(crate) struct Writer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) journal: Journal,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) stamp: Arc<Mutex<Stamp>>,
+    pub(crate) batches: Vec<Vec<u8>>,
+    /// The size of a segment.
+    pub(crate) size: u64,
+}
+
+impl Writer {
+    /// Runs until the store is closed and everything decided is durable.
+    pub(crate) fn run(mut self) {
+        let shared = self.shared.clone();
+        let Some(durable) = &shared.durable else { return };
+        self.tell_room(durable);
+        while let Some((mut out, replies)) = self.take(durable) {
+            let rows = std::mem::take(&mut out.rows);
+            if let Err(error) = self.write(&rows) {
+                self.fail(replies, &error);
+                return;
+            }
+            if !rows.is_empty() {
+                self.batches.push(rows);
+            }
+            self.answer(out, replies);
+            self.rotate_early();
+            self.tell_room(durable);
+        }
+    }
+
+    /// Everything decided since the last time; none when the store is closed and there is nothing left.
+    fn take(&mut self, durable: &Durable) -> Option<(Out, Vec<Reply>)> {
+        let shared = self.shared.clone();
+        let mut inner = shared.inner.lock();
+        loop {
+            if !inner.table.out.is_empty() || !inner.replies.is_empty() {
+                inner.in_flight = true;
+                return Some((inner.table.out.take(), std::mem::take(&mut inner.replies)));
+            }
+            if inner.closed {
+                return None;
+            }
+            durable.wake.wait_for(&mut inner, IDLE);
+            if self.checkpoint.is_clean() {
+                self.tell_room(durable);
+            }
+        }
+    }
+
+    fn write(&mut self, rows: &[u8]) -> std::io::Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if rows.len() as u64 > self.journal.left() {
+            if !self.checkpoint.wait() {
+                return Err(std::io::Error::other("the checkpoint thread is gone"));
+            }
+            self.rotate();
+        }
+        if rows.len() as u64 > self.journal.left() {
+            return Err(std::io::Error::other("a batch is larger than a journal segment"));
+        }
+        self.journal.append(rows)?;
+        let now = self.shared.clock.now();
+        self.sign(now)
+    }
+
+    /// No grant is answered under a sign of life that is too old.
+    fn sign(&mut self, now: lease::Tick) -> std::io::Result<()> {
+        let Some(durable) = &self.shared.durable else { return Ok(()) };
+        let last = lease::Tick::from_nanos(durable.stamped.load(Ordering::Acquire));
+        if now.since(last) > STAMP {
+            self.stamp.lock().write(now)?;
+            durable.stamped.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, out: Out, replies: Vec<Reply>) {
+        let now = Now::read(&*self.shared.clock);
+        for reply in replies {
+            let _ = reply.send(Ok(()));
+        }
+        let mut inner = self.shared.inner.lock();
+        inner.in_flight = false;
+        self.shared.deliver(&mut inner, out, now);
+    }
+
+    /// After a failed write or sync nobody knows what is on disk: nothing is granted any more.
+    fn fail(&mut self, replies: Vec<Reply>, error: &std::io::Error) {
+        let why = format!("writing stopped: {}; restart the store once that is repaired", in_words(error));
+        tracing::error!(error = %why, "the journal failed; nothing is granted any more");
+        let mut inner = self.shared.inner.lock();
+        inner.failed = Some(why.clone());
+        inner.in_flight = false;
+        let late = std::mem::take(&mut inner.replies);
+        inner.table.out.take();
+        inner.table.expel_all();
+        drop(inner);
+        for reply in replies.into_iter().chain(late) {
+            let _ = reply.send(Err(Error::unknown(self.shared.capabilities.engine, why.clone())));
+        }
+    }
+
+    /// Rotates before it must, so that the checkpoint is done by the time the segment is needed again.
+    fn rotate_early(&mut self) {
+        if self.journal.left() < self.size / 2 && self.checkpoint.is_clean() {
+            self.rotate();
+        }
+    }
+
+    fn rotate(&mut self) {
+        let batches = std::mem::take(&mut self.batches);
+        self.checkpoint.hand_over(Segment { turn: self.journal.turn(), batches });
+        self.journal.rotate();
+    }
+
+    /// Says how large one more batch may be.
+    fn tell_room(&mut self, durable: &Durable) {
+        let room = match self.checkpoint.is_clean() {
+            true => self.size - 64,
+            false => self.journal.left(),
+        };
+        durable.room.store(room, Ordering::Release);
+        durable.roomier.notify_waiters();
+    }
+}

@@ -1,0 +1,18 @@
+//! Stores in this process: one table behind one lock, in memory or on a disk.
+
+mod data;
+mod disk;
+mod engine;
+mod events;
+mod memory;
+mod out;
+mod queue;
+mod rows;
+mod slots;
+mod steps;
+mod table;
+mod timer;
+mod waiting;
+
+pub use disk::{Disk, Folder, Medium, Options};
+pub use engine::Local;

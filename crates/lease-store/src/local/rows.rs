@@ -1,0 +1,287 @@
+//! The shape of rows on disk, and of the row operations that travel through the journal.
+
+use lease::rules::State;
+use lease::{Digest, End, Generation, Holder, Key, Mark, Meta, Origin, Result, Tick, Ttl, Wall};
+use serde::{Deserialize, Serialize};
+
+use super::slots::{Past, Slot};
+use crate::corrupt;
+
+/// Which kind of row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Table {
+    /// One key's entry.
+    Slot = b's' as isize,
+    /// One finished reign: the key, a zero byte, its place in the ring.
+    Reign = b'h' as isize,
+    /// One record.
+    Record = b'r' as isize,
+    /// One log entry: the log's key, a zero byte, its number.
+    LogEntry = b'l' as isize,
+    /// One high-water mark.
+    Mark = b'm' as isize,
+    /// One of the store's own numbers.
+    Own = b'o' as isize,
+}
+
+impl Table {
+    /// The byte that row keys of this kind begin with.
+    pub(crate) const fn byte(self) -> u8 {
+        self as u8
+    }
+}
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// One row operation, as read back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RowOp<'a> {
+    Put { key: &'a [u8], value: &'a [u8] },
+    Delete { key: &'a [u8] },
+}
+
+pub(crate) fn put<V: Serialize>(buf: &mut Vec<u8>, table: Table, key: &[&[u8]], value: &V) {
+    begin(buf, PUT, table, key);
+    let at = buf.len();
+    buf.extend_from_slice(&[0; 4]);
+    struct Tail<'a>(&'a mut Vec<u8>);
+    impl Extend<u8> for Tail<'_> {
+        fn extend<T: IntoIterator<Item = u8>>(&mut self, bytes: T) {
+            self.0.extend(bytes);
+        }
+    }
+    // Writing rows of our own types into memory cannot fail; a row cut short would be refused on reading.
+    let _ = postcard::to_extend(value, Tail(buf));
+    let len = (buf.len() - at - 4) as u32;
+    buf[at..at + 4].copy_from_slice(&len.to_le_bytes());
+}
+
+pub(crate) fn delete(buf: &mut Vec<u8>, table: Table, key: &[&[u8]]) {
+    begin(buf, DELETE, table, key);
+}
+
+fn begin(buf: &mut Vec<u8>, op: u8, table: Table, key: &[&[u8]]) {
+    let len: usize = key.iter().map(|part| part.len()).sum();
+    buf.push(op);
+    buf.extend_from_slice(&(len as u16 + 1).to_le_bytes());
+    buf.push(table.byte());
+    key.iter().for_each(|part| buf.extend_from_slice(part));
+}
+
+/// Reads back a run of row operations.
+pub(crate) fn read(mut bytes: &[u8]) -> Result<Vec<RowOp<'_>>> {
+    let mut ops = Vec::new();
+    while !bytes.is_empty() {
+        let op = take(&mut bytes, 1)?[0];
+        let len = u16::from_le_bytes([take(&mut bytes, 1)?[0], take(&mut bytes, 1)?[0]]);
+        let key = take(&mut bytes, len as usize)?;
+        ops.push(match op {
+            PUT => {
+                let mut len = [0; 4];
+                len.copy_from_slice(take(&mut bytes, 4)?);
+                RowOp::Put { key, value: take(&mut bytes, u32::from_le_bytes(len) as usize)? }
+            }
+            DELETE => RowOp::Delete { key },
+            other => return Err(corrupt(format!("row operation {other} is unknown"))),
+        });
+    }
+    Ok(ops)
+}
+
+fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8]> {
+    let (head, tail) = bytes.split_at_checked(n).ok_or_else(|| corrupt("a row is cut short"))?;
+    *bytes = tail;
+    Ok(head)
+}
+
+/// A key's entry.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SlotRow<'a> {
+    last: u64,
+    ended: u64,
+    #[serde(borrow)]
+    state: StateRow<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum StateRow<'a> {
+    Free,
+    Held {
+        holder: &'a str,
+        digest: [u8; 32],
+        generation: u64,
+        ttl_ms: u64,
+        since: u64,
+        meta: &'a str,
+        remote: bool,
+    },
+    Delayed {
+        ms: u64,
+    },
+}
+
+/// What a loaded entry was doing.
+pub(crate) enum Loaded {
+    Free,
+    Held {
+        holder: Holder,
+        digest: Digest,
+        generation: Generation,
+        ttl: Ttl,
+        since: Wall,
+        meta: Meta,
+        origin: Origin,
+    },
+    Delayed {
+        ms: u64,
+    },
+}
+
+impl<'a> SlotRow<'a> {
+    /// The row of a slot. A reservation is not worth a row: after a restart the key is free.
+    pub(crate) fn of(slot: &'a Slot, now: Tick) -> Self {
+        let state = match &slot.entry.state {
+            State::Free | State::Reserved { .. } => StateRow::Free,
+            State::Held(t) => StateRow::Held {
+                holder: t.holder.as_str(),
+                digest: *t.digest.as_bytes(),
+                generation: t.generation.get(),
+                ttl_ms: t.ttl.as_millis(),
+                since: t.since.as_micros(),
+                meta: t.meta.as_str(),
+                remote: t.origin == Origin::Remote,
+            },
+            State::Delayed { until } => StateRow::Delayed { ms: until.since(now).as_millis() as u64 },
+        };
+        let ended = slot.rare().map_or(0, |rare| rare.ended);
+        Self { last: slot.entry.last.map_or(0, Generation::get), ended, state }
+    }
+
+    pub(crate) fn load(&self) -> Result<(Option<Generation>, u64, Loaded)> {
+        let loaded = match &self.state {
+            StateRow::Free => Loaded::Free,
+            StateRow::Delayed { ms } => Loaded::Delayed { ms: *ms },
+            StateRow::Held { holder, digest, generation, ttl_ms, since, meta, remote } => Loaded::Held {
+                holder: Holder::new(holder)?,
+                digest: Digest::from_bytes(*digest),
+                generation: Generation::new(*generation)?,
+                ttl: Ttl::from_millis(*ttl_ms)?,
+                since: Wall::from_micros(*since),
+                meta: Meta::new(meta)?,
+                origin: if *remote { Origin::Remote } else { Origin::Local },
+            },
+        };
+        Ok((Generation::new(self.last).ok(), self.ended, loaded))
+    }
+}
+
+/// A finished reign.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ReignRow<'a> {
+    holder: &'a str,
+    generation: u64,
+    from: u64,
+    until: u64,
+    end: &'a str,
+    token: [u8; 16],
+}
+
+impl<'a> ReignRow<'a> {
+    pub(crate) fn of(past: &'a Past) -> Self {
+        Self {
+            holder: past.holder.as_str(),
+            generation: past.generation.get(),
+            from: past.from.as_micros(),
+            until: past.until.as_micros(),
+            end: past.end.as_str(),
+            token: past.token,
+        }
+    }
+
+    pub(crate) fn load(&self) -> Result<Past> {
+        Ok(Past {
+            holder: Holder::new(self.holder)?,
+            generation: Generation::new(self.generation)?,
+            from: Wall::from_micros(self.from),
+            until: Wall::from_micros(self.until),
+            end: End::parse(self.end).ok_or_else(|| corrupt(format!("end {:?} is unknown", self.end)))?,
+            token: self.token,
+        })
+    }
+}
+
+/// A record. Its end is kept in wall time, which goes on while the store is closed.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RecordRow<'a> {
+    #[serde(borrow)]
+    pub(crate) value: &'a [u8],
+    pub(crate) revision: u64,
+    pub(crate) ttl_ms: Option<u64>,
+    pub(crate) expires: Option<u64>,
+}
+
+/// A high-water mark.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct MarkRow {
+    generation: u64,
+    writer: [u8; 16],
+}
+
+impl MarkRow {
+    pub(crate) fn of(mark: &Mark) -> Self {
+        Self { generation: mark.generation().get(), writer: *mark.writer() }
+    }
+
+    pub(crate) fn load(&self) -> Result<Mark> {
+        Ok(Mark::from_parts(Generation::new(self.generation)?, self.writer))
+    }
+}
+
+/// Decodes a row of a known kind.
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|e| corrupt("a row does not decode").because(e))
+}
+
+/// Splits a row key that carries a number after a zero byte.
+pub(crate) fn numbered(key: &[u8]) -> Result<(Key, u64)> {
+    let at = key.iter().position(|b| *b == 0).ok_or_else(|| corrupt("a row key lacks its number"))?;
+    let mut number = [0; 8];
+    let tail = key.get(at + 1..at + 9).ok_or_else(|| corrupt("a row key is cut short"))?;
+    number.copy_from_slice(tail);
+    Ok((plain(&key[..at])?, u64::from_be_bytes(number)))
+}
+
+/// Reads a row key that is a lease key.
+pub(crate) fn plain(key: &[u8]) -> Result<Key> {
+    let text = std::str::from_utf8(key).map_err(|e| corrupt("a row key is not text").because(e))?;
+    Key::new(text).map_err(|e| corrupt(format!("a row key is not a key: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_operations_come_back_as_they_were_written() {
+        let mut buf = Vec::new();
+        put(&mut buf, Table::Own, &[b"floor"], &7u64);
+        delete(&mut buf, Table::LogEntry, &[b"log", &[0], &1u64.to_be_bytes()]);
+        let ops = read(&buf).unwrap();
+        let RowOp::Put { key, value } = &ops[0] else { panic!("{ops:?}") };
+        assert_eq!((*key, decode::<u64>(value).unwrap()), (&b"ofloor"[..], 7));
+        let RowOp::Delete { key } = &ops[1] else { panic!("{ops:?}") };
+        assert_eq!(numbered(&key[1..]).unwrap(), (Key::new("log").unwrap(), 1));
+    }
+
+    #[test]
+    fn a_cut_or_strange_row_is_refused() {
+        let mut buf = Vec::new();
+        put(&mut buf, Table::Own, &[b"floor"], &7u64);
+        for cut in 1..buf.len() {
+            assert!(read(&buf[..cut]).is_err(), "{cut}");
+        }
+        buf[0] = 9;
+        assert!(read(&buf).is_err());
+    }
+}

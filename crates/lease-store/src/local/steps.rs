@@ -1,0 +1,121 @@
+//! The table's steps over records, and its lists.
+
+use lease::rules;
+use lease::{
+    Committed, Digest, Fence, Key, Mark, Mode, Op, Page, Phase, Query, Refusal, Result, Status, Verb,
+};
+
+use super::rows::{MarkRow, RecordRow, Table as RowTable};
+use super::table::{Now, Table};
+
+impl Table {
+    /// Performs all operations or none.
+    pub(crate) fn commit(&mut self, ops: &[Op], fence: Option<&Fence>, now: Now) -> Result<Committed> {
+        if let Some(fence) = fence {
+            let entry = self.slots.get(&fence.key).map(|slot| &slot.entry);
+            let mark = self.data.marks.get(&fence.key);
+            if let Err(current) = rules::fence(entry.unwrap_or(&Default::default()), fence, mark, now.tick) {
+                return Ok(Committed::FencedOut { current });
+            }
+        }
+        for op in ops {
+            let leased =
+                self.slots.get(op.key()).is_some_and(|slot| slot.entry.phase(now.tick).0 != Phase::Free);
+            if leased && !matches!(op, Op::Append { .. }) {
+                return Err(Refusal::KeyIsLeased { key: op.key().to_string() }.into());
+            }
+        }
+        if let Some(conflict) = self.data.conflict(ops, now.tick) {
+            return Ok(conflict);
+        }
+        if let Some(fence) = fence.filter(|fence| fence.mode == Mode::Monotonic) {
+            let mark = Mark::new(fence.generation, fence.token.digest());
+            self.out.put(RowTable::Mark, &[fence.key.as_str().as_bytes()], &MarkRow::of(&mark));
+            self.data.marks.insert(fence.key.clone(), mark);
+        }
+        // All of a commit's records carry its last revision; its events count up to it.
+        let mut at = self.revision;
+        ops.iter().for_each(|_| self.revision = self.revision.next());
+        for op in ops {
+            at = at.next();
+            let verb = self.apply(op, now);
+            self.out.record_event(at, now.wall, op.key(), verb);
+        }
+        Ok(Committed::Written { revision: self.revision })
+    }
+
+    fn apply(&mut self, op: &Op, now: Now) -> Verb {
+        match op {
+            Op::Put { key, value, ttl }
+            | Op::PutIfAbsent { key, value, ttl }
+            | Op::PutIfRevision { key, value, ttl, .. } => {
+                self.data.put(key, value, *ttl, self.revision, now.tick);
+                let ttl_ms = ttl.map(|ttl| ttl.as_millis());
+                let row = RecordRow {
+                    value,
+                    revision: self.revision.get(),
+                    ttl_ms,
+                    expires: ttl_ms.map(|ms| now.wall.as_millis() + ms),
+                };
+                self.out.put(RowTable::Record, &[key.as_str().as_bytes()], &row);
+                Verb::Written
+            }
+            Op::Delete { key } => {
+                self.data.records.remove(key);
+                self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
+                Verb::Deleted
+            }
+            Op::Append { log, value, max_len } => {
+                let (seq, dropped) = self.data.append(log, value, *max_len);
+                let name = log.as_str().as_bytes();
+                self.out.put(RowTable::LogEntry, &[name, &[0], &seq.to_be_bytes()], &&**value);
+                for old in dropped {
+                    self.out.delete(RowTable::LogEntry, &[name, &[0], &old.to_be_bytes()]);
+                }
+                Verb::Written
+            }
+        }
+    }
+
+    /// One page of the keys that are not free.
+    pub(crate) fn list(&self, query: &Query, now: Now) -> Page<Status> {
+        let from = match &query.after {
+            Some(after) if after.as_str() >= query.prefix.as_str() => after.as_str(),
+            _ => query.prefix.as_str(),
+        };
+        let mut items: Vec<Status> = self
+            .slots
+            .ordered(from)
+            .filter_map(|at| self.slots.at(at))
+            .skip_while(|slot| query.after.as_ref() == Some(&slot.key))
+            .take_while(|slot| slot.key.starts_with(&query.prefix))
+            .map(|slot| slot.status(now.tick))
+            .filter(|status| status.phase != Phase::Free)
+            .take(query.limit + 1)
+            .collect();
+        let more = items.len() > query.limit;
+        items.truncate(query.limit);
+        let next = more.then(|| items.last().map(|status| status.key.clone())).flatten();
+        Page { items, next, revision: self.revision }
+    }
+
+    /// Sends every parked claim away: nothing will be granted any more.
+    pub(crate) fn expel_all(&mut self) {
+        let all: Vec<u32> = self.slots.ordered("").collect();
+        for at in all {
+            if let Some(slot) = self.slots.at_mut(at).filter(|slot| slot.waiters() > 0) {
+                slot.rare_mut().queue = Default::default();
+            }
+        }
+    }
+
+    /// Takes a claim out of the queue once nobody waits for it.
+    pub(crate) fn leave(&mut self, key: &Key, digest: &Digest) -> Result<()> {
+        let Some(at) = self.slots.find(key) else { return Ok(()) };
+        let slot = self.slot(at)?;
+        if slot.rare().is_some() {
+            slot.rare_mut().queue.cancel(digest);
+        }
+        Ok(())
+    }
+}

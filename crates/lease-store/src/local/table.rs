@@ -1,0 +1,487 @@
+//! The state of a store in process: every verb as one synchronous step.
+//!
+//! The caller holds the lock, gives the time, and passes on what the step leaves in [`Out`]. Nothing here
+//! waits, reads a clock or touches a disk.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use lease::rules::{self, Around, Expiry, State, Tenant, Verdict};
+use lease::{
+    Acquired, Busy, Claim, Clock, Digest, End, Error, Floor, Generation, Grant, Holder, Key, Lease, Phase,
+    Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
+    Transfer, Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
+};
+use tokio::sync::oneshot;
+
+use super::data::Data;
+use super::out::{Delivery, Out};
+use super::queue::Waiter;
+use super::rows::{ReignRow, SlotRow, Table as RowTable};
+use super::slots::{Past, Rare, Slot, Slots};
+
+/// The moment of a step, on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) tick: Tick,
+    pub(crate) wall: Wall,
+}
+
+impl Now {
+    pub(crate) fn read(clock: &dyn Clock) -> Self {
+        Self { tick: clock.now(), wall: clock.wall() }
+    }
+}
+
+/// How many free keys are remembered with their history. Older ones are forgotten under a raised floor, so
+/// that their generations still never repeat.
+const FREE_KEYS: usize = 100_000;
+
+/// All leases and records of a store.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) slots: Slots,
+    pub(crate) data: Data,
+    pub(crate) floor: Floor,
+    pub(crate) revision: Revision,
+    pub(crate) out: Out,
+    freed: VecDeque<(u32, Generation)>,
+}
+
+impl Table {
+    pub(crate) fn new(floor: Floor, revision: Revision, durable: bool) -> Self {
+        Self {
+            slots: Slots::default(),
+            data: Data::default(),
+            floor,
+            revision,
+            out: Out::new(durable),
+            freed: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn acquire(&mut self, claim: &Claim, now: Now) -> Result<Acquired> {
+        let foreign = self.data.find(&claim.key, now.tick).map(|stored| stored.value.clone());
+        let at = self.slots.find_or_insert(&claim.key);
+        self.settle(at, now)?;
+        let digest = claim.token.digest();
+        let slot = self.slot(at)?;
+        let around = Around {
+            spent: slot.spent(&digest.short(), now.tick),
+            ahead: slot
+                .rare()
+                .map_or(0, |r| r.queue.position(digest).map_or(r.queue.len() as u32, |p| p - 1)),
+            foreign: foreign.is_some(),
+        };
+        match rules::acquire(&slot.entry, claim, now.tick, around) {
+            Verdict::Grant => {
+                self.slot(at)?.rare_if_any(|rare| rare.queue.expel(digest));
+                self.grant(at, claim, now).map(|lease| Acquired::Granted(Grant { lease, parked: false }))
+            }
+            Verdict::Supersede => {
+                self.end_reign(at, End::Superseded, now)?;
+                self.grant(at, claim, now).map(|lease| Acquired::Granted(Grant { lease, parked: false }))
+            }
+            Verdict::Refresh => self.refresh(at, claim.ttl, now),
+            Verdict::Busy(mut busy) => {
+                busy.holder = busy.holder.or_else(|| foreign.map(|value| foreign_holder(&value)));
+                Ok(Acquired::Busy(busy))
+            }
+            Verdict::Spent => Err(Refusal::TokenSpent.into()),
+        }
+    }
+
+    /// Parks a claim that was busy.
+    pub(crate) fn park(&mut self, claim: Claim, told: oneshot::Sender<Grant>) -> Result<()> {
+        let at = self.slots.find_or_insert(&claim.key);
+        self.slot(at)?.rare_mut().queue.park(claim, told)
+    }
+
+    /// Whether a claim is still in the queue.
+    pub(crate) fn is_parked(&self, key: &Key, digest: &Digest) -> bool {
+        let slot = self.slots.get(key);
+        slot.and_then(Slot::rare).is_some_and(|rare| rare.queue.position(digest).is_some())
+    }
+
+    /// Takes a claim that nobody waits for any more out of the queue and says what is in its way now.
+    pub(crate) fn unpark(&mut self, claim: &Claim, now: Now) -> Result<Acquired> {
+        let at = self.slots.find_or_insert(&claim.key);
+        let slot = self.slot(at)?;
+        let place = slot.rare().and_then(|r| r.queue.position(claim.token.digest())).unwrap_or(1);
+        slot.rare_if_any(|rare| rare.queue.cancel(claim.token.digest()));
+        Ok(match self.acquire(claim, now)? {
+            Acquired::Busy(busy) => Acquired::Busy(Busy { position: place, ..busy }),
+            granted => granted,
+        })
+    }
+
+    /// Forgets that a claim was parked; if it was granted meanwhile, gives the key back.
+    pub(crate) fn abandon(&mut self, key: &Key, digest: &Digest, now: Now) -> Result<()> {
+        let Some(at) = self.slots.find(key) else { return Ok(()) };
+        self.slot(at)?.rare_if_any(|rare| rare.queue.cancel(digest));
+        if rules::release(&self.slot(at)?.entry, digest, None, now.tick) {
+            self.end_reign(at, End::Released, now)?;
+            self.pass_on(at, None, now)?;
+        }
+        Ok(())
+    }
+
+    /// Prolongs one reign. The flag says that a longer TTL must be on disk before the answer.
+    pub(crate) fn renew(&mut self, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
+        let Some(at) = self.slots.find(&item.key) else { return Ok((Renewed::Lost(End::Gone), false)) };
+        let slot = self.slot(at)?;
+        match rules::renew(&slot.entry, item.token.digest(), item.generation, now.tick) {
+            Ok(()) => {
+                let State::Held(tenant) = &mut slot.entry.state else { return Err(broken()) };
+                let ttl = item.ttl.unwrap_or(tenant.ttl);
+                let sooner = ttl < tenant.ttl;
+                tenant.ttl = ttl;
+                tenant.expires = now.tick + ttl.as_duration();
+                let longer = slot.durable_ttl.is_none_or(|durable| ttl > durable);
+                if longer {
+                    self.write_slot(at, now)?;
+                }
+                if sooner {
+                    self.slots.arm(at);
+                }
+                Ok((Renewed::Renewed { remaining: ttl.as_duration() }, longer))
+            }
+            Err(why) => Ok((Renewed::Lost(why.unwrap_or_else(|| slot.fate(item.generation))), false)),
+        }
+    }
+
+    pub(crate) fn release(&mut self, release: &Release, now: Now) -> Result<Released> {
+        let at = self.slots.find_or_insert(&release.key);
+        self.settle(at, now)?;
+        let digest = release.token.digest();
+        let slot = self.slot(at)?;
+        if !rules::release(&slot.entry, digest, release.generation, now.tick) {
+            let live = slot.entry.live(now.tick).is_some_and(|t| t.digest == *digest);
+            if !live && !slot.known(&digest.short(), now.tick) {
+                let until = now.tick + Duration::from_millis(limits::TOMBSTONE_MS);
+                slot.rare_mut().queue.expel(digest);
+                slot.rare_mut().bury(digest.short(), now.tick, until);
+            }
+            return Ok(Released::NotHeld);
+        }
+        self.end_reign(at, End::Released, now)?;
+        self.pass_on(at, release.to.as_ref(), now)?;
+        Ok(Released::Released)
+    }
+
+    pub(crate) fn transfer(&mut self, transfer: &Transfer, now: Now) -> Result<Transferred> {
+        let Some(at) = self.slots.find(&transfer.key) else { return Ok(Transferred::NotHeld) };
+        let slot = self.slot(at)?;
+        if !rules::transfer(&slot.entry, transfer.token.digest(), transfer.generation, now.tick) {
+            return Ok(Transferred::NotHeld);
+        }
+        let Some(heir) = slot.rare_mut().queue.pop_holder(&transfer.to) else {
+            return Ok(Transferred::NoSuccessor);
+        };
+        self.end_reign(at, End::Transferred, now)?;
+        self.grant_parked(at, heir, now).map(Transferred::Transferred)
+    }
+
+    pub(crate) fn revoke(&mut self, revoke: &Revoke, now: Now) -> Result<Revoked> {
+        let Some(at) = self.slots.find(&revoke.key) else { return Ok(Revoked::Stale { current: None }) };
+        match rules::revoke(&self.slot(at)?.entry, revoke, now.tick) {
+            Err(current) => Ok(Revoked::Stale { current }),
+            Ok(delay) => {
+                self.end_reign(at, End::Revoked, now)?;
+                if delay.is_zero() {
+                    self.pass_on(at, None, now)?;
+                } else {
+                    self.slot(at)?.entry.state = State::Delayed { until: now.tick + delay };
+                    self.slots.arm(at);
+                    self.write_slot(at, now)?;
+                }
+                Ok(Revoked::Revoked { delay })
+            }
+        }
+    }
+
+    pub(crate) fn wipe(&mut self, wipe: &Wipe, now: Now) -> Result<Wiped> {
+        let gate = self.slots.get(&wipe.gate.key);
+        if !gate.is_some_and(|gate| rules::proven(&gate.entry, &wipe.gate, now.tick)) {
+            return Ok(Wiped::Unproven);
+        }
+        let doomed: Vec<u32> = self
+            .slots
+            .ordered(wipe.prefix.as_str())
+            .map_while(|at| self.slots.at(at).map(|slot| (at, slot)))
+            .take_while(|(_, slot)| slot.key.starts_with(&wipe.prefix))
+            .filter(|(_, slot)| rules::wiped(&slot.key, &slot.entry, wipe, now.tick))
+            .map(|(at, _)| at)
+            .take(limits::WIPE + 1)
+            .collect();
+        if doomed.len() > limits::WIPE {
+            return Err(Refusal::TooMany { what: "leases in one wipe", limit: limits::WIPE }.into());
+        }
+        for at in &doomed {
+            self.end_reign(*at, End::Wiped, now)?;
+        }
+        for at in &doomed {
+            self.pass_on(*at, None, now)?;
+        }
+        Ok(Wiped::Wiped { count: doomed.len() })
+    }
+
+    pub(crate) fn verify(&self, key: &Key, digest: &Digest, now: Now) -> Verified {
+        self.slots.get(key).map_or(Verified::Wrong, |slot| {
+            rules::verify(&slot.entry, digest, slot.known(&digest.short(), now.tick), now.tick)
+        })
+    }
+
+    /// Does what time asks for: ends reigns, delays, reservations and records that are due, at most `most`.
+    pub(crate) fn expire(&mut self, now: Now, most: usize) -> Result<usize> {
+        let mut done = 0;
+        while done < most {
+            if let Some(at) = self.slots.due(now.tick) {
+                self.settle(at, now)?;
+            } else if let Some(key) = self.data.due(now.tick) {
+                self.revision = self.revision.next();
+                self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
+                self.out.record_event(self.revision, now.wall, &key, Verb::Deleted);
+            } else {
+                break;
+            }
+            done += 1;
+        }
+        Ok(done)
+    }
+
+    /// When time next changes something.
+    pub(crate) fn next_due(&self) -> Option<Tick> {
+        [self.slots.next_due(), self.data.next_due()].into_iter().flatten().min()
+    }
+
+    pub(crate) fn slot(&mut self, at: u32) -> Result<&mut Slot> {
+        self.slots.at_mut(at).ok_or_else(broken)
+    }
+
+    /// Brings a slot up to date with the time.
+    fn settle(&mut self, at: u32, now: Now) -> Result<()> {
+        match rules::expire(&self.slot(at)?.entry, now.tick) {
+            Expiry::NotYet => Ok(()),
+            Expiry::Reign => {
+                self.end_reign(at, End::Expired, now)?;
+                self.pass_on(at, None, now)
+            }
+            Expiry::Hold => {
+                self.slot(at)?.entry.state = State::Free;
+                self.pass_on(at, None, now)
+            }
+        }
+    }
+
+    /// Ends the running reign and leaves the slot free. Whoever calls decides what comes next and writes it.
+    pub(crate) fn end_reign(&mut self, at: u32, end: End, now: Now) -> Result<()> {
+        self.revision = self.revision.next();
+        let slot = self.slots.at_mut(at).ok_or_else(broken)?;
+        let State::Held(tenant) = std::mem::take(&mut slot.entry.state) else { return Err(broken()) };
+        slot.durable_ttl = None;
+        let who = (&tenant.holder, tenant.generation);
+        self.out.lease_event(self.revision, now.wall, &slot.key, Verb::Ended(end), who);
+        let past = Past {
+            holder: tenant.holder,
+            generation: tenant.generation,
+            from: tenant.since,
+            until: now.wall.max(tenant.since),
+            end,
+            token: tenant.digest.short(),
+        };
+        let n = slot.rare_mut().remember(past);
+        if let Some(past) = slot.rare().and_then(|rare| rare.past.back()) {
+            let key = [slot.key.as_str().as_bytes(), &[0], &n.to_be_bytes()];
+            self.out.put(RowTable::Reign, &key, &ReignRow::of(past));
+        }
+        Ok(())
+    }
+
+    /// Gives a free slot to the named heir or the head of the queue, reserves it, or leaves it free.
+    pub(crate) fn pass_on(&mut self, at: u32, to: Option<&Holder>, now: Now) -> Result<()> {
+        let slot = self.slot(at)?;
+        let next = match to {
+            Some(heir) => slot.rare_mut().queue.pop_holder(heir),
+            None => slot.rare_if_any(|rare| rare.queue.pop()).flatten(),
+        };
+        if let Some(waiter) = next {
+            return self.grant_parked(at, waiter, now).map(drop);
+        }
+        if let Some(heir) = to {
+            let until = now.tick + Duration::from_millis(limits::RESERVATION_MS);
+            slot.entry.state = State::Reserved { to: heir.clone(), until };
+            self.slots.arm(at);
+        }
+        self.write_slot(at, now)?;
+        self.note_free(at)
+    }
+
+    fn grant_parked(&mut self, at: u32, waiter: Waiter, now: Now) -> Result<Lease> {
+        let lease = self.grant(at, &waiter.claim, now)?;
+        let grant = Grant { lease: lease.clone(), parked: true };
+        self.out.grants.push(Delivery { told: waiter.told, grant, digest: *waiter.claim.token.digest() });
+        Ok(lease)
+    }
+
+    fn grant(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Lease> {
+        let floor = self.floor;
+        let slot = self.slots.at_mut(at).ok_or_else(broken)?;
+        let generation = Generation::next(slot.entry.last, floor)?;
+        slot.entry.last = Some(generation);
+        slot.entry.state = State::Held(Tenant {
+            holder: claim.holder.clone(),
+            digest: *claim.token.digest(),
+            generation,
+            ttl: claim.ttl,
+            expires: now.tick + claim.ttl.as_duration(),
+            since: now.wall,
+            meta: claim.meta.clone(),
+            origin: claim.origin,
+        });
+        self.revision = self.revision.next();
+        let who = (&claim.holder, generation);
+        self.out.lease_event(self.revision, now.wall, &slot.key, Verb::Granted, who);
+        self.slots.arm(at);
+        self.write_slot(at, now)?;
+        let (key, holder) = (claim.key.clone(), claim.holder.clone());
+        Ok(Lease { key, holder, generation, ttl: claim.ttl })
+    }
+
+    fn refresh(&mut self, at: u32, ttl: Ttl, now: Now) -> Result<Acquired> {
+        let slot = self.slot(at)?;
+        let State::Held(tenant) = &mut slot.entry.state else { return Err(broken()) };
+        tenant.ttl = ttl;
+        tenant.expires = now.tick + ttl.as_duration();
+        let (holder, generation) = (tenant.holder.clone(), tenant.generation);
+        let lease = Lease { key: slot.key.clone(), holder, generation, ttl };
+        if slot.durable_ttl.is_none_or(|durable| ttl > durable) {
+            self.write_slot(at, now)?;
+        }
+        self.slots.arm(at);
+        Ok(Acquired::Granted(Grant { lease, parked: false }))
+    }
+
+    fn write_slot(&mut self, at: u32, now: Now) -> Result<()> {
+        let slot = self.slots.at_mut(at).ok_or_else(broken)?;
+        slot.durable_ttl = match &slot.entry.state {
+            State::Held(tenant) => Some(tenant.ttl),
+            _ => None,
+        };
+        self.out.put(RowTable::Slot, &[slot.key.as_str().as_bytes()], &SlotRow::of(slot, now.tick));
+        Ok(())
+    }
+
+    /// Notes that a key became free, and forgets the one that has been free for longest when there are too many.
+    pub(crate) fn note_free(&mut self, at: u32) -> Result<()> {
+        if let Some(last) = self.slot(at)?.entry.last {
+            self.freed.push_back((at, last));
+        }
+        if self.freed.len() <= FREE_KEYS {
+            return Ok(());
+        }
+        let Some((old, generation)) = self.freed.pop_front() else { return Ok(()) };
+        let idle = self.slots.at(old).is_some_and(|slot| {
+            matches!(slot.entry.state, State::Free)
+                && slot.entry.last == Some(generation)
+                && slot.rare().is_none_or(|rare| rare.queue.len() == 0 && rare.tombs.is_empty())
+        });
+        if idle && let Some(slot) = self.slots.remove(old) {
+            self.floor = self.floor.covering(generation);
+            self.out.put(RowTable::Own, &[b"floor"], &self.floor.get());
+            let key = slot.key.as_str().as_bytes();
+            self.out.delete(RowTable::Slot, &[key]);
+            let rows = slot.rare().map_or(0, |rare| rare.past.len() as u64);
+            for n in 0..rows {
+                self.out.delete(RowTable::Reign, &[key, &[0], &n.to_be_bytes()]);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn status(&self, key: &Key, now: Now) -> Status {
+        match self.slots.get(key) {
+            Some(slot) => slot.status(now.tick),
+            None => Status {
+                key: key.clone(),
+                phase: Phase::Free,
+                holder: None,
+                generation: None,
+                remaining: None,
+                meta: lease::Meta::default(),
+                since: None,
+                waiters: 0,
+            },
+        }
+    }
+
+    pub(crate) fn history(&self, key: &Key, now: Now) -> Vec<Reign> {
+        let Some(slot) = self.slots.get(key) else { return Vec::new() };
+        let past = slot.rare().into_iter().flat_map(|rare| rare.past.iter().map(Past::reign));
+        past.chain(slot.running(now)).collect()
+    }
+}
+
+impl Slot {
+    fn rare_if_any<T>(&mut self, f: impl FnOnce(&mut Rare) -> T) -> Option<T> {
+        if self.rare().is_some() { Some(f(self.rare_mut())) } else { None }
+    }
+
+    /// Why a reign that is not the running one is over, as far as is remembered.
+    fn fate(&self, generation: Generation) -> End {
+        let past = self.rare().and_then(|rare| rare.past.iter().find(|past| past.generation == generation));
+        match past {
+            Some(past) => past.end,
+            None if self.entry.last > Some(generation) => End::Superseded,
+            None => End::Gone,
+        }
+    }
+
+    pub(crate) fn status(&self, now: Tick) -> Status {
+        let (phase, remaining) = self.entry.phase(now);
+        let (holder, meta, since) = match (&self.entry.state, phase) {
+            (State::Held(t), Phase::Held) => (Some(t.holder.clone()), t.meta.clone(), Some(t.since)),
+            (State::Reserved { to, .. }, Phase::Reserved) => (Some(to.clone()), lease::Meta::default(), None),
+            _ => (None, lease::Meta::default(), None),
+        };
+        Status {
+            key: self.key.clone(),
+            phase,
+            holder,
+            generation: self.entry.last,
+            remaining,
+            meta,
+            since,
+            waiters: self.waiters(),
+        }
+    }
+
+    /// The running reign, or the one that time has ended and no one has looked at since.
+    fn running(&self, now: Now) -> Option<Reign> {
+        let State::Held(tenant) = &self.entry.state else { return None };
+        let over = now.tick >= tenant.expires;
+        Some(Reign {
+            holder: tenant.holder.clone(),
+            generation: tenant.generation,
+            from: tenant.since,
+            until: over.then_some(now.wall),
+            end: over.then_some(End::Expired),
+        })
+    }
+}
+
+/// The holder shown for a key that carries a record: its value where that reads as a name.
+fn foreign_holder(value: &[u8]) -> Holder {
+    let text: String = String::from_utf8_lossy(value)
+        .chars()
+        .map(|c| if c.is_ascii_graphic() { c } else { '?' })
+        .take(limits::HOLDER)
+        .collect();
+    Holder::new(text)
+        .or_else(|_| Holder::new("?"))
+        .unwrap_or_else(|_| unreachable!("a question mark is a name"))
+}
+
+fn broken() -> Error {
+    Error::unavailable("local", "the table contradicts itself; this is a defect of Tenure")
+}

@@ -1,0 +1,123 @@
+//! Acquire, parked in the queue while the key is busy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{Acquired, Claim, Digest, Error, Grant, Key, Reason, Result, limits};
+use tokio::sync::oneshot;
+
+use super::engine::{Pending, Shared};
+use super::table::Now;
+
+/// Asks for a key, waiting in line for as long as the claim allows.
+pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquired> {
+    let wait = claim.wait.unwrap_or_default();
+    if wait > Duration::from_millis(limits::WAIT_MS) {
+        return Err(Error::invalid("wait", format!("at most {} ms are allowed", limits::WAIT_MS)));
+    }
+    let deadline = shared.clock.now() + wait;
+    loop {
+        let asked = shared.durably(0, |table, now| {
+            let answer = table.acquire(&claim, now)?;
+            match &answer {
+                Acquired::Busy(busy) if !wait.is_zero() && parks(busy.reason) => {
+                    let (told, grant) = oneshot::channel();
+                    table.park(claim.clone(), told)?;
+                    Ok((answer, Some(grant)))
+                }
+                _ => Ok((answer, None)),
+            }
+        });
+        let (answer, grant) = asked.await?;
+        let Some(grant) = grant else { return Ok(answer) };
+        let mut parked = Parked::new(shared, &claim, grant);
+        let told = tokio::select! {
+            biased;
+            told = parked.grant() => told,
+            () = shared.clock.sleep_until(deadline) => match parked.give_up(&claim)? {
+                Some((answer, pending)) => {
+                    shared.wait(pending).await?;
+                    return Ok(answer);
+                }
+                // It was granted in the same moment; the news is on its way.
+                None => parked.grant().await,
+            },
+        };
+        if let Some(grant) = told {
+            return Ok(Acquired::Granted(grant));
+        }
+        // A duplicate of this claim was told instead: ask again and find what it got.
+        parked.settle();
+        if shared.inner.lock().closed {
+            return Err(Error::unknown(shared.capabilities.engine, "the store was closed"));
+        }
+    }
+}
+
+/// Reasons that pass by themselves, so that waiting in line makes sense.
+fn parks(reason: Reason) -> bool {
+    match reason {
+        Reason::Held | Reason::Delayed | Reason::Reserved | Reason::Queued | Reason::Quarantine => true,
+        Reason::Foreign | Reason::NotThatGeneration => false,
+    }
+}
+
+/// A place in the queue that is left when the future is dropped.
+struct Parked {
+    shared: Arc<Shared>,
+    key: Key,
+    digest: Digest,
+    told: Option<oneshot::Receiver<Grant>>,
+}
+
+impl Parked {
+    fn new(shared: &Arc<Shared>, claim: &Claim, told: oneshot::Receiver<Grant>) -> Self {
+        let (key, digest) = (claim.key.clone(), *claim.token.digest());
+        Self { shared: shared.clone(), key, digest, told: Some(told) }
+    }
+
+    /// Waits for the grant; none when a duplicate got it.
+    async fn grant(&mut self) -> Option<Grant> {
+        let told = self.told.as_mut()?;
+        let grant = told.await.ok();
+        self.told = None;
+        grant
+    }
+
+    /// Leaves the queue. None when the grant was already decided.
+    fn give_up(&mut self, claim: &Claim) -> Result<Option<(Acquired, Pending)>> {
+        let told = &mut self.told;
+        let (answer, pending) = self.shared.step(|table, now| {
+            if !table.is_parked(&self.key, &self.digest) {
+                return Ok(None);
+            }
+            *told = None;
+            table.unpark(claim, now).map(Some)
+        })?;
+        Ok(answer.map(|answer| (answer, pending)))
+    }
+
+    fn settle(mut self) {
+        self.told = None;
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        let Some(mut told) = self.told.take() else { return };
+        told.close();
+        let granted = told.try_recv().is_ok();
+        drop(told);
+        let now = Now::read(&*self.shared.clock);
+        let mut inner = self.shared.inner.lock();
+        // A grant that was not heard is given back by whoever delivers it; one that was heard, here.
+        let left = match granted {
+            true => inner.table.abandon(&self.key, &self.digest, now),
+            false => inner.table.leave(&self.key, &self.digest),
+        };
+        if let Err(error) = left {
+            tracing::error!(key = %self.key, %error, "a dropped claim could not leave the queue");
+        }
+        drop(self.shared.finish(&mut inner, now));
+    }
+}

@@ -1,0 +1,20 @@
+//! The clock of the developer commands: how long a step took, and short waits between tries.
+use std::time::{Duration, Instant};
+
+/// The instant a measurement starts.
+#[expect(clippy::disallowed_methods, reason = "measures steps for people; no ownership depends on it")]
+pub(crate) fn start() -> Instant {
+    Instant::now()
+}
+
+/// Blocks this thread; xtask has no executor.
+#[expect(clippy::disallowed_methods, reason = "xtask is synchronous")]
+pub(crate) fn pause(length: Duration) {
+    std::thread::sleep(length);
+}
+
+/// The time to stamp on files.
+#[expect(clippy::disallowed_methods, reason = "file times are wall times")]
+pub(crate) fn wall() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}

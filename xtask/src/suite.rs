@@ -1,0 +1,53 @@
+//! `cargo xtask test`: everything that must hold before a change lands, in one command.
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::step::{self, Step};
+use crate::workspace::Workspace;
+use crate::{example, freshness, tidy, tools};
+
+/// Runs every step in order and prints the summary line.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let _fresh = freshness::hold(workspace)?;
+    let nextest = tools::on_path("cargo-nextest");
+    let mut steps =
+        vec![Step { name: "tools", what: tools::headline(), work: Box::new(|| tools::ensure(workspace)) }];
+    steps.push(cargo(workspace, "fmt", &["fmt", "--all", "--check"], None));
+    let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    steps.push(cargo(workspace, "clippy", &clippy, None));
+    steps.push(Step {
+        name: "tidy",
+        what: "walls, map, invariants, growth, words, pages".into(),
+        work: Box::new(|| tidy::run(workspace)),
+    });
+    steps.push(cargo(workspace, "tests", tests(nextest), None));
+    steps.push(cargo(workspace, "doctests", &["test", "--workspace", "--doc", "--all-features"], None));
+    let rustdoc = ["doc", "--workspace", "--no-deps"];
+    steps.push(cargo(workspace, "rustdoc", &rustdoc, Some(("RUSTDOCFLAGS", "-D warnings"))));
+    steps.push(Step {
+        name: "examples",
+        what: "build them all, run each for at most 60 s".into(),
+        work: Box::new(|| example::run_all(workspace)),
+    });
+    let summary = step::run(steps)?;
+    println!("xtask test: {summary}");
+    Ok(())
+}
+
+/// nextest where it is installed, because it kills tests that hang; cargo's own runner elsewhere.
+fn tests(nextest: bool) -> &'static [&'static str] {
+    if nextest {
+        &["nextest", "run", "--workspace", "--all-features", "--no-tests=pass"]
+    } else {
+        &["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"]
+    }
+}
+
+fn cargo<'a>(workspace: &Workspace, name: &'a str, args: &[&str], env: Option<(&str, &str)>) -> Step<'a> {
+    let mut command: Command = workspace.cargo(args);
+    command.envs(env);
+    let prefix = env.map(|(key, value)| format!("{key}='{value}' ")).unwrap_or_default();
+    let what = prefix + &step::shown(&command);
+    Step { name, what, work: Box::new(move || step::command(&mut command)) }
+}

@@ -1,0 +1,95 @@
+//! What a process finds around it is read in few places: the environment in `service`, a clock in `clock.rs`.
+//! Everything else is handed its settings and its clock, so that it can be simulated.
+use crate::tidy::Violation;
+use crate::tidy::source::is_word;
+use crate::tidy::tree::{Tree, under};
+
+/// Who may read the environment; build scripts may as well.
+const ENVIRONMENT: [&str; 4] = ["crates/service", "crates/testkit", "xtask", "benches"];
+const CLOCKS: [&str; 3] = ["Instant::now", "SystemTime::now", "clock_gettime"];
+
+/// Reads of the environment or of a clock in the wrong place.
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (path, source) in tree.sources().filter(|(path, _)| !tree.is_test(path)) {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let environment = file == "build.rs" || ENVIRONMENT.iter().any(|dir| under(path, dir));
+        let clock = file == "clock.rs";
+        for (number, line) in source.product_lines() {
+            if !environment && reads_environment(line) {
+                violations.push(Violation::new(
+                    path,
+                    number,
+                    "reads the environment; only crates/service does, everyone else takes a setting",
+                ));
+            }
+            if let Some(read) = CLOCKS.iter().find(|read| !clock && calls(line, read)) {
+                violations.push(Violation::new(
+                    path,
+                    number,
+                    format!("calls {read}; only files named clock.rs do, everyone else takes a Clock"),
+                ));
+            }
+        }
+    }
+    violations
+}
+
+fn calls(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| is_word(line, at, name.len()))
+}
+
+fn reads_environment(line: &str) -> bool {
+    let names = ["var", "var_os", "vars", "vars_os", "set_var", "remove_var"];
+    line.match_indices("env::").filter(|(at, _)| is_word(line, *at, 3)).any(|(at, open)| {
+        let rest = &line[at + open.len()..];
+        let end = if rest.starts_with('{') {
+            rest.find('}')
+        } else {
+            rest.find(|c: char| !c.is_alphanumeric() && c != '_')
+        };
+        let used = &rest[..end.unwrap_or(rest.len())];
+        used.trim_start_matches('{').split(',').any(|name| names.contains(&name.trim()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &str, text: &str) -> Vec<usize> {
+        check(&Tree::of(&[(path, text)])).into_iter().map(|violation| violation.line).collect()
+    }
+
+    #[test]
+    fn the_environment_is_read_in_service_only() {
+        for code in
+            ["let x = std::env::var(\"X\");", "use std::env::{args, var_os};", "for x in env::vars() {}"]
+        {
+            assert_eq!(lines("crates/lease/src/key.rs", code), [1], "{code}");
+            for allowed in ["crates/service/src/config.rs", "crates/lease/build.rs", "xtask/src/main.rs"] {
+                assert!(lines(allowed, code).is_empty(), "{allowed}");
+            }
+        }
+        for code in ["std::env::args()", "env!(\"X\")", "myenv::var()", "env::variant()"] {
+            assert!(lines("crates/lease/src/key.rs", code).is_empty(), "{code}");
+        }
+        assert_eq!(lines("crates/service-other/src/lib.rs", "env::var(\"X\")"), [1]);
+    }
+
+    #[test]
+    fn clocks_are_read_in_clock_files_only() {
+        for code in ["Instant::now()", "std::time::SystemTime::now()", "rustix::time::clock_gettime(id)"] {
+            assert_eq!(lines("crates/service/src/health.rs", code), [1], "{code}");
+            assert!(lines("crates/lease/src/clock.rs", code).is_empty(), "{code}");
+        }
+        assert!(lines("crates/lease/src/key.rs", "Instant::nowhere(); MyInstant::now()").is_empty());
+    }
+
+    #[test]
+    fn tests_comments_and_strings_are_free() {
+        let text = "// Instant::now()\nlet s = \"Instant::now()\";\n#[cfg(test)]\nmod tests {\n    fn f() { Instant::now(); }\n}\n";
+        assert!(lines("crates/lease/src/key.rs", text).is_empty());
+        assert!(lines("crates/lease/tests/it/main.rs", "Instant::now()").is_empty());
+    }
+}

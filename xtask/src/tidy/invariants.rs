@@ -1,0 +1,165 @@
+//! docs/invariants.md: every invariant is a sentence, a place, a test that exists, and a metric.
+use std::collections::BTreeSet;
+
+use crate::tidy::Violation;
+use crate::tidy::markdown::{row, spans};
+use crate::tidy::tree::{Tree, under};
+
+const INVARIANTS: &str = "docs/invariants.md";
+const COLUMNS: [&str; 5] = ["id", "sentence", "where enforced", "test", "metric"];
+
+/// Rows that are incomplete, repeat an id, or name a test that does not exist.
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    let Some(text) = tree.text(INVARIANTS) else {
+        return vec![Violation::new(
+            INVARIANTS,
+            1,
+            "is missing; it says what always holds and which test shows it",
+        )];
+    };
+    let tests = tests(tree);
+    let mut violations = Vec::new();
+    let mut ids = BTreeSet::new();
+    let mut tables = 0;
+    let mut in_table = false;
+    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line)) {
+        let cells = row(line);
+        if cells.is_none() && !line.trim_start().starts_with('|') {
+            in_table = false;
+        }
+        let Some(cells) = cells else { continue };
+        if cells.iter().map(|cell| cell.to_lowercase()).eq(COLUMNS) {
+            in_table = true;
+            tables += 1;
+        } else if in_table {
+            let fresh = cells.first().is_none_or(|id| ids.insert(id.clone()));
+            let troubles = troubles(&cells, fresh, tree, &tests);
+            violations
+                .extend(troubles.into_iter().map(|message| Violation::new(INVARIANTS, number, message)));
+        }
+    }
+    if tables == 0 || ids.is_empty() {
+        let message = format!("has no rows under the columns {}", COLUMNS.join(" | "));
+        violations.push(Violation::new(INVARIANTS, 1, message));
+    }
+    violations
+}
+
+fn troubles(cells: &[String], fresh: bool, tree: &Tree, tests: &[Test<'_>]) -> Vec<String> {
+    let [id, .., test, _] = cells else { return vec!["is no complete row".into()] };
+    if cells.len() != COLUMNS.len() {
+        return vec![format!("`{id}` has {} cells instead of {}", cells.len(), COLUMNS.len())];
+    }
+    let mut troubles = Vec::new();
+    if !fresh {
+        troubles.push(format!("the id `{id}` stands here twice"));
+    }
+    let empty = cells.iter().zip(COLUMNS).filter(|(cell, _)| cell.is_empty());
+    troubles.extend(empty.map(|(_, column)| format!("`{id}` has an empty cell `{column}`")));
+    let names = spans(test);
+    if names.is_empty() {
+        troubles.push(format!("`{id}` names no test in backticks"));
+    }
+    let ghosts = names.iter().filter(|name| !tests.iter().any(|test| test.is(name, tree)));
+    troubles.extend(ghosts.map(|ghost| format!("`{id}` names the test `{ghost}`, which does not exist")));
+    troubles
+}
+
+/// A test function, or a case of a conformance suite, and its file.
+struct Test<'a> {
+    path: &'a str,
+    name: String,
+}
+
+impl Test<'_> {
+    /// Whether `wanted`, a name or a path such as `lease_store::memory::name`, means this test. Every
+    /// part of the path is the crate, a directory, the file, or a module in the file.
+    fn is(&self, wanted: &str, tree: &Tree) -> bool {
+        let mut parts: Vec<&str> = wanted.split("::").collect();
+        let name = parts.pop().unwrap_or_default();
+        let code = tree.source(self.path).map_or("", |source| source.code());
+        name == self.name
+            && parts.iter().all(|part| {
+                let module = |dir: &str| dir.trim_end_matches(".rs").replace('-', "_") == *part;
+                self.path.split('/').any(module) || code.contains(&format!("mod {part} "))
+            })
+    }
+}
+
+fn tests(tree: &Tree) -> Vec<Test<'_>> {
+    let mut tests = Vec::new();
+    for (path, source) in tree.sources() {
+        let suite = is_suite(path);
+        let functions = source.functions().into_iter().filter(|function| suite || function.is_test);
+        tests.extend(functions.map(|function| Test { path, name: function.name }));
+    }
+    tests
+}
+
+/// Whether every function of the file counts: conformance suites, and the files of `tests` directories.
+fn is_suite(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    let sources = under(path, "crates") && parts.get(2) == Some(&"src");
+    parts.iter().rev().skip(1).any(|part| *part == "tests")
+        || sources && parts.iter().skip(3).any(|part| part.starts_with("conformance"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "# Invariants\n\n| id | sentence | where enforced | test | metric |\n|---|---|---|---|---|\n";
+
+    fn shown(rows: &str) -> Vec<String> {
+        let tree = Tree::of(&[
+            (INVARIANTS, &format!("{HEAD}{rows}")),
+            (
+                "crates/lease/src/rules.rs",
+                "fn helper() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn one_holder() {}\n}\n",
+            ),
+            ("crates/lease-store/src/conformance/time.rs", "pub async fn expires() {}\n"),
+            ("crates/lease-store/tests/it/main.rs", "fn survives_kill() {}\n"),
+        ]);
+        check(&tree).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rows_with_tests_that_exist_pass() {
+        let rows = "| I-01 | s | w | `one_holder`, `lease::rules::tests::one_holder` | `m` |\n\
+                    | I-02 | s | w | `lease_store::conformance::time::expires` and `survives_kill` | none |\n";
+        assert_eq!(shown(rows), Vec::<String>::new());
+    }
+
+    #[test]
+    fn tests_that_do_not_exist_are_found() {
+        for ghost in ["gone", "helper", "session::one_holder", "rules::other::one_holder"] {
+            let shown = shown(&format!("| I-01 | s | w | `{ghost}` | m |\n"));
+            let expected =
+                format!("docs/invariants.md:5: `I-01` names the test `{ghost}`, which does not exist");
+            assert_eq!(shown, [expected]);
+        }
+    }
+
+    #[test]
+    fn rows_must_be_complete_and_unique() {
+        for (rows, part) in [
+            ("| I-01 | s | w | one_holder | m |\n", "no test in backticks"),
+            ("| I-01 | s | w | `one_holder` | |\n", "empty cell `metric`"),
+            ("| I-01 | s | `one_holder` |\n", "3 cells"),
+            ("| I-01 | s | w | `one_holder` | m |\n| I-01 | s | w | `one_holder` | m |\n", "twice"),
+            ("", "no rows"),
+        ] {
+            let shown = shown(rows);
+            assert_eq!(shown.len(), 1, "{rows}{shown:?}");
+            assert!(shown[0].contains(part), "{shown:?}");
+        }
+        assert_eq!(check(&Tree::of(&[])).len(), 1);
+    }
+
+    #[test]
+    fn other_tables_are_left_alone() {
+        let rows = "| I-01 | s | w | `one_holder` | m |\n\nText.\n\n| a | b |\n|---|---|\n| c | d |\n";
+        assert_eq!(shown(rows), Vec::<String>::new());
+    }
+}
