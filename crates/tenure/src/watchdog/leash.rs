@@ -62,10 +62,17 @@ impl Leash {
         self.say(Order::Kill).await
     }
 
-    /// Kills the work past the watchdog, should that be stopped or dead. While it is not dead the group's number
-    /// is nobody else's.
-    pub(crate) fn kill_past(&self) {
-        if let Some(group) = self.group {
+    /// Kills the work past a watchdog that is there but does nothing: it may be stopped. As long as it is there
+    /// the group's number is nobody else's.
+    pub(crate) fn kill_past(&mut self) {
+        if matches!(self.watchdog.try_wait(), Ok(None)) {
+            self.kill_alone();
+        }
+    }
+
+    /// Kills the work without a watchdog. Only while something of it runs.
+    pub(crate) fn kill_alone(&self) {
+        if let Some(group) = self.group.filter(|group| !group.is_gone()) {
             group.signal(Signal::KILL);
         }
     }
@@ -94,9 +101,9 @@ impl Leash {
         }
     }
 
-    /// Waits for the end of the watchdog, after its last report.
+    /// Ends the watchdog, which has nothing left to watch.
     pub(crate) async fn reap(mut self) {
-        drop(self.watchdog.wait().await);
+        drop(self.watchdog.kill().await);
     }
 
     async fn say(&mut self, order: Order) -> io::Result<()> {

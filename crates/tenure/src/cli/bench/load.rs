@@ -106,6 +106,8 @@ impl Caller {
                 // Whoever is refused at once would only measure refusals.
                 BootClock.sleep_until(after + Duration::from_millis(10)).await;
             }
+            // An engine in this process may answer without ever waiting; its own tasks need a turn too.
+            tokio::task::yield_now().await;
             now = BootClock.now();
         }
         if let Some((token, _)) = held {

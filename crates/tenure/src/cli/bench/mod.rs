@@ -156,7 +156,7 @@ fn table(results: &[Measured]) -> Table {
             latency(one.p90_us),
             latency(one.p99_us),
             latency(one.max_us),
-            (Paint::Red, (one.errors > 0).then(|| one.errors.to_string()).unwrap_or_default()),
+            (Paint::Red, if one.errors > 0 { one.errors.to_string() } else { String::new() }),
         ]);
     }
     table

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lease::{
-    Acquired, Claim, Clock, Committed, Entropy, Fence, Holder, Key, Lease, Mode, Op, Reason, Release,
-    Released, Renewal, Renewed, Store, Token, Ttl, Wall,
+    Acquired, Claim, Committed, Entropy, Fence, Holder, Key, Lease, Mode, Op, Reason, Release, Released,
+    Renewal, Renewed, Store, Token, Ttl, Wall,
 };
 use lease_store::OsEntropy;
 

@@ -6,8 +6,6 @@ mod profile;
 mod report;
 mod time;
 
-use lease::Leases;
-
 use self::report::Report;
 use self::time::Times;
 use super::{Result, Screen, Target};

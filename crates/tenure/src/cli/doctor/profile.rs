@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Capabilities, Clock, Key, Loss, Store, Ttl};
+use lease::{Capabilities, Key, Loss, Store, Ttl};
 
 use super::report::Report;
 use crate::cli::human;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{
-    Acquired, Claim, Clock, Grant, Holder, Key, Lease, Meta, Release, Renewal, Renewed, Store, Token, Ttl,
-};
+use lease::{Acquired, Claim, Grant, Holder, Key, Lease, Meta, Release, Renewal, Renewed, Store, Token, Ttl};
 use lease_store::OsEntropy;
 
 use crate::cli::view::{self, BusyView, GrantView};

@@ -1,6 +1,6 @@
 //! `tenure lease get`.
 
-use lease::{Key, Leases, Phase, Status};
+use lease::{Key, Phase, Status};
 
 use super::ls;
 use crate::cli::view::{self, StatusView};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease::{Clock, End, Key, Leases, Reign, Wall};
+use lease::{End, Key, Reign, Wall};
 use serde::Serialize;
 
 use crate::cli::screen::Paint;

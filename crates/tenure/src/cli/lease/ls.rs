@@ -1,6 +1,6 @@
 //! `tenure lease ls`.
 
-use lease::{Leases, Phase, Prefix, Query, Status, limits};
+use lease::{Phase, Prefix, Query, Status, limits};
 
 use crate::cli::screen::Paint;
 use crate::cli::table::Table;

@@ -1,6 +1,6 @@
 //! `tenure lease release`.
 
-use lease::{Holder, Key, Leases, Release, Released, Token};
+use lease::{Holder, Key, Release, Released, Token};
 use serde::Serialize;
 
 use crate::cli::{Result, Screen, Target, connect, exit};

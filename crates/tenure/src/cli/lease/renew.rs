@@ -1,6 +1,6 @@
 //! `tenure lease renew`.
 
-use lease::{Generation, Key, Leases, Renewal, Renewed, Token, Ttl};
+use lease::{Generation, Key, Renewal, Renewed, Token, Ttl};
 use serde::Serialize;
 
 use crate::cli::{Failure, Result, Screen, Target, connect, exit, human};

@@ -1,6 +1,6 @@
 //! `tenure lease transfer`.
 
-use lease::{Generation, Holder, Key, Leases, Token, Transfer, Transferred};
+use lease::{Generation, Holder, Key, Token, Transfer, Transferred};
 use serde::Serialize;
 
 use crate::cli::{Failure, Result, Screen, Target, connect, exit};

@@ -1,6 +1,6 @@
 //! `tenure lease watch`.
 
-use lease::{Event, Leases, Prefix, Revision, Verb, Watched};
+use lease::{Event, Prefix, Revision, Verb, Watched};
 
 use crate::cli::screen::Paint;
 use crate::cli::view::EventView;

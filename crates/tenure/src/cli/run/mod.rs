@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Holder, Key, Meta, Store, Ttl};
+use lease::{Holder, Key, Meta, Store, Ttl};
 use lease_keeper::{Guard, Keeper, Policy, Terms};
 
 use self::outside::Outside;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use lease::{Clock, Deadline, Tick};
+use lease::{Deadline, Tick};
 use lease_keeper::{Guard, Keeper, Lost};
 use rustix::io::Errno;
 
@@ -64,8 +64,6 @@ impl Watch<'_> {
         let mut states = self.guard.states();
         let clock = self.keeper.clock().clone();
         loop {
-            // A watchdog that does not answer is either done or dead; both show in its reports.
-            self.look().await;
             let next = self.next_look(clock.now());
             tokio::select! {
                 biased;
@@ -78,6 +76,11 @@ impl Watch<'_> {
                 number = signals.next() => drop(self.leash.signal(number).await),
                 _ = states.changed() => {}
                 () = clock.sleep_until(next) => {}
+            }
+            // A watchdog that does not answer is done or dead, and then its reports end; or it is stopped.
+            self.look().await;
+            if self.deadline.passed(clock.now()) && self.leash.is_gone() {
+                return Ok(Outcome::Lost { lost: self.lost.unwrap_or(Lost::Unconfirmed) });
             }
         }
     }
@@ -105,10 +108,9 @@ impl Watch<'_> {
     /// There is no watchdog any more: what it had to do is ours. Whoever comes next must not meet the work.
     async fn make_sure(&self) {
         let clock = self.keeper.clock();
-        self.leash.kill_past();
         while !self.leash.is_gone() && !self.deadline.passed(clock.now()) {
+            self.leash.kill_alone();
             clock.sleep_until(clock.now() + Duration::from_millis(10)).await;
-            self.leash.kill_past();
         }
     }
 
