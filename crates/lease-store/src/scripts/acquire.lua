@@ -9,9 +9,7 @@ local count = (#k - GLOBALS) / PER_KEY
 local tombs = call('ZCARD', k[7])
 
 local function tombstone(digest, key)
-  if tombs == 0 then return false end
-  local ends = call('ZSCORE', k[7], sub(digest, 1, 16) .. key)
-  return ends and tonumber(ends) > now
+  return tombs > 0 and given_up(digest, key)
 end
 
 local function busy(b, p, reason, holder, last, left)
@@ -102,7 +100,7 @@ for i = 1, count do
   local plain, gen
   if not got[i * 3 - 2] and (not parked or call('EXISTS', queues[i]) == 0) and quarantine == 0 and a[p + 5] == ''
     and (not o or (sub(o, 1, 1) == 'f' and not find(o, sub(digest, 1, 16), 2, true)))
-    and (tombs == 0 or not tombstone(digest, k[b + 1]))
+    and not tombstone(digest, k[b + 1])
   then
     plain, gen = mint(got[i * 3])
   end

@@ -59,6 +59,12 @@ local function grant(b, holder, digest, ttl, meta, spent, plain, gen)
   return gen
 end
 
+-- Whether a token was given up on this key before it held anything.
+local function given_up(digest, key)
+  local ends = call('ZSCORE', k[7], sub(digest, 1, 16) .. key)
+  return ends and tonumber(ends) > now
+end
+
 -- A parked claim: id(16) digest(32) ttl(8) deadline(16) instance(16) length(3) holder meta.
 -- Grants to the first one that is alive, or to the first one called `to`. A claim whose process no longer
 -- listens, whose time is over or whose token was spent meanwhile loses its place. `me` needs no message.
@@ -76,6 +82,7 @@ local function hand_on(b, last, spent, me, to, before)
       local plain, gen = mint(last)
       call('ZREM', queue, m)
       if plain and tonumber(sub(m, 57, 72)) >= now and not find(spent, sub(digest, 1, 16), 1, true)
+        and not given_up(digest, k[b + 1])
         and (id == me or call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), id .. gen .. digest .. k[b + 1]) > 0)
       then
         if before then spent = before() end
