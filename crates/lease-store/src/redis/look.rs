@@ -78,9 +78,9 @@ pub(super) async fn history(wire: &Wire, key: &Key) -> Result<Vec<Reign>> {
     let mut reigns = closed.iter().map(|raw| closed_reign(reply::bytes(raw)?)).collect::<Result<Vec<_>>>()?;
     let running = reply::bytes(running)?;
     if !running.is_empty() {
-        let length = number(running, 73..76)? as usize;
+        let length = number(running, 86..89)? as usize;
         reigns.push(Reign {
-            holder: reply::holder(running.get(76..76 + length).unwrap_or_default())?,
+            holder: reply::holder(running.get(89..89 + length).unwrap_or_default())?,
             generation: reply::minted(digits(running, 1..17)?)?,
             from: Wall::from_micros(number(running, 57..73)?),
             until: None,

@@ -84,7 +84,7 @@ end
 local got = call('MGET', unpack(names))
 local waited = call('EXISTS', unpack(queues)) > 0
 local set, index, order, s, z = {}, {}, {}, 0, 0
-local ending = {}
+local ending, NEVER = {}, '9999999999999'
 for i = 1, count do
   local key, claim, rare = names[i * 2 - 1], a[HEAD + i * 2 - 1], a[HEAD + i * 2]
   local o, plain, gen = got[i * 2], nil, nil
@@ -93,7 +93,7 @@ for i = 1, count do
   then
     if not o then
       plain, gen = mint(call('GET', 'tenure:g:' .. key))
-    elseif sub(o, 1, 1) == 'f' and not find(o, sub(claim, 1, 8), 18, true) then
+    elseif sub(o, 1, 1) == 'f' and not find(o, sub(claim, 1, 6), 31, true) then
       plain, gen = mint(sub(o, 2, 17))
     end
   end
@@ -102,7 +102,7 @@ for i = 1, count do
     ttl, length = sub(claim, 33, 40), 0 + sub(claim, 41, 43)
     holder, ends = sub(claim, 44, 43 + length), ending[ttl]
     if not ends then
-      ends = fmt('%d', now + ttl)
+      ends = fmt('%013d', now + ttl)
       ending[ttl] = ends
     end
   end
@@ -111,10 +111,13 @@ for i = 1, count do
     call('HSET', live, 'g', plain, 't', sub(claim, 1, 32), 's', stamp, 'h', holder)
     call('PEXPIREAT', live, ends)
     set[s + 1], set[s + 2], set[s + 3] = 'tenure:g:' .. key, plain, names[i * 2]
-    set[s + 4] = 'h' .. gen .. sub(claim, 1, 40) .. stamp .. sub(claim, 41)
-      .. (o and sub(o, 18) or '')
-    index[z + 1], index[z + 2], order[z + 1], order[z + 2] = ends, key, '0', key
-    s, z = s + 4, z + 2
+    local at = o and sub(o, 18, 30) or NEVER
+    if 0 + at > 0 + ends then
+      index[z + 1], index[z + 2], order[z + 1], order[z + 2] = ends, key, '0', key
+      at, z = ends, z + 2
+    end
+    set[s + 4] = 'h' .. gen .. sub(claim, 1, 40) .. stamp .. at .. sub(claim, 41) .. (o and sub(o, 31) or '')
+    s = s + 4
     event('granted', key, holder, gen)
     out[i] = '+' .. gen
   else
@@ -123,6 +126,8 @@ for i = 1, count do
 end
 if s > 0 then
   call('MSET', unpack(set))
+end
+if z > 0 then
   call('ZADD', k[3], 'LT', unpack(index))
   call('ZADD', k[4], unpack(order))
 end

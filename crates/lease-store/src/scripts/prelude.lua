@@ -5,12 +5,12 @@
 -- ARGV 1-4 describe the server's incarnation.
 --
 -- tenure:o holds what a key is doing besides what the frozen layout shows, and never expires:
---   h gen(16) digest(32) ttl(8) since(16) length(3) holder spent...   held
---   f gen(16) spent...                                                free; the last generation
---   d until(16) spent...                                              nobody may have it yet
---   r until(16) length(3) heir spent...                               kept for an heir
--- where spent is the first 8 bytes of the digests of the last 32 spent tokens, newest first. Long strings are
--- costly: this Lua hashes every byte of every string it makes.
+--   h gen(16) digest(32) ttl(8) since(16) at(13) length(3) holder spent...   held
+--   f gen(16) at(13) spent...                                                free; the last generation
+--   d until(16) spent...                                                     nobody may have it yet
+--   r until(16) length(3) heir spent...                                      kept for an heir
+-- where `at` is a time not before the key's place in the index, and spent the first 6 bytes of the digests of the
+-- last 16 spent tokens, newest first. Long strings are costly: this Lua hashes every byte of every string it makes.
 local call, a = redis.call, ARGV
 local k = { KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7] }
 local sub, fmt, find = string.sub, string.format, string.find
@@ -33,9 +33,16 @@ local function spell(key)
   return GLOBALS
 end
 
+-- What `o` becomes when its reign is over.
+local function freed(o, spent)
+  return 'f' .. sub(o, 2, 17) .. sub(o, 74, 86) .. spent
+end
+
+local pieces = 0
 local function event(verb, key, holder, gen)
-  happened = happened + 1
-  events[happened] = verb .. ' ' .. key .. ' ' .. holder .. ' ' .. gen
+  events[pieces + 1], events[pieces + 2], events[pieces + 3], events[pieces + 4] = verb, ' ', key, ' '
+  events[pieces + 5], events[pieces + 6], events[pieces + 7], events[pieces + 8] = holder, ' ', gen, '\n'
+  pieces, happened = pieces + 8, happened + 1
 end
 
 -- Writes the events of this call as one entry whose id is the first revision of `count`.
@@ -46,7 +53,7 @@ local function tell(count)
     last = us + count
     call('SET', k[5], fmt('%d', last))
   end
-  local first, text = last - count + 1, table.concat(events, '\n')
+  local first, text = last - count + 1, table.concat(events)
   local function add()
     return redis.pcall('XADD', k[6], 'MINID', '~', fmt('%d', math.max(first - 65536, 0)),
       fmt('%d-0', first), 'a', stamp, 'n', count, 'e', text)
@@ -65,21 +72,22 @@ end
 local function spent_of(o)
   if not o then return '' end
   local state = sub(o, 1, 1)
-  if state == 'h' then return sub(o, 77 + sub(o, 74, 76)) end
+  if state == 'h' then return sub(o, 90 + sub(o, 87, 89)) end
+  if state == 'f' then return sub(o, 31) end
   if state == 'r' then return sub(o, 21 + sub(o, 18, 20)) end
   return sub(o, 18)
 end
 
 local function spend(digest, spent)
-  return sub(digest, 1, 8) .. sub(spent, 1, 248)
+  return sub(digest, 1, 6) .. sub(spent, 1, 90)
 end
 
 local function is_spent(digest, spent)
-  return find(spent, sub(digest, 1, 8), 1, true)
+  return find(spent, sub(digest, 1, 6), 1, true)
 end
 
 local function holder_of(o)
-  return sub(o, 77, 76 + sub(o, 74, 76))
+  return sub(o, 90, 89 + sub(o, 87, 89))
 end
 
 -- Whether `o` keeps the key for the heir that K names. K's own expiry decides: it is judged by the moment this

@@ -53,7 +53,8 @@ local function grant(b, holder, digest, ttl, meta, spent, plain, gen)
   call('HSET', k[b + 2], 'g', plain, 't', digest, 's', stamp, 'h', holder)
   if meta ~= '' then call('HSET', k[b + 2], 'm', meta) end
   call('PEXPIREAT', k[b + 2], ends)
-  local o = 'h' .. gen .. digest .. fmt('%08d', ttl) .. stamp .. fmt('%03d', #holder) .. holder .. spent
+  local o = 'h' .. gen .. digest .. fmt('%08d', ttl) .. stamp .. fmt('%013d', ends) .. fmt('%03d', #holder)
+    .. holder .. spent
   call('MSET', k[b + 3], plain, k[b + 5], o)
   note(key, ends)
   event('granted', key, holder, gen)
@@ -112,7 +113,7 @@ local function settle(b, me)
     if alive and value == holder_of(o) then return 'h', value, o, last end
     close(b, o, alive and 'g' or 'e')
     if alive then call('DEL', k[b + 2]) end
-    o = 'f' .. sub(o, 2, 17) .. spent_of(o)
+    o = freed(o, spent_of(o))
     call('SET', k[b + 5], o)
   elseif state == 'r' and reserved(o, value) then
     return 'r', value, o, last

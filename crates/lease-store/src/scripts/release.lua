@@ -26,7 +26,7 @@ local function give_back(b, o, last, heir)
   if to then
     reserve(b, heir, spent)
   else
-    call('SET', k[b + 5], 'f' .. sub(o, 2, 17) .. spent)
+    call('SET', k[b + 5], freed(o, spent))
   end
 end
 
@@ -72,7 +72,7 @@ for i = 1, count do
     if kept > 48 then call('LTRIM', past, -32, -1) end
     event('released', key, value, gen)
     del[n + 1], del[n + 2] = key, lives[i]
-    set[n + 1], set[n + 2] = names[i * 2], 'f' .. gen .. short .. sub(o, 77 + #value, 324 + #value)
+    set[n + 1], set[n + 2] = names[i * 2], 'f' .. gen .. sub(o, 74, 86) .. sub(short, 1, 6) .. sub(o, 90 + #value, 179 + #value)
     n = n + 2
     out[i] = 'r'
   else

@@ -16,7 +16,7 @@ for i = 1, count do
   local value, o, item = got[i * 2 - 1], got[i * 2], a[i]
   local proof = #item == 49 and item or sub(item, 1, 49)
   local left = -1
-  if value and o and sub(o, 1, 49) == proof and sub(o, 77, 76 + sub(o, 74, 76)) == value then
+  if value and o and sub(o, 1, 49) == proof and sub(o, 90, 89 + sub(o, 87, 89)) == value then
     local granted = sub(o, 50, 57)
     local ttl = #item > 49 and sub(item, 50) or granted
     local ends = ending[ttl]

@@ -13,7 +13,7 @@ if state == 'h' and sub(o, 2, 17) == a[HEAD + 1] then
     call('SET', k[b + 5], 'd' .. fmt('%016d', now + delay) .. spent)
     note(k[b + 1], fmt('%d', now + delay))
   else
-    call('SET', k[b + 5], 'f' .. sub(o, 2, 17) .. spent)
+    call('SET', k[b + 5], freed(o, spent))
     hand_on(b, last, spent)
   end
   answer = 'v' .. fmt('%d', delay)

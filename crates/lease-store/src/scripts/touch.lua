@@ -11,7 +11,11 @@ for i = 1, #KEYS - GLOBALS do
     for _, reign in ipairs(call('LRANGE', k[b + 6], -32, -1)) do
       if sub(reign, 2, 17) == gen then answer = sub(reign, 1, 1) end
     end
-  elseif state == 'h' or state == 'r' then
+  elseif state == 'h' then
+    local ends = fmt('%013d', now + math.max(call('PTTL', key), 1))
+    call('ZADD', k[3], ends, key)
+    call('SET', k[b + 5], sub(o, 1, 73) .. ends .. sub(o, 87))
+  elseif state == 'r' then
     call('ZADD', k[3], fmt('%d', now + math.max(call('PTTL', key), 1)), key)
   elseif state == 'd' then
     call('ZADD', k[3], sub(o, 2, 17), key)
@@ -20,6 +24,7 @@ for i = 1, #KEYS - GLOBALS do
   else
     call('ZREM', k[3], key)
     call('ZREM', k[4], key)
+    if o and sub(o, 1, 1) == 'f' then call('SET', k[b + 5], sub(o, 1, 17) .. '9999999999999' .. sub(o, 31)) end
   end
   out[i] = answer
 end

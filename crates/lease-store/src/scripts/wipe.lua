@@ -33,7 +33,7 @@ for i = 1, n do
   local spent = spend(sub(got[1], 18, 49), spent_of(got[1]))
   close(b, got[1], 'w')
   call('DEL', k[b + 1], k[b + 2])
-  call('SET', k[b + 5], 'f' .. sub(got[1], 2, 17) .. spent)
+  call('SET', k[b + 5], freed(got[1], spent))
   hand_on(b, got[2], spent)
 end
 tell(happened)
