@@ -9,6 +9,8 @@
 //! ```
 
 mod clock;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod handle;
 mod local;
 mod redis;

@@ -6,11 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lease::Error;
-use parking_lot::Mutex;
 
 use super::checkpoint::Checkpoint;
 use super::journal::{Journal, Segment, in_words};
-use super::stamp::Stamp;
 use crate::local::engine::{Durable, Reply, Shared};
 use crate::local::out::Out;
 use crate::local::table::Now;
@@ -26,7 +24,6 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) journal: Journal,
     pub(crate) checkpoint: Checkpoint,
-    pub(crate) stamp: Arc<Mutex<Stamp>>,
     pub(crate) batches: Vec<Vec<u8>>,
     /// The size of a segment.
     pub(crate) size: u64,
@@ -86,19 +83,9 @@ impl Writer {
             return Err(std::io::Error::other("a batch is larger than a journal segment"));
         }
         self.journal.append(rows)?;
+        // No grant is answered under a sign of life that is too old.
         let now = self.shared.clock.now();
-        self.sign(now)
-    }
-
-    /// No grant is answered under a sign of life that is too old.
-    fn sign(&mut self, now: lease::Tick) -> std::io::Result<()> {
-        let Some(durable) = &self.shared.durable else { return Ok(()) };
-        let last = lease::Tick::from_nanos(durable.stamped.load(Ordering::Acquire));
-        if now.since(last) > STAMP {
-            self.stamp.lock().write(now)?;
-            durable.stamped.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        }
-        Ok(())
+        self.shared.durable.as_ref().map_or(Ok(()), |durable| durable.sign(now, STAMP))
     }
 
     fn answer(&mut self, out: Out, replies: Vec<Reply>) {
