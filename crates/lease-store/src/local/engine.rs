@@ -241,14 +241,23 @@ impl Shared {
         }
     }
 
+    /// A step that may write up to `bytes` of values, taken once there is room for it.
+    pub(crate) async fn decide<T>(
+        &self,
+        bytes: u64,
+        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
+    ) -> Result<(T, Pending)> {
+        self.room(bytes).await?;
+        self.step(decide)
+    }
+
     /// A step whose answer waits until it is durable.
     pub(crate) async fn durably<T>(
         &self,
         bytes: u64,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<T> {
-        self.room(bytes).await?;
-        let (answer, pending) = self.step(decide)?;
+        let (answer, pending) = self.decide(bytes, decide).await?;
         self.wait(pending).await?;
         Ok(answer)
     }

@@ -22,12 +22,15 @@ use crate::local::table::Now;
 /// How often the sign of life is written.
 const PULSE: Duration = Duration::from_millis(250);
 
+/// The smallest journal segment: half of it takes the largest commit or wipe.
+const MIN_SEGMENT: u64 = 8 << 20;
+
 /// How an embedded store is opened.
 #[derive(Clone)]
 pub struct Options {
     /// The clock; the machine's by default.
     pub clock: Arc<dyn Clock>,
-    /// The size of each of the two journal segments, in bytes.
+    /// The size of each of the two journal segments, in bytes; at least 8 MiB.
     pub segment: u64,
     /// What tells one boot of the machine from another; the kernel's boot id by default.
     pub boot: Option<String>,
@@ -68,8 +71,13 @@ impl Local {
 type Prepared = (Arc<Shared>, Box<dyn FnOnce() + Send>);
 
 fn prepare(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<Prepared> {
-    let (mut journal, segments) = Journal::open(&*disk, options.segment.max(1 << 20))?;
-    let size = options.segment.max(1 << 20);
+    let size = options.segment;
+    if size < MIN_SEGMENT {
+        let why =
+            format!("{size} bytes are too few for the largest change, at least {MIN_SEGMENT} are needed");
+        return Err(Error::invalid("segment", why));
+    }
+    let (mut journal, segments) = Journal::open(&*disk, size)?;
     let base = Base::open(&*disk)?;
     let mut turn = base.applied()?;
     for segment in segments.iter().filter(|segment| segment.turn > turn) {

@@ -82,14 +82,19 @@ impl Writer {
         if rows.len() as u64 > self.journal.left() {
             return Err(std::io::Error::other("a batch is larger than a journal segment"));
         }
+        let start = self.shared.clock.now();
         self.journal.append(rows)?;
+        let took = self.shared.clock.now().since(start);
+        metrics::histogram!("store_sync_seconds").record(took.as_secs_f64());
         // No grant is answered under a sign of life that is too old.
         let now = self.shared.clock.now();
         self.shared.durable.as_ref().map_or(Ok(()), |durable| durable.sign(now, STAMP))
     }
 
-    fn answer(&mut self, out: Out, replies: Vec<Reply>) {
+    /// Watchers first: whoever was answered may rely on finding the change there.
+    fn answer(&mut self, mut out: Out, replies: Vec<Reply>) {
         let now = Now::read(&*self.shared.clock);
+        self.shared.events.publish(std::mem::take(&mut out.events));
         for reply in replies {
             let _ = reply.send(Ok(()));
         }
@@ -102,6 +107,7 @@ impl Writer {
     fn fail(&mut self, replies: Vec<Reply>, error: &std::io::Error) {
         let why = format!("writing stopped: {}; restart the store once that is repaired", in_words(error));
         tracing::error!(error = %why, "the journal failed; nothing is granted any more");
+        metrics::gauge!("store_failed").set(1.0);
         let mut inner = self.shared.inner.lock();
         inner.failed = Some(why.clone());
         inner.in_flight = false;
@@ -134,6 +140,7 @@ impl Writer {
             false => self.journal.left(),
         };
         durable.room.store(room, Ordering::Release);
+        metrics::gauge!("store_journal_room_bytes").set(room as f64);
         durable.roomier.notify_waiters();
     }
 }
