@@ -121,8 +121,9 @@ struct Bearer;
 impl Modify for Bearer {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
         let mut scheme = Http::new(HttpAuthScheme::Bearer);
-        scheme.description =
-            Some("A token with the scope lease:read to look, lease:write to act, lease:admin to revoke".into());
+        scheme.description = Some(
+            "A token with the scope lease:read to look, lease:write to act, lease:admin to revoke".into(),
+        );
         let components = openapi.components.get_or_insert_default();
         components.add_security_scheme("bearer", SecurityScheme::Http(scheme));
     }

@@ -1,5 +1,7 @@
 //! The service over HTTP/JSON, and its description.
 
+#![allow(unused_qualifications, reason = "utoipa's macros qualify what they generate")]
+
 mod acquire;
 mod describe;
 mod gate;

@@ -7,7 +7,11 @@ use crate::server::{ADMIN, Server, WRITE, answer};
 
 async fn invalid(server: &Server, path: &str, body: Value) -> Value {
     let (status, answer) = server.post_as(ADMIN, path, body.clone()).await;
-    assert_eq!((status.as_u16(), &answer["code"]), (400, &json!("INVALID_REQUEST")), "{path} {body}: {answer}");
+    assert_eq!(
+        (status.as_u16(), &answer["code"]),
+        (400, &json!("INVALID_REQUEST")),
+        "{path} {body}: {answer}"
+    );
     answer
 }
 
@@ -38,11 +42,19 @@ async fn unknown_fields_and_wrong_types_are_named() {
 async fn generations_are_strings_both_ways() {
     let server = Server::start().await;
     let token = "abcdefghijklmnopqrstuv";
-    for generation in [json!(42), json!("042"), json!("0"), json!("-1"), json!("9007199254740992"), json!(""), json!("g")] {
-        invalid(&server, "/v1/leases/renew", json!({"items": [{"key": "k", "token": token, "generation": generation}]}))
+    for generation in
+        [json!(42), json!("042"), json!("0"), json!("-1"), json!("9007199254740992"), json!(""), json!("g")]
+    {
+        invalid(
+            &server,
+            "/v1/leases/renew",
+            json!({"items": [{"key": "k", "token": token, "generation": generation}]}),
+        )
+        .await;
+        invalid(&server, "/v1/leases/release", json!({"key": "k", "token": token, "generation": generation}))
             .await;
-        invalid(&server, "/v1/leases/release", json!({"key": "k", "token": token, "generation": generation})).await;
-        invalid(&server, "/v1/leases/revoke", json!({"key": "k", "generation": generation, "reason": "r"})).await;
+        invalid(&server, "/v1/leases/revoke", json!({"key": "k", "generation": generation, "reason": "r"}))
+            .await;
         let transfer = json!({"key": "k", "token": token, "generation": generation, "to": "b"});
         invalid(&server, "/v1/leases/transfer", transfer).await;
         let write = json!({"value": 1, "fence": {"key": "k", "token": token, "generation": generation}});

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lease::{
-    Acquired, Claim, Committed, End, Error, Fence, Grant, Holder, Key, Leases, Mode, Op, Prefix, Proof, Query,
-    Records, Refusal, Release, Released, Renewal, Renewed, Revoke, Revoked, Token, Transfer, Transferred, Ttl,
-    Verb, Verified, Watched, Wipe, Wiped,
+    Acquired, Claim, Committed, End, Error, Fence, Grant, Holder, Key, Leases, Mode, Op, Prefix, Proof,
+    Query, Records, Refusal, Release, Released, Renewal, Renewed, Revoke, Revoked, Token, Transfer,
+    Transferred, Ttl, Verb, Verified, Watched, Wipe, Wiped,
 };
 use lease_api::Client;
 use lease_store::OsEntropy;
@@ -13,16 +13,16 @@ use tokio::time::timeout;
 
 use crate::server::{LIMIT, READ, Server, WRITE};
 
-pub fn key(text: &str) -> Key {
+pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-pub fn claim(text: &str, holder: &str) -> Claim {
+pub(crate) fn claim(text: &str, holder: &str) -> Claim {
     let ttl = Ttl::from_secs(10).unwrap();
     Claim::new(key(text), Holder::new(holder).unwrap(), Token::random(&OsEntropy), ttl)
 }
 
-pub async fn take(client: &Client, claim: Claim) -> Grant {
+pub(crate) async fn take(client: &Client, claim: Claim) -> Grant {
     match client.acquire(claim).await.unwrap() {
         Acquired::Granted(grant) => grant,
         Acquired::Busy(busy) => panic!("{busy:?}"),
@@ -55,7 +55,8 @@ async fn the_life_of_a_lease() {
     assert_eq!(client.inspect(&key("k")).await.unwrap().holder, Some(claim.holder.clone()));
     let page = client.list(&Query::new(Prefix::new("k").unwrap())).await.unwrap();
     assert_eq!(page.items.len(), 1);
-    let release = Release { generation: Some(grant.lease.generation), ..Release::new(key("k"), token.clone()) };
+    let release =
+        Release { generation: Some(grant.lease.generation), ..Release::new(key("k"), token.clone()) };
     assert_eq!(client.release(release.clone()).await.unwrap(), Released::Released);
     assert_eq!(client.release(release).await.unwrap(), Released::NotHeld);
     assert_eq!(client.verify(&key("k"), &token).await.unwrap(), Verified::Ended);
@@ -75,7 +76,15 @@ async fn what_comes_over_the_network_is_remote() {
     let grant = take(&client, claim("k", "a")).await;
     drop(client);
     server.stop().await;
-    let store = lease_store::Local::open(folder.path(), lease_store::Options::default()).await.unwrap();
+    let reopened = async {
+        loop {
+            match lease_store::Local::open(folder.path(), lease_store::Options::default()).await {
+                Ok(store) => return store,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let store = timeout(LIMIT, reopened).await.expect("the folder was not let go");
     // The lease of a holder that lives and dies with the store would be over.
     assert_eq!(store.inspect(&key("k")).await.unwrap().generation, Some(grant.lease.generation));
     assert_eq!(store.inspect(&key("k")).await.unwrap().phase, lease::Phase::Held);
@@ -88,12 +97,8 @@ async fn a_claim_waits_in_line_and_a_transfer_reaches_it() {
     let first = claim("k", "a");
     let token = first.token.clone();
     let grant = take(&client, first).await;
-    let transfer = Transfer {
-        key: key("k"),
-        token,
-        generation: grant.lease.generation,
-        to: Holder::new("b").unwrap(),
-    };
+    let transfer =
+        Transfer { key: key("k"), token, generation: grant.lease.generation, to: Holder::new("b").unwrap() };
     assert_eq!(client.transfer(transfer.clone()).await.unwrap(), Transferred::NoSuccessor);
     let (successor, moved) = tokio::join!(take(&client, claim("k", "b").waiting(LIMIT)), async {
         server.parked("k", 1).await;
@@ -135,9 +140,11 @@ async fn hundreds_of_waiting_claims_do_not_hold_up_the_release() {
     }
     server.parked("k", 400).await;
     client.release(Release::new(key("k"), token)).await.unwrap();
-    timeout(Duration::from_secs(60), async { while waiting.join_next().await.transpose().unwrap().is_some() {} })
-        .await
-        .expect("the line did not move");
+    timeout(Duration::from_secs(60), async {
+        while waiting.join_next().await.transpose().unwrap().is_some() {}
+    })
+    .await
+    .expect("the line did not move");
     assert_eq!(client.inspect(&key("k")).await.unwrap().phase, lease::Phase::Free);
 }
 
@@ -201,7 +208,8 @@ async fn records_logs_and_fences() {
     let client = server.client().await;
     let value = |n: u8| -> std::sync::Arc<[u8]> { vec![n; 3].into() };
     let put = |k: &str, n| Op::Put { key: key(k), value: value(n), ttl: None };
-    let Committed::Written { revision } = client.commit(&[put("r/1", 1), put("r/2", 2)]).await.unwrap() else {
+    let Committed::Written { revision } = client.commit(&[put("r/1", 1), put("r/2", 2)]).await.unwrap()
+    else {
         panic!("not written")
     };
     let absent = Op::PutIfAbsent { key: key("r/1"), value: value(9), ttl: None };
@@ -264,7 +272,9 @@ async fn a_watch_sees_what_follows_and_resumes_from_a_revision() {
     let start = client.list(&Query::new(prefix.clone())).await.unwrap().revision;
     let mut watch = client.watch(&prefix, None).await.unwrap();
     take(&client, claim("p/k", "a")).await;
-    let Watched::Event(event) = timeout(LIMIT, watch.next()).await.unwrap().unwrap() else { panic!("lagged") };
+    let Watched::Event(event) = timeout(LIMIT, watch.next()).await.unwrap().unwrap() else {
+        panic!("lagged")
+    };
     assert_eq!((event.verb, event.key.as_str()), (Verb::Granted, "p/k"));
     let mut again = client.watch(&prefix, Some(start)).await.unwrap();
     assert_eq!(timeout(LIMIT, again.next()).await.unwrap().unwrap(), Watched::Event(event));
@@ -316,6 +326,7 @@ async fn errors_of_the_store_arrive_as_they_are() {
     let there = client.acquire(short).await.unwrap_err();
     assert_eq!(format!("{there:?}"), format!("{here:?}"));
     let query = Query { limit: 0, ..Query::new(Prefix::default()) };
-    let (here, there) = (server.store.list(&query).await.unwrap_err(), client.list(&query).await.unwrap_err());
+    let (here, there) =
+        (server.store.list(&query).await.unwrap_err(), client.list(&query).await.unwrap_err());
     assert_eq!(format!("{there:?}"), format!("{here:?}"));
 }

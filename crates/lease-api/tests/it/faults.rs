@@ -90,7 +90,10 @@ async fn a_client_outlives_a_restart_of_its_server() {
     let token = claim.token.clone();
     let grant = take(&client, claim).await;
     let item = Renewal { key: key("k"), token, generation: grant.lease.generation, ttl: None };
-    assert!(matches!(client.renew(std::slice::from_ref(&item)).await.unwrap()[..], [Renewed::Renewed { .. }]));
+    assert!(matches!(
+        client.renew(std::slice::from_ref(&item)).await.unwrap()[..],
+        [Renewed::Renewed { .. }]
+    ));
     let mut watch = client.watch(&Prefix::default(), None).await.unwrap();
     let address = server.stop().await;
     let renewal = client.renew(std::slice::from_ref(&item));
@@ -102,7 +105,9 @@ async fn a_client_outlives_a_restart_of_its_server() {
     assert!(matches!(renewed.unwrap()[..], [Renewed::Renewed { .. }]));
     // What happened while the watch was broken is not missed.
     server.store.acquire(crate::client::claim("later", "b")).await.unwrap();
-    let Watched::Event(event) = timeout(LIMIT, watch.next()).await.unwrap().unwrap() else { panic!("lagged") };
+    let Watched::Event(event) = timeout(LIMIT, watch.next()).await.unwrap().unwrap() else {
+        panic!("lagged")
+    };
     assert_eq!((event.verb, event.key.as_str()), (Verb::Granted, "later"));
 }
 

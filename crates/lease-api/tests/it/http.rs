@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::server::{ADMIN, READ, Server, WRITE, answer};
 
 /// Acquires a key that is free.
-pub async fn grant(server: &Server, key: &str, holder: &str) -> Value {
+pub(crate) async fn grant(server: &Server, key: &str, holder: &str) -> Value {
     let body = json!({"key": key, "holder": holder, "ttl_ms": 10_000});
     let (status, body) = server.post("/v1/leases/acquire", body).await;
     assert_eq!(status, 200, "{body}");
@@ -33,7 +33,8 @@ async fn a_grant_has_all_its_fields_and_a_token_made_by_the_server() {
 #[tokio::test]
 async fn the_same_token_again_is_the_same_lease() {
     let server = Server::start().await;
-    let body = json!({"key": "k", "holder": "a", "ttl_ms": 10_000, "token": "abcdefghijklmnopqrstuv", "meta": "m"});
+    let body =
+        json!({"key": "k", "holder": "a", "ttl_ms": 10_000, "token": "abcdefghijklmnopqrstuv", "meta": "m"});
     let (status, first) = server.post("/v1/leases/acquire", body.clone()).await;
     let (again, second) = server.post("/v1/leases/acquire", body).await;
     assert_eq!((status, again), (StatusCode::OK, StatusCode::OK));
@@ -68,7 +69,10 @@ async fn a_release_to_an_absent_heir_reserves_the_key() {
     let (status, busy) =
         server.post("/v1/leases/acquire", json!({"key": "k", "holder": "b", "ttl_ms": 1_000})).await;
     assert_eq!(status, 409);
-    assert_eq!((&busy["reserved"], &busy["reason"], &busy["holder"]), (&json!(true), &json!("reserved"), &json!("heir")));
+    assert_eq!(
+        (&busy["reserved"], &busy["reason"], &busy["holder"]),
+        (&json!(true), &json!("reserved"), &json!("heir"))
+    );
     let (_, one) = server.get("/v1/leases/one?key=k").await;
     assert_eq!((&one["state"], &one["holder"]), (&json!("reserved"), &json!("heir")));
     grant(&server, "k", "heir").await;
@@ -78,9 +82,7 @@ async fn a_release_to_an_absent_heir_reserves_the_key() {
 async fn renewals_are_answered_one_by_one_in_order() {
     let server = Server::start().await;
     let (one, two) = (grant(&server, "one", "a").await, grant(&server, "two", "a").await);
-    let item = |lease: &Value| {
-        json!({"key": lease["key"], "token": lease["token"], "generation": lease["generation"]})
-    };
+    let item = |lease: &Value| json!({"key": lease["key"], "token": lease["token"], "generation": lease["generation"]});
     let release = json!({"key": "two", "token": two["token"]});
     assert_eq!(server.post("/v1/leases/release", release.clone()).await.1["outcome"], "released");
     let (status, body) =
@@ -108,9 +110,8 @@ async fn a_spent_token_is_refused() {
 async fn a_transfer_needs_the_lease_and_a_waiting_successor() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "a").await;
-    let body = |token: &Value| {
-        json!({"key": "k", "token": token, "generation": lease["generation"], "to": "b"})
-    };
+    let body =
+        |token: &Value| json!({"key": "k", "token": token, "generation": lease["generation"], "to": "b"});
     let (status, refused) = server.post("/v1/leases/transfer", body(&lease["token"])).await;
     assert_eq!((status.as_u16(), &refused["code"]), (409, &json!("NO_SUCCESSOR")));
     let (status, refused) = server.post("/v1/leases/transfer", body(&json!("abcdefghijklmnopqrstuv"))).await;
@@ -197,7 +198,8 @@ async fn history_tells_every_reign_oldest_first() {
     grant(&server, "k", "c").await;
     let (_, body) = server.get("/v1/leases/history?key=k").await;
     let reigns = body["reigns"].as_array().unwrap();
-    let told: Vec<_> = reigns.iter().map(|reign| (reign["holder"].as_str().unwrap(), reign["end"].as_str())).collect();
+    let told: Vec<_> =
+        reigns.iter().map(|reign| (reign["holder"].as_str().unwrap(), reign["end"].as_str())).collect();
     assert_eq!(told, [("a", Some("released")), ("b", Some("released")), ("c", None)]);
     assert!(reigns[0]["until"].as_str().unwrap() >= reigns[0]["from"].as_str().unwrap());
     assert!(reigns[2]["until"].is_null());
@@ -221,7 +223,13 @@ async fn every_verb_needs_its_scope() {
         let (status, body) = answer(server.request("wrong", method, path).body("nonsense")).await;
         assert_eq!((status.as_u16(), &body["code"]), (401, &json!("UNAUTHENTICATED")), "{path}");
     }
-    for path in ["/v1/leases", "/v1/leases/one?key=k", "/v1/leases/history?key=k", "/v1/leases/watch", "/v1/records?key=k"] {
+    for path in [
+        "/v1/leases",
+        "/v1/leases/one?key=k",
+        "/v1/leases/history?key=k",
+        "/v1/leases/watch",
+        "/v1/records?key=k",
+    ] {
         let (status, _) = answer(server.request("wrong", Method::GET, path)).await;
         assert_eq!(status, 401, "{path}");
     }
@@ -242,7 +250,10 @@ async fn keys_of_services_can_be_looked_at_and_revoked_but_not_used() {
         ("/v1/leases/acquire", json!({"key": "control:device", "holder": "x", "ttl_ms": 1_000})),
         ("/v1/leases/renew", json!({"items": [item]})),
         ("/v1/leases/release", json!({"key": "control:device", "token": token})),
-        ("/v1/leases/transfer", json!({"key": "control:device", "token": token, "generation": generation, "to": "x"})),
+        (
+            "/v1/leases/transfer",
+            json!({"key": "control:device", "token": token, "generation": generation, "to": "x"}),
+        ),
     ];
     for (path, body) in attempts {
         for caller in [WRITE, ADMIN] {

@@ -51,7 +51,8 @@ async fn a_former_holder_is_fenced_out_and_told_the_generation() {
 #[tokio::test]
 async fn what_is_not_there_or_not_for_everyone_is_not_found() {
     let server = Server::start().await;
-    let put = |key: &str| lease::Op::Put { key: lease::Key::new(key).unwrap(), value: b"1"[..].into(), ttl: None };
+    let put =
+        |key: &str| lease::Op::Put { key: lease::Key::new(key).unwrap(), value: b"1"[..].into(), ttl: None };
     server.store.commit(&[put("system:secret"), put("plain")]).await.unwrap();
     assert_eq!(server.get("/v1/records?key=plain").await.0, 200);
     for key in ["nothing", "system:secret"] {
@@ -73,6 +74,7 @@ async fn values_that_are_too_large_are_refused() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "a").await;
     let value = "v".repeat(256 * 1024);
-    let (status, body) = server.put("/v1/records?key=r", json!({"value": value, "fence": fence(&lease)})).await;
+    let (status, body) =
+        server.put("/v1/records?key=r", json!({"value": value, "fence": fence(&lease)})).await;
     assert_eq!((status.as_u16(), &body["field"]), (400, &json!("value")));
 }

@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
 use lease_api::{Client, Dial, Options};
 use lease_store::Local;
 use reqwest::{Method, StatusCode};
@@ -12,82 +15,84 @@ use service::{ApiToken, Auth, Scopes, Settings, Shutdown};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-pub const READ: &str = "token-that-reads-0123456789abcdef";
-pub const WRITE: &str = "token-that-writes-0123456789abcdef";
-pub const ADMIN: &str = "token-that-overrules-0123456789abcdef";
+pub(crate) const READ: &str = "token-that-reads-0123456789abcdef";
+pub(crate) const WRITE: &str = "token-that-writes-0123456789abcdef";
+pub(crate) const ADMIN: &str = "token-that-overrules-0123456789abcdef";
 
 /// The longest a test waits for what must happen; nothing is right because of it.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-pub struct Server {
-    pub address: SocketAddr,
-    pub store: Arc<dyn lease::Store>,
-    pub shutdown: Shutdown,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<dyn lease::Store>,
+    pub(crate) shutdown: Shutdown,
     http: reqwest::Client,
     task: JoinSet<()>,
 }
 
 impl Server {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(Arc::new(Local::memory()), Options::default()).await
     }
 
-    pub async fn with(store: Arc<dyn lease::Store>, options: Options) -> Self {
+    pub(crate) async fn with(store: Arc<dyn lease::Store>, options: Options) -> Self {
         Self::on("127.0.0.1:0".parse().unwrap(), store, options).await
     }
 
-    pub async fn on(address: SocketAddr, store: Arc<dyn lease::Store>, options: Options) -> Self {
+    pub(crate) async fn on(address: SocketAddr, store: Arc<dyn lease::Store>, options: Options) -> Self {
+        // Whoever comes second finds it done.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::new();
         let options = options.shutdown(shutdown.clone());
         let mut task = JoinSet::new();
         let app = app(store.clone(), options, address);
-        task.spawn(async move { axum::serve(listener, app).await.unwrap() });
+        task.spawn(serve(listener, app));
         Self { address, store, shutdown, http: reqwest::Client::new(), task }
     }
 
     /// Ends the server and all its connections at once.
-    pub async fn stop(mut self) -> SocketAddr {
+    pub(crate) async fn stop(mut self) -> SocketAddr {
         self.task.shutdown().await;
         self.address
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub fn request(&self, token: &str, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, token: &str, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, self.url(path)).bearer_auth(token)
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
         self.post_as(WRITE, path, body).await
     }
 
-    pub async fn post_as(&self, token: &str, path: &str, body: Value) -> (StatusCode, Value) {
+    pub(crate) async fn post_as(&self, token: &str, path: &str, body: Value) -> (StatusCode, Value) {
         answer(self.request(token, Method::POST, path).json(&body)).await
     }
 
-    pub async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
+    pub(crate) async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
         answer(self.request(WRITE, Method::PUT, path).json(&body)).await
     }
 
-    pub async fn get(&self, path: &str) -> (StatusCode, Value) {
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
         answer(self.request(READ, Method::GET, path)).await
     }
 
     /// A client with all rights.
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         self.client_as(ADMIN).await
     }
 
-    pub async fn client_as(&self, token: &str) -> Client {
+    pub(crate) async fn client_as(&self, token: &str) -> Client {
         Client::dial(&format!("tenure://{}", self.address), Dial::default().token(token)).await.unwrap()
     }
 
     /// Waits until so many claims are parked on a key.
-    pub async fn parked(&self, key: &str, count: u32) {
+    pub(crate) async fn parked(&self, key: &str, count: u32) {
         let key = lease::Key::new(key).unwrap();
         let all = async {
             while self.store.inspect(&key).await.unwrap().waiters != count {
@@ -98,7 +103,22 @@ impl Server {
     }
 }
 
-pub async fn answer(request: reqwest::RequestBuilder) -> (StatusCode, Value) {
+/// Serves until dropped, and then no connection goes on.
+async fn serve(listener: TcpListener, app: axum::Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let service = TowerToHyperService::new(app.clone());
+        connections.spawn(async move {
+            let server = auto::Builder::new(TokioExecutor::new());
+            // A client that goes is no fault of the server.
+            drop(server.serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+pub(crate) async fn answer(request: reqwest::RequestBuilder) -> (StatusCode, Value) {
     let response = request.timeout(LIMIT).send().await.unwrap();
     let status = response.status();
     let kind = response.headers()["content-type"].to_str().unwrap().to_owned();

@@ -37,7 +37,9 @@ impl Stream {
     /// The next event; none at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some((block, rest)) = self.text.split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())) {
+            if let Some((block, rest)) =
+                self.text.split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned()))
+            {
                 self.text = rest;
                 let field = |name: &str| {
                     let prefix = format!("{name}: ");
@@ -132,7 +134,8 @@ async fn watchers_are_counted_and_a_gone_one_makes_room() {
 async fn records_of_services_do_not_show() {
     let server = Server::start().await;
     let mut stream = Stream::open(server.request(READ, Method::GET, "/v1/leases/watch")).await;
-    let put = |key: &str| lease::Op::Put { key: lease::Key::new(key).unwrap(), value: b"1"[..].into(), ttl: None };
+    let put =
+        |key: &str| lease::Op::Put { key: lease::Key::new(key).unwrap(), value: b"1"[..].into(), ttl: None };
     server.store.commit(&[put("v3:secret")]).await.unwrap();
     server.store.commit(&[put("plain")]).await.unwrap();
     let event = stream.next().await.unwrap();
