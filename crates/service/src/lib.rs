@@ -8,11 +8,14 @@ mod clock;
 mod code;
 pub mod config;
 mod context;
+mod crypto;
 mod extract;
 mod health;
 mod problem;
 mod scope;
+mod server;
 mod shutdown;
+pub mod telemetry;
 
 pub use auth::{
     ADMIN, ApiToken, Auth, AuthLayer, AuthService, LOGIN_CODE_LIFE, SESSION_LIFE, TOKEN_FILE, TokenError,
@@ -23,8 +26,10 @@ pub use clock::{Clock, Hand};
 pub use code::Code;
 pub use config::Settings;
 pub use context::{REQUEST_ID, request_id};
+pub use crypto::install_crypto;
 pub use extract::{Json, Path, Query};
 pub use health::{Readiness, health_routes};
 pub use problem::{GRPC_CODE, PROBLEM_JSON, Problem};
 pub use scope::{Area, Level, NoScope, Scope, Scopes};
+pub use server::{CertificateError, Server, ServerError};
 pub use shutdown::Shutdown;

@@ -26,6 +26,7 @@ use crate::problem::Problem;
 use crate::scope::Scopes;
 
 pub use layer::{AuthLayer, AuthService, auth_layer};
+pub(crate) use origin::base_url;
 pub use routes::login_routes;
 pub use token::{ADMIN, ApiToken, TOKEN_FILE, TokenError};
 
@@ -98,7 +99,7 @@ impl Auth {
             tokens,
             origins: Origins::new(address, secure, &settings.allowed_origins),
             cookie: format!("tenure_{}", address.port()),
-            url: origin::base_url(address, secure),
+            url: base_url(address, secure),
             secure,
             clock,
             codes: Mutex::new(Codes::new(64)),

@@ -1,0 +1,257 @@
+//! Equal keys that are shared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{
+    Busy, Error as StoreError, Key, Phase, Prefix, Query, Reason, Status, Tick, Verb, Watch, Watched,
+};
+use tokio::sync::watch;
+
+use crate::entropy;
+use crate::{Error, Guard, Keeper, Result, Terms, limits, telemetry};
+
+/// Numbered keys under one name of which any free one will do. Each is an ordinary lease with generations of
+/// its own. Clones share the size.
+#[derive(Clone)]
+pub struct Slots {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    keeper: Keeper,
+    name: Key,
+    prefix: Prefix,
+    /// The numbers that may be taken. Others may still be held: they drain.
+    offered: watch::Sender<BTreeSet<u32>>,
+}
+
+/// A slot held.
+#[derive(Debug)]
+pub struct Slot {
+    index: u32,
+    guard: Guard,
+}
+
+impl Slots {
+    /// Slots `name/0` to `name/<size − 1>`.
+    pub fn new(keeper: &Keeper, name: Key, size: u32) -> Result<Self> {
+        let prefix = Prefix::new(format!("{name}/"))?;
+        Self::build(keeper, name, prefix, numbers(size))
+    }
+
+    /// Slots whose keys are the prefix followed by the number, as in `lease:tuner:3`.
+    pub fn under(keeper: &Keeper, prefix: Prefix, offered: BTreeSet<u32>) -> Result<Self> {
+        let name = Key::new(prefix.as_str())?;
+        Self::build(keeper, name, prefix, offered)
+    }
+
+    fn build(keeper: &Keeper, name: Key, prefix: Prefix, offered: BTreeSet<u32>) -> Result<Self> {
+        check(&offered)?;
+        let offered = watch::Sender::new(offered);
+        let inner = Inner { keeper: keeper.clone(), name, prefix, offered };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Takes any free slot, waiting for up to `wait`. Starts looking at a random one, so that many takers
+    /// seldom meet.
+    pub async fn take(&self, terms: Terms, wait: Duration) -> Result<Slot> {
+        let random = entropy::number(&*self.inner.keeper.shared().entropy) as usize;
+        let first = {
+            let offered = self.inner.offered.borrow();
+            offered.iter().nth(random % offered.len().max(1)).copied().unwrap_or(0)
+        };
+        self.take_from(first, terms, wait).await
+    }
+
+    /// Takes any free slot, beginning with `first`, waiting for up to `wait`.
+    pub async fn take_from(&self, first: u32, terms: Terms, wait: Duration) -> Result<Slot> {
+        let keeper = &self.inner.keeper;
+        keeper.check(&terms)?;
+        let end = keeper.clock().now() + wait;
+        let mut resized = self.inner.offered.subscribe();
+        // Watching begins before the first look, so that no release falls between the two.
+        let mut events = match wait.is_zero() {
+            true => None,
+            false => {
+                let watch = keeper.store().watch(&self.inner.prefix, None);
+                keeper.bounded(limits::LOOK, watch).await.ok()
+            }
+        };
+        loop {
+            resized.borrow_and_update();
+            let (key, busy) = match self.look(first, &terms).await? {
+                Ok(slot) => return Ok(slot),
+                Err(busy) => busy,
+            };
+            let now = keeper.clock().now();
+            if now >= end {
+                return Err(Error::Busy { key, busy });
+            }
+            let fallback = busy.remaining.unwrap_or(terms.ttl.as_duration()).max(terms.back_off(1));
+            self.wait(&mut events, &mut resized, end.min(now + fallback)).await;
+        }
+    }
+
+    /// Offers slots 0 to `size − 1` from now on. Growing wakes waiters; shrinking evicts nobody: a slot that
+    /// is not offered any more is not given out again.
+    pub fn resize(&self, size: u32) -> Result<()> {
+        self.offer(numbers(size))
+    }
+
+    /// Offers exactly these slots from now on, as [`Slots::resize`] does.
+    pub fn offer(&self, offered: BTreeSet<u32>) -> Result<()> {
+        check(&offered)?;
+        self.inner.offered.send_replace(offered);
+        Ok(())
+    }
+
+    /// The slots that somebody holds, also those that are not offered any more.
+    pub async fn in_use(&self) -> Result<BTreeMap<u32, Status>> {
+        let mut taken = self.taken().await?;
+        taken.retain(|_, status| status.phase == Phase::Held);
+        telemetry::slots(self.inner.name.as_str(), taken.len(), self.inner.offered.borrow().len());
+        Ok(taken)
+    }
+
+    /// One look at all slots: takes the first free one from `first` on, or tells what frees up soonest.
+    async fn look(&self, first: u32, terms: &Terms) -> Result<Result<Slot, (Key, Busy)>> {
+        let taken = self.taken().await?;
+        let offered = self.inner.offered.borrow().clone();
+        let mut soonest: Option<(Key, Busy)> = None;
+        for index in offered.range(first..).chain(offered.range(..first)).copied() {
+            let busy = match taken.get(&index) {
+                Some(status) => (status.key.clone(), busy(status)),
+                None => match self.claim(index, terms).await {
+                    Ok(Some(slot)) => return Ok(Ok(slot)),
+                    Ok(None) => continue,
+                    Err(Error::Busy { key, busy }) => (key, busy),
+                    Err(error) => return Err(error),
+                },
+            };
+            let left = |busy: &Busy| busy.remaining.unwrap_or(Duration::MAX);
+            if soonest.as_ref().is_none_or(|(_, best)| left(&busy.1) < left(best)) {
+                soonest = Some(busy);
+            }
+        }
+        let none =
+            Busy { holder: None, generation: None, remaining: None, position: 1, reason: Reason::Held };
+        Ok(Err(soonest.unwrap_or((self.inner.name.clone(), none))))
+    }
+
+    async fn claim(&self, index: u32, terms: &Terms) -> Result<Option<Slot>> {
+        let guard = self.inner.keeper.try_acquire(self.key(index)?, terms.clone()).await?;
+        if self.inner.offered.borrow().contains(&index) {
+            return Ok(Some(Slot { index, guard }));
+        }
+        // Withdrawn while it was being taken.
+        drop(guard.release().await);
+        Ok(None)
+    }
+
+    /// Waits for a reason to look again: a slot was given up, more are offered, or time is up.
+    async fn wait(
+        &self,
+        events: &mut Option<Box<dyn Watch>>,
+        resized: &mut watch::Receiver<BTreeSet<u32>>,
+        until: Tick,
+    ) {
+        let clock = self.inner.keeper.clock();
+        tokio::select! {
+            biased;
+            _ = resized.changed() => {}
+            heard = given_up(events) => if !heard {
+                // Without events there is the timer.
+                *events = None;
+            },
+            () = clock.sleep_until(until) => telemetry::wake_lost(),
+        }
+    }
+
+    async fn taken(&self) -> Result<BTreeMap<u32, Status>> {
+        let mut taken = BTreeMap::new();
+        let mut query = Query::new(self.inner.prefix.clone());
+        loop {
+            let list = self.inner.keeper.store().list(&query);
+            let page = self.inner.keeper.bounded(limits::LOOK, list).await?;
+            for status in page.items {
+                let number = status.key.as_str().strip_prefix(self.inner.prefix.as_str());
+                if let Some(index) = number.and_then(|number| number.parse().ok()) {
+                    taken.insert(index, status);
+                }
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(taken),
+            }
+        }
+    }
+
+    fn key(&self, index: u32) -> Result<Key> {
+        Ok(Key::new(format!("{}{index}", self.inner.prefix))?)
+    }
+}
+
+/// Waits until a reign under the prefix ended. False when the watch is of no use any more.
+async fn given_up(events: &mut Option<Box<dyn Watch>>) -> bool {
+    let Some(events) = events else { return std::future::pending().await };
+    loop {
+        match events.next().await {
+            Ok(Watched::Event(event)) if !matches!(event.verb, Verb::Ended(_)) => {}
+            Ok(Watched::Event(_) | Watched::Lagged) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+fn busy(status: &Status) -> Busy {
+    let reason = match status.phase {
+        Phase::Held | Phase::Free => Reason::Held,
+        Phase::Delayed => Reason::Delayed,
+        Phase::Reserved => Reason::Reserved,
+    };
+    let (holder, generation) = (status.holder.clone(), status.generation);
+    Busy { holder, generation, remaining: status.remaining, position: status.waiters + 1, reason }
+}
+
+/// One more than allowed is enough to be refused.
+fn numbers(size: u32) -> BTreeSet<u32> {
+    (0..size.min(limits::SLOTS + 1)).collect()
+}
+
+fn check(offered: &BTreeSet<u32>) -> Result<()> {
+    match offered.len() <= limits::SLOTS as usize {
+        true => Ok(()),
+        false => Err(StoreError::invalid("slots", format!("at most {} are allowed", limits::SLOTS)).into()),
+    }
+}
+
+impl Slot {
+    /// Which slot.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The guard alone, as for a bundle.
+    pub fn into_guard(self) -> Guard {
+        self.guard
+    }
+}
+
+impl Deref for Slot {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offered = self.inner.offered.borrow();
+        f.debug_struct("Slots").field("name", &self.inner.name).field("offered", &*offered).finish()
+    }
+}

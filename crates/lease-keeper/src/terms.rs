@@ -1,0 +1,184 @@
+//! On which terms a lease is held.
+
+use std::time::Duration;
+
+use lease::{Capabilities, Error, Margins, Meta, Ttl};
+
+/// The terms of a hold: how long, how it is kept, and what losing it means.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub(crate) ttl: Ttl,
+    pub(crate) heartbeat: Duration,
+    pub(crate) policy: Policy,
+    pub(crate) grace: Duration,
+    pub(crate) meta: Meta,
+    pub(crate) liveness: Liveness,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+/// What a guard does when renewals fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// Suspend at the deadline, keep asking for the grace, go on if the store confirms.
+    #[default]
+    Pause,
+    /// Lost at the deadline.
+    Abort,
+    /// Lost at the first renewal that fails: no jeopardy, no second try. What a [`Gate`](crate::Gate) uses.
+    FailClosed,
+}
+
+/// What must be alive for renewals to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Liveness {
+    /// The process.
+    #[default]
+    Process,
+    /// The worker: it calls `tick` at least this often, or renewals stop and the lease runs out.
+    Progress {
+        /// The longest silence.
+        max_silence: Duration,
+    },
+}
+
+impl Terms {
+    /// Terms with a heartbeat of a third of the TTL, policy pause, a grace of one TTL, and nothing else.
+    pub fn new(ttl: Ttl) -> Self {
+        Self {
+            ttl,
+            heartbeat: ttl.as_duration() / 3,
+            policy: Policy::default(),
+            grace: ttl.as_duration(),
+            meta: Meta::default(),
+            liveness: Liveness::default(),
+            max_hold: None,
+        }
+    }
+
+    /// Renews this often; at most a third of the TTL. Jitter shortens it by up to a tenth.
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.heartbeat = every;
+        self
+    }
+
+    /// Sets what happens when renewals fail.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Keeps asking this long after the deadline (policy pause only).
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Says this about the holder to anyone who looks.
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.meta = meta;
+        self
+    }
+
+    /// Sets what must be alive for renewals to go on.
+    pub fn liveness(mut self, liveness: Liveness) -> Self {
+        self.liveness = liveness;
+        self
+    }
+
+    /// Holds for at most this long, however healthy.
+    pub fn max_hold(mut self, most: Duration) -> Self {
+        self.max_hold = Some(most);
+        self
+    }
+
+    /// The TTL.
+    pub const fn ttl(&self) -> Ttl {
+        self.ttl
+    }
+
+    /// Refuses terms that the engine or the margins cannot keep, or whose relations are wrong.
+    pub(crate) fn check(&self, engine: &Capabilities, margins: &Margins) -> Result<(), Error> {
+        engine.check(self.ttl)?;
+        margins.check(self.ttl)?;
+        if self.heartbeat.is_zero() || self.heartbeat > self.ttl.as_duration() / 3 {
+            let why = format!("{:?} is not within 0 and a third of the ttl of {}", self.heartbeat, self.ttl);
+            return Err(Error::invalid("heartbeat", why));
+        }
+        if self.max_hold.is_some_and(|most| most.is_zero()) {
+            return Err(Error::invalid("max_hold", "must not be zero"));
+        }
+        if self.liveness == (Liveness::Progress { max_silence: Duration::ZERO }) {
+            return Err(Error::invalid("max_silence", "must not be zero"));
+        }
+        Ok(())
+    }
+
+    /// The longest that one attempt at a renewal may take.
+    pub(crate) fn attempt(&self) -> Duration {
+        self.ttl.as_duration() / 6
+    }
+
+    /// The longest that one attempt at anything but a renewal may take: those write, and wait for the disk.
+    pub(crate) fn patience(&self) -> Duration {
+        self.ttl.as_duration() / 3
+    }
+
+    /// The wait before the try after `failures` in a row: a fiftieth of the TTL, doubling, at most a tenth.
+    pub(crate) fn back_off(&self, failures: u32) -> Duration {
+        back_off(self.ttl, failures)
+    }
+
+    /// How much earlier than due a renewal may go out to share a call.
+    pub(crate) fn early(&self, window: Duration) -> Duration {
+        window.min(self.heartbeat / 10)
+    }
+}
+
+pub(crate) fn back_off(ttl: Ttl, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(8);
+    (ttl.as_duration() / 50 * (1 << doublings)).min(ttl.as_duration() / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lease::Loss;
+
+    fn engine() -> Capabilities {
+        Capabilities {
+            engine: "test",
+            min_ttl: Ttl::from_millis(250).unwrap(),
+            max_ttl: Ttl::MAX,
+            expiry_lag: Duration::ZERO,
+            failover: Duration::ZERO,
+            loss: Loss::Process,
+        }
+    }
+
+    #[test]
+    fn terms_that_cannot_be_kept_are_refused_at_the_start() {
+        let ttl = |ms| Ttl::from_millis(ms).unwrap();
+        let ms = Duration::from_millis;
+        let table = [
+            (Terms::new(ttl(15_000)), true),
+            (Terms::new(ttl(250)), true),
+            (Terms::new(ttl(249)), false),
+            (Terms::new(ttl(15_000)).heartbeat(ms(5_000)), true),
+            (Terms::new(ttl(15_000)).heartbeat(ms(5_001)), false),
+            (Terms::new(ttl(15_000)).heartbeat(ms(0)), false),
+            (Terms::new(ttl(15_000)).max_hold(ms(0)), false),
+            (Terms::new(ttl(15_000)).liveness(Liveness::Progress { max_silence: ms(0) }), false),
+        ];
+        for (i, (terms, good)) in table.into_iter().enumerate() {
+            assert_eq!(terms.check(&engine(), &Margins::default()).is_ok(), good, "row {i}");
+        }
+    }
+
+    #[test]
+    fn back_off_rises_from_a_fiftieth_to_a_tenth_of_the_ttl() {
+        let terms = Terms::new(Ttl::from_secs(10).unwrap());
+        let waits: Vec<_> = (1..6).map(|n| terms.back_off(n).as_millis()).collect();
+        assert_eq!(waits, [200, 400, 800, 1_000, 1_000]);
+        assert_eq!(terms.back_off(u32::MAX).as_millis(), 1_000);
+    }
+}

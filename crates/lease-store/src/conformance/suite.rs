@@ -1,0 +1,86 @@
+//! What an engine makes of the list of tests.
+
+/// Makes a module of tests for one engine: its name, the path of an `async fn() -> World`, and arguments of
+/// `#[tokio::test]`.
+///
+/// The invoking crate has tokio with its macros.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($engine:ident, $world:path $(, $($tokio:tt)*)?) => {
+        mod $engine {
+            #[allow(unused_imports, reason = "the world may be named by an absolute path")]
+            use super::*;
+            $crate::conformance_list! { [$crate::conformance_tests] { ($world) ($($($tokio)*)?) } }
+        }
+    };
+}
+
+/// Makes a module of tests for one engine that comes back after a restart, as [`suite`] does.
+///
+/// [`suite`]: crate::conformance::suite
+#[macro_export]
+macro_rules! conformance_restarts {
+    ($engine:ident, $world:path $(, $($tokio:tt)*)?) => {
+        mod $engine {
+            #[allow(unused_imports, reason = "the world may be named by an absolute path")]
+            use super::*;
+            $crate::conformance_restart_list! { [$crate::conformance_tests] { ($world) ($($($tokio)*)?) } }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ({ $world:tt $tokio:tt } $($topic:ident { $($name:ident)* })*) => {
+        $(
+            mod $topic {
+                #[allow(unused_imports, reason = "the world may be named by an absolute path")]
+                use super::*;
+                $crate::conformance_topic! { $world $tokio $topic $($name)* }
+            }
+        )*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_topic {
+    (($world:path) $tokio:tt $topic:ident $($name:ident)*) => {
+        $(
+            #[::tokio::test $tokio]
+            async fn $name() {
+                let world = $world().await;
+                $crate::conformance::$topic::$name(&world).await;
+            }
+        )*
+    };
+}
+
+#[cfg(test)]
+macro_rules! listed {
+    ({} $($topic:ident { $($name:ident)* })*) => {
+        [$((
+            stringify!($topic),
+            include_str!(concat!(stringify!($topic), ".rs")),
+            &[$(stringify!($name)),*][..],
+        )),*]
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A function that is on no list would be a sentence that nobody checks.
+    #[test]
+    fn every_test_is_listed_under_its_topic() {
+        let all = crate::conformance_list! { [listed] {} };
+        let restarts = crate::conformance_restart_list! { [listed] {} };
+        for (topic, source, listed) in all.into_iter().chain(restarts) {
+            let written: Vec<_> = source
+                .lines()
+                .filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next())
+                .collect();
+            assert_eq!(written, listed, "{topic}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Callers that ask as fast as they are answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{
+    Acquired, Claim, Clock, Entropy, Generation, Holder, Key, Release, Renewal, Renewed, Store, Tick, Token,
+    Ttl,
+};
+use lease_store::{BootClock, OsEntropy};
+use tokio::task::JoinSet;
+
+use super::Histogram;
+use crate::cli::view::busy_words;
+use crate::cli::{Failure, Result, exit};
+
+/// The leases of a bench last this long where the engine allows it; they are given back.
+const TTL_MS: u64 = 30_000;
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Work {
+    /// Acquire a free key and release it.
+    Cycle,
+    /// Renew one lease.
+    Renew,
+}
+
+impl Work {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Cycle => "acquire+release",
+            Self::Renew => "renew",
+        }
+    }
+}
+
+/// The callers of one store, each with a key of its own.
+pub(super) struct Load {
+    store: Arc<dyn Store>,
+    keys: Vec<Key>,
+    holder: Holder,
+    ttl: Ttl,
+}
+
+/// What one caller measured: latencies of what succeeded, and how much did not.
+pub(super) type Tally = (Histogram, u64);
+
+impl Load {
+    pub(super) fn new(store: Arc<dyn Store>, clients: u32) -> Result<Self> {
+        let mut bytes = [0; 4];
+        OsEntropy.fill(&mut bytes);
+        let run = u32::from_be_bytes(bytes);
+        let key = |client| Key::new(format!("tenure-bench/{run:08x}/{client}"));
+        let keys = (0..clients).map(key).collect::<lease::Result<_>>()?;
+        let ttl = Ttl::from_millis(TTL_MS)?.min(store.capabilities().max_ttl);
+        Ok(Self { store, keys, holder: Holder::new("tenure-bench")?, ttl })
+    }
+
+    /// Starts the callers; they end by themselves `limit` after the start.
+    pub(super) async fn start(&self, work: Work, limit: Duration) -> Result<(Tick, JoinSet<Tally>)> {
+        let mut callers = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            let caller = Caller {
+                store: self.store.clone(),
+                key: key.clone(),
+                holder: self.holder.clone(),
+                ttl: self.ttl,
+            };
+            let held = match work {
+                Work::Cycle => None,
+                Work::Renew => Some(caller.take_one().await?),
+            };
+            callers.push((caller, held));
+        }
+        let start = BootClock.now();
+        let mut running = JoinSet::new();
+        for (caller, held) in callers {
+            running.spawn(caller.run(held, start + limit));
+        }
+        Ok((start, running))
+    }
+}
+
+struct Caller {
+    store: Arc<dyn Store>,
+    key: Key,
+    holder: Holder,
+    ttl: Ttl,
+}
+
+impl Caller {
+    async fn run(self, held: Option<(Token, Generation)>, end: Tick) -> Tally {
+        let (mut latencies, mut errors) = (Histogram::default(), 0);
+        let mut now = BootClock.now();
+        while now < end {
+            let good = match &held {
+                Some((token, generation)) => self.renew(token, *generation).await,
+                None => self.cycle().await,
+            };
+            let after = BootClock.now();
+            if good {
+                latencies.record(after.since(now));
+            } else {
+                errors += 1;
+                // Whoever is refused at once would only measure refusals.
+                BootClock.sleep_until(after + Duration::from_millis(10)).await;
+            }
+            // An engine in this process may answer without ever waiting; its own tasks need a turn too.
+            tokio::task::yield_now().await;
+            now = BootClock.now();
+        }
+        if let Some((token, _)) = held {
+            drop(self.store.release(Release::new(self.key.clone(), token)).await);
+        }
+        (latencies, errors)
+    }
+
+    async fn take(&self, token: &Token) -> lease::Result<Acquired> {
+        let claim = Claim::new(self.key.clone(), self.holder.clone(), token.clone(), self.ttl);
+        self.store.acquire(claim).await
+    }
+
+    async fn take_one(&self) -> Result<(Token, Generation)> {
+        let token = Token::random(&OsEntropy);
+        match self.take(&token).await? {
+            Acquired::Granted(grant) => Ok((token, grant.lease.generation)),
+            Acquired::Busy(busy) => {
+                Err(Failure::new(exit::NOT_NOW, "BUSY", busy_words(&self.key, &busy))
+                    .during("cannot measure"))
+            }
+        }
+    }
+
+    async fn cycle(&self) -> bool {
+        let token = Token::random(&OsEntropy);
+        let granted = matches!(self.take(&token).await, Ok(Acquired::Granted(_)));
+        let released = self.store.release(Release::new(self.key.clone(), token)).await;
+        granted && released.is_ok()
+    }
+
+    async fn renew(&self, token: &Token, generation: Generation) -> bool {
+        let items = [Renewal { key: self.key.clone(), token: token.clone(), generation, ttl: None }];
+        let answer = self.store.renew(&items).await;
+        answer.is_ok_and(|answers| matches!(answers.first(), Some(Renewed::Renewed { .. })))
+    }
+}

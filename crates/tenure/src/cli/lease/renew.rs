@@ -1,0 +1,62 @@
+//! `tenure lease renew`.
+
+use lease::{Generation, Key, Renewal, Renewed, Token, Ttl};
+use serde::Serialize;
+
+use crate::cli::{Failure, Result, Screen, Target, connect, exit, human};
+
+/// Which reign.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The key
+    #[arg(value_parser = super::key)]
+    key: Key,
+    /// The secret of the reign
+    #[arg(long, value_parser = super::token)]
+    token: Token,
+    /// The generation held
+    #[arg(long, value_parser = super::generation)]
+    generation: Generation,
+    /// How long from now on [default: as granted]
+    #[arg(long, value_parser = super::ttl)]
+    ttl: Option<Ttl>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Serialize)]
+struct RenewedView {
+    key: String,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
+    let Args { key, token, generation, ttl, target } = args;
+    let store = connect(&target).await?;
+    let answers = store.renew(&[Renewal { key: key.clone(), token, generation, ttl }]).await?;
+    let answer = answers.first().copied();
+    let answer = answer.ok_or_else(|| Failure::internal("the store gave no answer to the renewal"))?;
+    let (outcome, remaining_ms, reason) = match answer {
+        Renewed::Renewed { remaining } => ("renewed", Some(remaining.as_millis() as u64), None),
+        Renewed::Lost(end) => ("lost", None, Some(end.as_str())),
+    };
+    if screen.is_json() {
+        screen.json(&RenewedView { key: key.to_string(), outcome, remaining_ms, reason })?;
+        return Ok(if reason.is_none() { exit::DONE } else { exit::LOST });
+    }
+    match answer {
+        Renewed::Renewed { remaining } => {
+            screen.line(format!("{key} is yours for another {}", human::duration(remaining)))?;
+            Ok(exit::DONE)
+        }
+        Renewed::Lost(end) => {
+            let words = format!("{key} is lost: this reign ended ({end})");
+            Err(Failure::new(exit::LOST, "NOT_HELD", words)
+                .hint(format!("see what became of it: tenure lease history {key}{}", target.again())))
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `tenure lease transfer`.
+
+use lease::{Generation, Holder, Key, Token, Transfer, Transferred};
+use serde::Serialize;
+
+use crate::cli::{Failure, Result, Screen, Target, connect, exit};
+
+/// Which reign, and to whom.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The key
+    #[arg(value_parser = super::key)]
+    key: Key,
+    /// The secret of the reign
+    #[arg(long, value_parser = super::token)]
+    token: Token,
+    /// The generation held
+    #[arg(long, value_parser = super::generation)]
+    generation: Generation,
+    /// The successor, who must be waiting for the key under this name
+    #[arg(long, value_name = "HOLDER", value_parser = super::holder)]
+    to: Holder,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Serialize)]
+struct TransferredView {
+    holder: String,
+    generation: String,
+}
+
+pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
+    let Args { key, token, generation, to, target } = args;
+    let store = connect(&target).await?;
+    let transfer = Transfer { key: key.clone(), token, generation, to: to.clone() };
+    match store.transfer(transfer).await? {
+        Transferred::Transferred(lease) => {
+            let (holder, generation) = (lease.holder.to_string(), lease.generation.to_string());
+            if screen.is_json() {
+                screen.json(&TransferredView { holder, generation })?;
+            } else {
+                screen.line(format!("{key} belongs to {holder} now, generation {generation}"))?;
+            }
+            Ok(exit::DONE)
+        }
+        Transferred::NotHeld => Err(super::not_held(&key)),
+        Transferred::NoSuccessor => {
+            let words = format!("{to} does not wait for {key}; nothing changed");
+            Err(Failure::new(exit::NOT_NOW, "NO_SUCCESSOR", words).hint(format!(
+                "the successor waits with: tenure lease acquire {key} --holder {to} --wait 1m"
+            )))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `tenure lease watch`.
+
+use lease::{Event, Prefix, Revision, Verb, Watched};
+
+use crate::cli::screen::Paint;
+use crate::cli::view::EventView;
+use crate::cli::{Result, Screen, Target, connect, human};
+
+/// What to follow.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Only keys that begin so
+    #[arg(default_value = "", value_parser = super::prefix, hide_default_value = true)]
+    prefix: Prefix,
+    /// Begin after this revision instead of now
+    #[arg(long, value_name = "REV")]
+    from: Option<u64>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
+    let store = connect(&args.target).await?;
+    let mut watch = store.watch(&args.prefix, args.from.map(Revision::new)).await?;
+    screen.note("watching; Ctrl-C ends it");
+    loop {
+        let watched = watch.next().await?;
+        if screen.is_json() {
+            screen.json(&EventView::from(&watched))?;
+            continue;
+        }
+        match &watched {
+            Watched::Event(event) => screen.line(words(screen, event))?,
+            Watched::Lagged => {
+                screen.note("some changes were missed: `tenure lease ls` shows how things are now");
+            }
+        }
+    }
+}
+
+fn words(screen: &Screen, event: &Event) -> String {
+    let paint = match event.verb {
+        Verb::Granted => Paint::Green,
+        Verb::Ended(end) if end.spends_token() => Paint::Plain,
+        Verb::Ended(_) => Paint::Yellow,
+        Verb::Written | Verb::Deleted => Paint::Dim,
+    };
+    let who = match (&event.holder, event.generation) {
+        (Some(holder), Some(generation)) => format!("  {holder}  {generation}"),
+        _ => String::new(),
+    };
+    format!(
+        "{}  {}  {}  {}{who}",
+        screen.paint(Paint::Dim, format!("{:>6}", event.revision.get())),
+        screen.paint(Paint::Dim, human::moment(event.at)),
+        screen.paint(paint, format!("{:<11}", event.verb.as_str())),
+        screen.paint(Paint::Bold, &event.key),
+    )
+}

@@ -1,0 +1,36 @@
+//! The signals that end a command from outside.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Signals on their way to the command.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    /// The number of the next one. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> i32 {
+        let kind = tokio::select! {
+            Some(()) = self.interrupt.recv() => SignalKind::interrupt(),
+            Some(()) = self.terminate.recv() => SignalKind::terminate(),
+            Some(()) = self.hangup.recv() => SignalKind::hangup(),
+            Some(()) = self.quit.recv() => SignalKind::quit(),
+            else => return std::future::pending().await,
+        };
+        kind.as_raw_value()
+    }
+}

@@ -1,0 +1,192 @@
+//! What programs see: the fields of the lease service, generations as strings.
+
+use lease::{Busy, Event, Lease, Phase, Reign, Status, Token, Watched};
+use serde::Serialize;
+
+use super::human;
+
+/// A key and what it is doing.
+#[derive(Debug, Serialize)]
+pub(crate) struct StatusView {
+    key: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meta: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    waiters: u32,
+}
+
+/// The word for what a key is doing.
+pub(crate) const fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Free => "free",
+        Phase::Held => "held",
+        Phase::Delayed => "delayed",
+        Phase::Reserved => "reserved",
+    }
+}
+
+impl From<&Status> for StatusView {
+    fn from(status: &Status) -> Self {
+        Self {
+            key: status.key.to_string(),
+            state: phase(status.phase),
+            holder: status.holder.as_ref().map(ToString::to_string),
+            generation: status.generation.map(|generation| generation.to_string()),
+            remaining_ms: status.remaining.map(|left| left.as_millis() as u64),
+            meta: (!status.meta.is_empty()).then(|| status.meta.as_str().to_owned()),
+            since: status.since.map(human::precise),
+            waiters: status.waiters,
+        }
+    }
+}
+
+/// A page of keys.
+#[derive(Debug, Serialize)]
+pub(crate) struct ListView {
+    pub(crate) items: Vec<StatusView>,
+    pub(crate) next: Option<String>,
+}
+
+/// One reign.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReignView {
+    holder: String,
+    generation: String,
+    from: String,
+    until: Option<String>,
+    end: Option<&'static str>,
+}
+
+impl From<&Reign> for ReignView {
+    fn from(reign: &Reign) -> Self {
+        Self {
+            holder: reign.holder.to_string(),
+            generation: reign.generation.to_string(),
+            from: human::precise(reign.from),
+            until: reign.until.map(human::precise),
+            end: reign.end.map(lease::End::as_str),
+        }
+    }
+}
+
+/// One change.
+#[derive(Debug, Serialize)]
+pub(crate) struct EventView {
+    event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<String>,
+}
+
+impl From<&Watched> for EventView {
+    fn from(watched: &Watched) -> Self {
+        match watched {
+            Watched::Lagged => {
+                Self { event: "lagged", revision: None, at: None, key: None, holder: None, generation: None }
+            }
+            Watched::Event(event) => event.into(),
+        }
+    }
+}
+
+impl From<&Event> for EventView {
+    fn from(event: &Event) -> Self {
+        Self {
+            event: event.verb.as_str(),
+            revision: Some(event.revision.get().to_string()),
+            at: Some(human::precise(event.at)),
+            key: Some(event.key.to_string()),
+            holder: event.holder.as_ref().map(ToString::to_string),
+            generation: event.generation.map(|generation| generation.to_string()),
+        }
+    }
+}
+
+/// A grant.
+#[derive(Debug, Serialize)]
+pub(crate) struct GrantView {
+    key: String,
+    holder: String,
+    token: String,
+    generation: String,
+    ttl_ms: u64,
+    lease_id: String,
+}
+
+impl GrantView {
+    pub(crate) fn new(lease: &Lease, token: &Token) -> Self {
+        Self {
+            key: lease.key.to_string(),
+            holder: lease.holder.to_string(),
+            token: token.reveal().to_owned(),
+            generation: lease.generation.to_string(),
+            ttl_ms: lease.ttl.as_millis(),
+            lease_id: lease.id().to_string(),
+        }
+    }
+}
+
+/// Why there is no grant.
+#[derive(Debug, Serialize)]
+pub(crate) struct BusyView {
+    code: &'static str,
+    holder: Option<String>,
+    generation: Option<String>,
+    remaining_ms: Option<u64>,
+    position: u32,
+    reason: &'static str,
+}
+
+impl From<&Busy> for BusyView {
+    fn from(busy: &Busy) -> Self {
+        Self {
+            code: "BUSY",
+            holder: busy.holder.as_ref().map(ToString::to_string),
+            generation: busy.generation.map(|generation| generation.to_string()),
+            remaining_ms: busy.remaining.map(|left| left.as_millis() as u64),
+            position: busy.position,
+            reason: busy.reason.as_str(),
+        }
+    }
+}
+
+/// Why there is no grant, in words.
+pub(crate) fn busy_words(key: &lease::Key, busy: &Busy) -> String {
+    use lease::Reason;
+    let holder = busy.holder.as_ref().map_or_else(|| "somebody".to_owned(), ToString::to_string);
+    let what = match busy.reason {
+        Reason::Held => format!("is held by {holder}"),
+        Reason::Delayed => "was revoked and nobody may have it yet".to_owned(),
+        Reason::Reserved => format!("is reserved for {holder}"),
+        Reason::Queued => {
+            format!("is free but others wait in line; this claim would be number {}", busy.position)
+        }
+        Reason::Quarantine => {
+            "is not granted yet: the Redis server is new or was restarted, and a holder it \
+                               forgot may still be alive (?quarantine_ms=0 in the address switches this off)"
+                .to_owned()
+        }
+        Reason::Foreign => format!("carries a value that is not a lease of Tenure: {holder}"),
+        Reason::NotThatGeneration => "has another generation than the one named".to_owned(),
+    };
+    let left = match busy.remaining {
+        Some(left) => format!(", for {} at most unless renewed", human::duration(left)),
+        None => String::new(),
+    };
+    format!("{key} {what}{left}")
+}

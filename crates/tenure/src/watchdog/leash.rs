@@ -1,0 +1,124 @@
+//! The holder's end of a watchdog.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as Pair;
+use std::process::Stdio;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+
+use super::group::Group;
+use super::line::{Inbox, Order, Report};
+use super::plan::Times;
+
+/// Work on a leash. Dropping it lets go of the socket, and that kills the work.
+pub(crate) struct Leash {
+    socket: UnixStream,
+    inbox: Inbox,
+    watchdog: Child,
+    group: Option<Group>,
+}
+
+impl Leash {
+    /// Starts a watchdog, which starts `command` with our standard input, output and error and with `variables`.
+    /// Nothing runs if `times` have passed by then.
+    pub(crate) fn start(
+        command: &[OsString],
+        variables: &[(&str, String)],
+        times: Times,
+    ) -> io::Result<Self> {
+        let (ours, theirs) = Pair::pair()?;
+        hand_over(&ours, times)?;
+        // Not the path: the file may have been replaced since we started.
+        let watchdog = Command::new("/proc/self/exe")
+            .arg0("tenure")
+            .args(["__watchdog", "--"])
+            .args(command)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .spawn()?;
+        ours.set_nonblocking(true)?;
+        Ok(Self { socket: UnixStream::from_std(ours)?, inbox: Inbox::default(), watchdog, group: None })
+    }
+
+    /// Later times: the lease was prolonged.
+    pub(crate) async fn extend(&mut self, times: Times) -> io::Result<()> {
+        self.say(Order::Until(times)).await
+    }
+
+    /// Passes a signal on to the work.
+    pub(crate) async fn signal(&mut self, number: i32) -> io::Result<()> {
+        self.say(Order::Signal(number)).await
+    }
+
+    /// Kills the work now.
+    pub(crate) async fn kill(&mut self) -> io::Result<()> {
+        self.say(Order::Kill).await
+    }
+
+    /// Kills the work past a watchdog that is there but does nothing: it may be stopped. As long as it is there
+    /// the group's number is nobody else's.
+    pub(crate) fn kill_past(&mut self) {
+        if matches!(self.watchdog.try_wait(), Ok(None)) {
+            self.kill_alone();
+        }
+    }
+
+    /// Kills the work without a watchdog. Only while something of it runs.
+    pub(crate) fn kill_alone(&self) {
+        if let Some(group) = self.group.filter(|group| !group.is_gone()) {
+            group.signal(Signal::KILL);
+        }
+    }
+
+    /// Whether nothing of the work runs any more, whatever became of the watchdog.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.group.is_none_or(Group::is_gone)
+    }
+
+    /// What the watchdog says next; none when it is gone. Dropping the future loses nothing.
+    pub(crate) async fn report(&mut self) -> io::Result<Option<Report>> {
+        loop {
+            if let Some(line) = self.inbox.pop() {
+                let report = Report::parse(&line)
+                    .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "the watchdog talks nonsense"))?;
+                if let Report::Started(group) = report {
+                    self.group = Pid::from_raw(group).map(Group::new);
+                }
+                return Ok(Some(report));
+            }
+            let mut bytes = [0; 256];
+            match self.socket.read(&mut bytes).await? {
+                0 => return Ok(None),
+                count => drop(self.inbox.push(&bytes[..count])),
+            };
+        }
+    }
+
+    /// Ends the watchdog, which has nothing left to watch.
+    pub(crate) async fn reap(mut self) {
+        drop(self.watchdog.kill().await);
+    }
+
+    async fn say(&mut self, order: Order) -> io::Result<()> {
+        self.socket.write_all(order.to_string().as_bytes()).await
+    }
+}
+
+/// Sends the first times together with our standard input: the watchdog's own is the socket.
+fn hand_over(socket: &Pair, times: Times) -> io::Result<()> {
+    let input = io::stdin();
+    let fds = [input.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let line = Order::Until(times).to_string();
+    sendmsg(socket, &[IoSlice::new(line.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! The built binary against real stores: what people and programs see, and what `tenure run` does when things
+//! go wrong.
+
+mod bench;
+mod doctor;
+mod lease;
+mod loss;
+mod rig;
+mod run;
+mod shell;
+mod stamps;

@@ -1,1 +1,0 @@
-//! One idea per file.

@@ -1,0 +1,61 @@
+//! Three nodes share nine jobs: a roster says who lives, a placement says who should, leases decide.
+#![expect(clippy::print_stdout, reason = "examples talk")]
+
+use anyhow::ensure;
+use lease::{Holder, Key, Meta, Placement, Prefix, Ttl};
+use lease_keeper::{Guard, Keeper, Roster, Terms};
+use lease_store::Store;
+
+struct Node {
+    keeper: Keeper,
+    roster: Roster,
+    held: Vec<Guard>,
+}
+
+impl Node {
+    async fn join(store: &Store, name: &str) -> anyhow::Result<Self> {
+        let keeper = Keeper::new(store.clone(), Holder::new(name)?);
+        let roster = Roster::join(&keeper, Prefix::new("node/")?, name, Meta::default(), terms()?).await?;
+        Ok(Self { keeper, roster, held: Vec::new() })
+    }
+
+    /// Takes the jobs that are this node's by placement.
+    async fn share(&mut self, jobs: &[String]) -> anyhow::Result<()> {
+        let live: Vec<String> = self.roster.live().await?.into_iter().map(|member| member.name).collect();
+        let nodes: Vec<&str> = live.iter().map(String::as_str).collect();
+        let keys: Vec<&str> = jobs.iter().map(String::as_str).collect();
+        for (job, node) in jobs.iter().zip(Placement::Balanced.assign(&keys, &nodes)) {
+            if nodes[node] == self.keeper.holder().as_str() {
+                self.held.push(self.keeper.try_acquire(Key::new(job)?, terms()?).await?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn terms() -> anyhow::Result<Terms> {
+    Ok(Terms::new(Ttl::from_secs(10)?))
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let store = examples::store().await?;
+    let jobs: Vec<String> = (1..=9).map(|n| format!("job/{n}")).collect();
+    let mut nodes = Vec::new();
+    for name in ["anna", "bert", "cleo"] {
+        nodes.push(Node::join(&store, name).await?);
+    }
+    for node in &mut nodes {
+        node.share(&jobs).await?;
+        let mine: Vec<String> = node.held.iter().map(|guard| guard.key().to_string()).collect();
+        println!("{} does {}", node.keeper.holder(), mine.join(", "));
+        ensure!(mine.len() == 3, "nine jobs on three nodes are three each");
+    }
+    for node in nodes {
+        for guard in node.held {
+            guard.release().await?;
+        }
+        node.roster.leave().await;
+    }
+    Ok(())
+}
