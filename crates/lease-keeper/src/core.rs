@@ -19,6 +19,7 @@ pub(crate) struct Core {
     pub(crate) token: Token,
     pub(crate) clock: Arc<dyn Clock>,
     reign: Mutex<Reign>,
+    /// Written under the lock of the reign, so that it needs no other order.
     published: watch::Sender<State>,
 }
 
@@ -124,11 +125,12 @@ impl Core {
         let mut reign = self.reign.lock();
         let suspended_from = reign.deadline().tick();
         let state = act(&mut reign);
-        let mut before = state;
-        self.published.send_if_modified(|published| {
-            before = std::mem::replace(published, state);
-            before != state
-        });
+        // Looked at before it is written: whoever keeps a borrow of the channel while asking for the state
+        // waits only at a real change.
+        let before = *self.published.borrow();
+        if before != state {
+            self.published.send_replace(state);
+        }
         drop(reign);
         if before != state {
             telemetry::moved(&self.lease, before, state);

@@ -82,10 +82,11 @@ impl Gate {
     /// the proof in the same step.
     pub async fn wipe(&self, prefix: Prefix) -> Result<usize> {
         let wipe = Wipe { prefix, gate: self.proof()? };
+        let keeper = self.guard.keeper();
         let answer = tokio::select! {
             biased;
             lost = self.guard.lost() => return Err(Error::Lost { key: self.guard.key().clone(), lost }),
-            answer = self.guard.keeper().store().wipe(wipe) => answer?,
+            answer = keeper.bounded(limits::WIPE, keeper.store().wipe(wipe)) => answer?,
         };
         match answer {
             Wiped::Wiped { count } => Ok(count),

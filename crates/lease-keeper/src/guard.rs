@@ -3,10 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use lease::{
-    Deadline, End, Error as StoreError, Happened, Holder, Lease, Release, Released, Renewed, Token, Transfer,
-    Transferred,
-};
+use lease::{End, Happened, Holder, Lease, Release, Released, Renewed, Token, Transfer, Transferred};
 
 use crate::core::Core;
 use crate::held::Held;
@@ -150,16 +147,7 @@ impl Guard {
 
     /// A store call that takes at most a third of the TTL.
     async fn bounded<T>(&self, call: impl Future<Output = lease::Result<T>>) -> lease::Result<T> {
-        let clock = self.keeper.clock();
-        let limit = Deadline::at(clock.now() + self.core().ttl().as_duration() / 3);
-        tokio::select! {
-            biased;
-            answer = call => answer,
-            () = clock.sleep_until(limit.tick()) => {
-                let engine = self.keeper.store().capabilities().engine;
-                Err(StoreError::unknown(engine, "no answer in time"))
-            }
-        }
+        self.keeper.bounded(self.core().ttl().as_duration() / 3, call).await
     }
 }
 

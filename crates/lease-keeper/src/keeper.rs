@@ -129,6 +129,22 @@ impl Keeper {
         &self.inner.shared
     }
 
+    /// A store call that takes at most `limit`; unanswered by then, its outcome is unknown.
+    pub(crate) async fn bounded<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = lease::Result<T>>,
+    ) -> lease::Result<T> {
+        let give_up = self.clock().sleep_until(self.clock().now() + limit);
+        tokio::select! {
+            biased;
+            answer = call => answer,
+            () = give_up => {
+                Err(lease::Error::unknown(self.store().capabilities().engine, "no answer in time"))
+            }
+        }
+    }
+
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.inner.tasks
     }

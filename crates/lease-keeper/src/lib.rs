@@ -8,6 +8,28 @@
 //! sets: every answer reads the clock at the moment of the question. A deadline counts from before the
 //! request left, so a slow reply only shortens what the holder may do; an unknown outcome extends nothing.
 //!
+//! ```no_run
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use lease::{Holder, Key, Ttl};
+//! use lease_keeper::{Ended, Keeper, Terms};
+//!
+//! let store = lease_store::Store::open("memory:").await?;
+//! let keeper = Keeper::new(store, Holder::new("host-1")?);
+//! let terms = Terms::new(Ttl::from_secs(15)?);
+//! let guard = keeper.acquire(Key::new("tuner/0")?, terms, Duration::from_secs(60)).await?;
+//! let ended = guard
+//!     .run(|held| async move {
+//!         // One exclusive act that takes up to two seconds.
+//!         let permit = held.permit(Duration::from_secs(2))?;
+//!         println!("acting under generation {}", permit.generation());
+//!         Ok::<_, lease_keeper::NotSafe>(())
+//!     })
+//!     .await;
+//! assert!(matches!(ended, Ended::Returned(_)));
+//! # Ok(()) }
+//! ```
+//!
 //! This crate reads no clock of its own (time is the store's [`lease::Clock`]), knows no engine, and spawns
 //! nothing that the [`Keeper`] does not own.
 
@@ -63,6 +85,10 @@ pub mod limits {
     pub const BUNDLE: usize = 64;
     /// Most slots of one name.
     pub const SLOTS: u32 = 4_096;
+    /// How long a look at the store (a list, the opening of a watch) may take.
+    pub const LOOK: Duration = Duration::from_secs(5);
+    /// How long a wipe may take.
+    pub const WIPE: Duration = Duration::from_secs(30);
     /// How long the watchdog of a gate goes without looking at the clock.
     pub const WATCHDOG_LOOK: Duration = Duration::from_millis(200);
     /// How long a dying process may spend on its last words.

@@ -198,7 +198,7 @@ impl Reign {
         }
     }
 
-    /// The reign is over; the first reason counts. Answers whether this was it.
+    /// The reign is over; the first reason counts.
     pub(crate) fn lose(&mut self, lost: Lost, now: Tick) -> State {
         self.settle(now);
         self.lost.get_or_insert(lost);

@@ -7,7 +7,7 @@ use lease::{Error as StoreError, Generation, Holder, Key, Meta, Phase, Prefix, Q
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Guard, Keeper, Result, Terms};
+use crate::{Guard, Keeper, Result, Terms, limits};
 
 /// A place among the living: holds `prefix` + name for as long as it exists, and takes it again when it was
 /// lost. Reading the others needs no place: see [`Roster::live`].
@@ -65,7 +65,7 @@ impl Roster {
         let mut members = Vec::new();
         let mut query = Query::new(self.prefix.clone());
         loop {
-            let page = self.keeper.store().list(&query).await?;
+            let page = self.keeper.bounded(limits::LOOK, self.keeper.store().list(&query)).await?;
             for status in page.items {
                 let name = status.key.as_str().strip_prefix(self.prefix.as_str());
                 if let (Phase::Held, Some(name), Some(holder), Some(generation)) =
@@ -85,7 +85,8 @@ impl Roster {
     /// Waits until the living are not those in `seen` any more, and answers who they are. Events wake, and a
     /// look at every heartbeat makes up for those that were lost.
     pub async fn changed(&self, seen: &[Member]) -> Result<Vec<Member>> {
-        let mut events = self.keeper.store().watch(&self.prefix, None).await.ok();
+        let watch = self.keeper.store().watch(&self.prefix, None);
+        let mut events = self.keeper.bounded(limits::LOOK, watch).await.ok();
         loop {
             let live = self.live().await?;
             if live != seen {

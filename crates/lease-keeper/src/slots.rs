@@ -76,7 +76,10 @@ impl Slots {
         // Watching begins before the first look, so that no release falls between the two.
         let mut events = match wait.is_zero() {
             true => None,
-            false => keeper.store().watch(&self.inner.prefix, None).await.ok(),
+            false => {
+                let watch = keeper.store().watch(&self.inner.prefix, None);
+                keeper.bounded(limits::LOOK, watch).await.ok()
+            }
         };
         loop {
             resized.borrow_and_update();
@@ -172,7 +175,8 @@ impl Slots {
         let mut taken = BTreeMap::new();
         let mut query = Query::new(self.inner.prefix.clone());
         loop {
-            let page = self.inner.keeper.store().list(&query).await?;
+            let list = self.inner.keeper.store().list(&query);
+            let page = self.inner.keeper.bounded(limits::LOOK, list).await?;
             for status in page.items {
                 let number = status.key.as_str().strip_prefix(self.inner.prefix.as_str());
                 if let Some(index) = number.and_then(|number| number.parse().ok()) {

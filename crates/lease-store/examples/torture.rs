@@ -15,7 +15,7 @@ async fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     let folder = args.next().ok_or_else(|| anyhow::anyhow!("usage: torture FOLDER [KEYS]"))?;
     let keys: usize = args.next().map_or(Ok(8), |n| n.parse())?;
-    let store = Arc::new(Local::open(folder, Options { segment: 1 << 20, ..Options::default() }).await?);
+    let store = Arc::new(Local::open(folder, Options { segment: 8 << 20, ..Options::default() }).await?);
     say("open");
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..keys {

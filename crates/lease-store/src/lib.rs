@@ -9,13 +9,17 @@
 //! ```
 
 mod clock;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod handle;
 mod local;
+mod metered;
 mod redis;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
 pub use local::{Disk, Folder, Local, Medium, Options};
+pub use metered::Metered;
 pub use redis::Redis;
 
 /// Data that is there and cannot be read.

@@ -76,7 +76,7 @@ pub struct Renewal {
     pub token: Token,
     /// The generation held.
     pub generation: Generation,
-    /// The TTL from now on; none keeps the one granted.
+    /// The TTL from now on; none keeps the current one.
     pub ttl: Option<Ttl>,
 }
 

@@ -166,7 +166,7 @@ pub enum Wiped {
 pub enum Committed {
     /// All operations took effect.
     Written {
-        /// The revision they share.
+        /// The revision they share, which is that of the last of their events.
         revision: Revision,
     },
     /// One operation's condition did not hold; nothing changed.

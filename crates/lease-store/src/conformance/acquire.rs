@@ -50,6 +50,14 @@ pub async fn the_same_token_through_another_handle_gets_the_same_generation(worl
     assert_eq!(again.lease, first.lease);
 }
 
+pub async fn the_same_token_under_another_name_gets_the_same_generation(world: &World) {
+    let claim = world.claim(&world.key("k"), "ann");
+    let first = world.grant(claim.clone()).await;
+    let renamed = lease::Claim { holder: world.holder("bob"), ..claim };
+    assert_eq!(world.grant(renamed).await.generation(), first.generation());
+    world.assert_live(&first).await;
+}
+
 pub async fn duplicates_at_the_same_time_get_one_generation(world: &World) {
     for round in 0..8 {
         let claim = world.claim(&world.key(&format!("k{round}")), "ann");

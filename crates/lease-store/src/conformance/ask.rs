@@ -21,7 +21,9 @@ impl World {
     pub async fn grant(&self, claim: Claim) -> Held {
         let (token, who, sent) = (claim.token.clone(), claim.holder.clone(), self.now());
         match self.within("the grant", self.acquire(claim)).await {
-            Acquired::Granted(Grant { lease, parked }) => Held { lease, token, parked, sent, told: self.now() },
+            Acquired::Granted(Grant { lease, parked }) => {
+                Held { lease, token, parked, sent, told: self.now() }
+            }
             Acquired::Busy(busy) => panic!("{who} was not granted: {busy:?}"),
         }
     }

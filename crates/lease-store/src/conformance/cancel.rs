@@ -61,6 +61,28 @@ pub async fn a_waiter_dropped_when_it_was_granted_frees_the_key_for_anybody(worl
     world.hold(held.key(), "cat").await;
 }
 
+pub async fn a_waiter_dropped_while_it_is_granted_frees_the_key_for_the_next(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    let store = world.store();
+    let mut claim = world.claim(held.key(), "bob").waiting(world.long_ttl().as_duration());
+    claim.ttl = world.orphan_ttl();
+    let mut bob = Box::pin(store.acquire(claim));
+    tokio::select! {
+        biased;
+        answer = &mut bob => panic!("the key is held: {answer:?}"),
+        () = world.until_parked(held.key(), 1) => {}
+    }
+    let cat = world.queue(held.key(), "cat").await;
+    let mut release = Box::pin(store.release(held.giving(None)));
+    let answer = futures_util::poll!(&mut release);
+    // The release is decided and not answered, or answered and not heard of by Bob.
+    drop(bob);
+    if answer.is_pending() {
+        assert_eq!(said(release.await), lease::Released::Released);
+    }
+    assert_eq!(cat.granted(world).await.lease.holder, world.holder("cat"));
+}
+
 pub async fn an_acquire_dropped_on_its_way_leaves_nothing_held(world: &World) {
     let (key, store) = (world.key("k"), world.store());
     let mut claim = world.claim(&key, "ann");

@@ -46,12 +46,7 @@ impl Held {
 
     /// The renewal of it.
     pub fn renewal(&self, ttl: Option<Ttl>) -> Renewal {
-        Renewal {
-            key: self.key().clone(),
-            token: self.token.clone(),
-            generation: self.generation(),
-            ttl,
-        }
+        Renewal { key: self.key().clone(), token: self.token.clone(), generation: self.generation(), ttl }
     }
 
     /// The release of it, with everything named.

@@ -1,10 +1,8 @@
 //! Everything is bounded, and a refusal changes nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lease::{Error, Op, Phase, Query, Refusal, Renewal, Renewed, Ttl, limits};
-use tokio::task::JoinSet;
 
 use super::ask::{append, put};
 use super::{World, refused, said};
@@ -67,8 +65,7 @@ pub async fn a_batch_beyond_the_limit_is_refused(world: &World) {
 }
 
 pub async fn a_commit_may_be_as_long_as_the_limit(world: &World) {
-    let ops: Vec<_> =
-        (0..limits::OPS).map(|number| put(&world.key(&format!("r{number:02}")), "1")).collect();
+    let ops: Vec<_> = (0..limits::OPS).map(|number| put(&world.key(&format!("r{number:02}")), "1")).collect();
     world.write(&ops).await;
     let page = said(world.store().scan(&Query::new(world.prefix())).await);
     assert_eq!(page.items.len(), limits::OPS);
@@ -101,6 +98,18 @@ pub async fn a_value_beyond_the_limit_is_refused(world: &World) {
     world.assert_record(&key, None).await;
 }
 
+pub async fn a_commit_of_more_bytes_than_the_limit_is_refused(world: &World) {
+    let value = Arc::<[u8]>::from(vec![b'x'; limits::VALUE]);
+    let most = limits::COMMIT / limits::VALUE;
+    let ops: Vec<_> = (0..=most)
+        .map(|number| world.key(&format!("r{number:02}")))
+        .map(|key| Op::Put { key, value: value.clone(), ttl: None })
+        .collect();
+    refused(world.store().commit(&ops).await);
+    world.assert_record(ops[0].key(), None).await;
+    world.write(&ops[..most]).await;
+}
+
 pub async fn a_log_of_no_length_is_refused(world: &World) {
     let log = world.key("log");
     refused(world.store().commit(&[append(&log, "1", 0)]).await);
@@ -113,6 +122,7 @@ pub async fn a_page_of_no_length_or_beyond_the_limit_is_refused(world: &World) {
         let query = Query { limit, ..Query::new(world.prefix()) };
         refused(world.store().list(&query).await);
         refused(world.store().scan(&query).await);
+        refused(world.store().read_log(&world.key("log"), 0, limit).await);
     }
 }
 
@@ -130,42 +140,4 @@ pub async fn a_meta_of_the_greatest_length_is_kept(world: &World) {
     let meta = said(lease::Meta::new("m".repeat(limits::META)));
     let held = world.grant(world.claim(&world.key("k"), "ann").meta(meta.clone())).await;
     assert_eq!(world.inspect(held.key()).await.meta, meta);
-}
-
-pub async fn a_full_queue_takes_nobody(world: &World) {
-    if !world.virtual_time() {
-        return; // A thousand parked claims are cheap in process only.
-    }
-    let held = world.hold(&world.key("k"), "ann").await;
-    let mut queue = JoinSet::new();
-    for number in 0..limits::WAITERS {
-        let claim = world.claim(held.key(), &format!("w{number}")).waiting(Duration::from_secs(3_600));
-        let store = world.store();
-        queue.spawn(async move { store.acquire(claim).await });
-    }
-    world.until_parked(held.key(), limits::WAITERS as u32).await;
-    let late = world.claim(held.key(), "late").waiting(Duration::from_secs(3_600));
-    let error = refused(world.store().acquire(late).await);
-    assert!(matches!(error, Error::Refused(Refusal::TooMany { .. })), "{error}");
-    world.assert_live(&held).await;
-    queue.shutdown().await;
-    world.until_parked(held.key(), 0).await;
-}
-
-pub async fn watchers_are_bounded(world: &World) {
-    if !world.virtual_time() {
-        return; // A thousand watchers are cheap in process only.
-    }
-    let mut watchers = Vec::new();
-    let error = loop {
-        match world.store().watch(&world.prefix(), None).await {
-            Ok(watch) => watchers.push(watch),
-            Err(error) => break error,
-        }
-        assert!(watchers.len() <= limits::WATCHERS, "{} watchers", watchers.len());
-    };
-    assert!(matches!(error, Error::Refused(Refusal::TooMany { .. })), "{error}");
-    // A watcher that is gone makes room.
-    watchers.pop();
-    world.until("a watcher has room", || async { world.store().watch(&world.prefix(), None).await.is_ok() }).await;
 }

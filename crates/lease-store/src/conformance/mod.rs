@@ -16,12 +16,14 @@
 
 mod ask;
 mod held;
+mod names;
 mod suite;
 mod tail;
 mod time;
 mod world;
 
 pub mod acquire;
+pub mod bound;
 pub mod cancel;
 pub mod capability;
 pub mod fence;

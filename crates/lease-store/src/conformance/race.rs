@@ -40,7 +40,8 @@ pub async fn there_is_one_holder_at_a_time(world: &World) {
     let mut tasks = JoinSet::new();
     for racer in 0..RACERS {
         let store = if racer % 2 == 0 { world.store() } else { world.second() };
-        let claims = [(); 3].map(|()| world.claim(&key, &format!("r{racer}")).waiting(world.long_ttl().as_duration() * 4));
+        let claims = [(); 3]
+            .map(|()| world.claim(&key, &format!("r{racer}")).waiting(world.long_ttl().as_duration() * 4));
         let (inside, reigns, record) = (Arc::clone(&inside), Arc::clone(&reigns), record.clone());
         tasks.spawn(async move {
             for claim in claims {
@@ -117,7 +118,9 @@ pub async fn many_keys_go_in_parallel(world: &World) {
         let store = if number % 2 == 0 { world.store() } else { world.second() };
         let claim = world.claim(&world.key(&format!("k{number:02}")), "ann");
         tasks.spawn(async move {
-            let Acquired::Granted(grant) = said(store.acquire(claim.clone()).await) else { panic!("it is free") };
+            let Acquired::Granted(grant) = said(store.acquire(claim.clone()).await) else {
+                panic!("it is free")
+            };
             Renewal { key: claim.key, token: claim.token, generation: grant.lease.generation, ttl: None }
         });
     }

@@ -41,7 +41,7 @@ pub async fn a_reserved_key_is_busy_for_others(world: &World) {
     give_to(world, &held, "bob").await;
     let busy = world.busy(world.claim(held.key(), "cat")).await;
     assert_eq!((busy.reason, busy.holder), (Reason::Reserved, Some(world.holder("bob"))));
-    assert!(busy.remaining.is_some_and(|left| left <= RESERVATION), "{busy:?}");
+    assert!(busy.remaining.is_some_and(|left| left <= RESERVATION), "{:?}", busy.remaining);
 }
 
 pub async fn a_reserved_key_is_busy_for_the_one_who_gave_it(world: &World) {

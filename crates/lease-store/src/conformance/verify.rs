@@ -9,7 +9,9 @@ use super::{World, said};
 pub async fn a_live_token_is_live(world: &World) {
     let held = world.hold(&world.key("k"), "ann").await;
     let asked = world.now();
-    let Verified::Live { generation, remaining } = world.verify(&held).await else { panic!("it holds the key") };
+    let Verified::Live { generation, remaining } = world.verify(&held).await else {
+        panic!("it holds the key")
+    };
     assert_eq!(generation, held.generation());
     let ends = world.span(asked, remaining);
     ends.assert_after(held.sent, held.lease.ttl.as_duration());

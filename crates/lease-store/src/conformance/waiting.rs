@@ -129,6 +129,16 @@ pub async fn nobody_overtakes_a_queue_at_an_expiry(world: &World) {
     bob.granted(world).await;
 }
 
+pub async fn nobody_overtakes_a_queue_after_a_stall(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    let bob = world.queue(held.key(), "bob").await;
+    said(world.store().renew(&[held.renewal(Some(world.ttl()))]).await);
+    world.stall(world.ttl().as_duration() + super::time::ROUNDING).await;
+    let busy = world.busy(world.claim(held.key(), "cat")).await;
+    assert!(matches!(busy.reason, Reason::Held | Reason::Queued), "{busy:?}");
+    assert!(bob.granted(world).await.generation() > held.generation());
+}
+
 pub async fn a_waiter_stays_parked_while_the_holder_renews(world: &World) {
     let held = world.hold(&world.key("k"), "ann").await;
     let mut bob = world.queue(held.key(), "bob").await;

@@ -16,10 +16,13 @@ pub async fn a_grant_and_its_end_are_seen(world: &World) {
 }
 
 pub async fn a_watch_begins_now_when_it_begins_nowhere(world: &World) {
-    let early = world.hold(&world.key("k"), "ann").await;
-    let mut tail = world.watch(&world.prefix(), None).await;
-    world.give_back(&early).await;
-    tail.ended(world, &early, End::Released).await;
+    for _ in 0..32 {
+        // What was answered before the watch is in its past.
+        let early = world.hold(&world.key("k"), "ann").await;
+        let mut tail = world.watch(&world.prefix(), None).await;
+        world.give_back(&early).await;
+        tail.ended(world, &early, End::Released).await;
+    }
 }
 
 pub async fn a_renewal_is_not_seen(world: &World) {
@@ -76,7 +79,7 @@ pub async fn the_end_comes_before_the_next_grant(world: &World) {
     let mut last = lease::Revision::default();
     for (held, end) in reigns {
         let (granted, ended) = (tail.granted(world, held).await, tail.ended(world, held, end).await);
-        assert!(last <= granted.revision && granted.revision < ended.revision, "{granted:?} {ended:?}");
+        assert!(last < granted.revision && granted.revision < ended.revision, "{granted:?} {ended:?}");
         last = ended.revision;
     }
 }

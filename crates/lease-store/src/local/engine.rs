@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
+use super::disk::Stamp;
 use super::events::EventLog;
 use super::out::Out;
 use super::table::{Now, Table};
@@ -84,8 +85,9 @@ pub(crate) type Reply = oneshot::Sender<Result<()>>;
 pub(crate) type Pending = Option<oneshot::Receiver<Result<()>>>;
 
 /// What a store with a disk adds.
-#[derive(Debug, Default)]
 pub(crate) struct Durable {
+    /// The sign of life.
+    pub(crate) stamp: Mutex<Stamp>,
     /// Wakes the writer.
     pub(crate) wake: Condvar,
     /// Wakes the checkpoint thread when the store is closed.
@@ -106,6 +108,29 @@ const STALE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a change may take in the journal besides its values.
 const CHANGE: u64 = 64 * 1024;
+
+impl Durable {
+    pub(crate) fn new(stamp: Stamp, stamped: Tick, room: u64) -> Self {
+        Self {
+            stamp: Mutex::new(stamp),
+            wake: Condvar::new(),
+            closing: Condvar::new(),
+            stamped: AtomicU64::new(stamped.as_nanos()),
+            room: AtomicU64::new(room),
+            roomier: Notify::new(),
+            stuck: Mutex::new(None),
+        }
+    }
+
+    /// Writes the sign of life if the last one is older than `age`.
+    pub(crate) fn sign(&self, now: Tick, age: Duration) -> std::io::Result<()> {
+        if now.since(Tick::from_nanos(self.stamped.load(Ordering::Acquire))) > age {
+            self.stamp.lock().write(now)?;
+            self.stamped.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
 
 impl Shared {
     pub(crate) fn new(
@@ -216,14 +241,23 @@ impl Shared {
         }
     }
 
+    /// A step that may write up to `bytes` of values, taken once there is room for it.
+    pub(crate) async fn decide<T>(
+        &self,
+        bytes: u64,
+        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
+    ) -> Result<(T, Pending)> {
+        self.room(bytes).await?;
+        self.step(decide)
+    }
+
     /// A step whose answer waits until it is durable.
     pub(crate) async fn durably<T>(
         &self,
         bytes: u64,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<T> {
-        self.room(bytes).await?;
-        let (answer, pending) = self.step(decide)?;
+        let (answer, pending) = self.decide(bytes, decide).await?;
         self.wait(pending).await?;
         Ok(answer)
     }

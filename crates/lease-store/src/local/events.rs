@@ -31,6 +31,10 @@ impl EventLog {
 
     /// Adds changes in order and wakes the watchers.
     pub(crate) fn publish(&self, events: impl IntoIterator<Item = Event>) {
+        let mut events = events.into_iter().peekable();
+        if events.peek().is_none() {
+            return;
+        }
         let mut ring = self.ring.lock();
         for event in events {
             if ring.events.len() == limits::EVENTS

@@ -15,6 +15,10 @@ impl Table {
             let entry = self.slots.get(&fence.key).map(|slot| &slot.entry);
             let mark = self.data.marks.get(&fence.key);
             if let Err(current) = rules::fence(entry.unwrap_or(&Default::default()), fence, mark, now.tick) {
+                // Refused under its own generation: two writers carry one number.
+                if fence.mode == Mode::Monotonic && current == Some(fence.generation) {
+                    metrics::counter!("lease_duplicate_generation_total").increment(1);
+                }
                 return Ok(Committed::FencedOut { current });
             }
         }

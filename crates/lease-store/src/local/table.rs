@@ -115,12 +115,13 @@ impl Table {
         })
     }
 
-    /// Forgets that a claim was parked; if it was granted meanwhile, gives the key back.
+    /// Forgets a claim whose future was dropped; if it was granted meanwhile, gives the key back. The token is
+    /// not spent by that: its owner may still be alive and ask again.
     pub(crate) fn abandon(&mut self, key: &Key, digest: &Digest, now: Now) -> Result<()> {
         let Some(at) = self.slots.find(key) else { return Ok(()) };
         self.slot(at)?.rare_if_any(|rare| rare.queue.cancel(digest));
         if rules::release(&self.slot(at)?.entry, digest, None, now.tick) {
-            self.end_reign(at, End::Released, now)?;
+            self.end_reign_as(at, End::Released, [0; 16], now)?;
             self.pass_on(at, None, now)?;
         }
         Ok(())
@@ -157,7 +158,7 @@ impl Table {
         let slot = self.slot(at)?;
         if !rules::release(&slot.entry, digest, release.generation, now.tick) {
             let live = slot.entry.live(now.tick).is_some_and(|t| t.digest == *digest);
-            if !live && !slot.known(&digest.short(), now.tick) {
+            if !live && !slot.spent(&digest.short(), now.tick) {
                 let until = now.tick + Duration::from_millis(limits::TOMBSTONE_MS);
                 slot.rare_mut().queue.expel(digest);
                 slot.rare_mut().bury(digest.short(), now.tick, until);
@@ -264,6 +265,10 @@ impl Table {
         match rules::expire(&self.slot(at)?.entry, now.tick) {
             Expiry::NotYet => Ok(()),
             Expiry::Reign => {
+                if let Some(due) = self.slot(at)?.entry.next_change() {
+                    let lag = now.tick.since(due);
+                    metrics::histogram!("lease_expiry_lag_ms").record(lag.as_secs_f64() * 1_000.0);
+                }
                 self.end_reign(at, End::Expired, now)?;
                 self.pass_on(at, None, now)
             }
@@ -276,6 +281,12 @@ impl Table {
 
     /// Ends the running reign and leaves the slot free. Whoever calls decides what comes next and writes it.
     pub(crate) fn end_reign(&mut self, at: u32, end: End, now: Now) -> Result<()> {
+        let State::Held(tenant) = &self.slot(at)?.entry.state else { return Err(broken()) };
+        let token = tenant.digest.short();
+        self.end_reign_as(at, end, token, now)
+    }
+
+    fn end_reign_as(&mut self, at: u32, end: End, token: [u8; 16], now: Now) -> Result<()> {
         self.revision = self.revision.next();
         let slot = self.slots.at_mut(at).ok_or_else(broken)?;
         let State::Held(tenant) = std::mem::take(&mut slot.entry.state) else { return Err(broken()) };
@@ -288,7 +299,7 @@ impl Table {
             from: tenant.since,
             until: now.wall.max(tenant.since),
             end,
-            token: tenant.digest.short(),
+            token,
         };
         let n = slot.rare_mut().remember(past);
         if let Some(past) = slot.rare().and_then(|rare| rare.past.back()) {

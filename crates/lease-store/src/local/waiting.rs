@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Acquired, Claim, Digest, Error, Grant, Key, Reason, Result, limits};
+use lease::{Acquired, Claim, Digest, Error, Grant, Key, Origin, Reason, Result, limits};
 use tokio::sync::oneshot;
 
 use super::engine::{Pending, Shared};
@@ -17,7 +17,7 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
     }
     let deadline = shared.clock.now() + wait;
     loop {
-        let asked = shared.durably(0, |table, now| {
+        let asked = shared.decide(0, |table, now| {
             let answer = table.acquire(&claim, now)?;
             match &answer {
                 Acquired::Busy(busy) if !wait.is_zero() && parks(busy.reason) => {
@@ -28,8 +28,13 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
                 _ => Ok((answer, None)),
             }
         });
-        let (answer, grant) = asked.await?;
-        let Some(grant) = grant else { return Ok(answer) };
+        let ((answer, grant), pending) = asked.await?;
+        let Some(grant) = grant else {
+            let on_its_way = OnItsWay::new(shared, &claim, &answer);
+            shared.wait(pending).await?;
+            on_its_way.arrived();
+            return Ok(answer);
+        };
         let mut parked = Parked::new(shared, &claim, grant);
         let told = tokio::select! {
             biased;
@@ -59,6 +64,40 @@ fn parks(reason: Reason) -> bool {
     match reason {
         Reason::Held | Reason::Delayed | Reason::Reserved | Reason::Queued | Reason::Quarantine => true,
         Reason::Foreign | Reason::NotThatGeneration => false,
+    }
+}
+
+/// A grant to a holder in this process that nobody has heard of yet. Dropped before it arrived, it is given
+/// back. A remote holder's is not: its connection may have been cut, and the same token will ask again.
+struct OnItsWay {
+    shared: Arc<Shared>,
+    key: Key,
+    digest: Digest,
+    local: bool,
+}
+
+impl OnItsWay {
+    fn new(shared: &Arc<Shared>, claim: &Claim, answer: &Acquired) -> Self {
+        let local = claim.origin == Origin::Local && matches!(answer, Acquired::Granted(_));
+        let (key, digest) = (claim.key.clone(), *claim.token.digest());
+        Self { shared: shared.clone(), key, digest, local }
+    }
+
+    fn arrived(mut self) {
+        self.local = false;
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        if self.local {
+            let now = Now::read(&*self.shared.clock);
+            let mut inner = self.shared.inner.lock();
+            if let Err(error) = inner.table.abandon(&self.key, &self.digest, now) {
+                tracing::error!(key = %self.key, %error, "a dropped grant could not be given back");
+            }
+            drop(self.shared.finish(&mut inner, now));
+        }
     }
 }
 

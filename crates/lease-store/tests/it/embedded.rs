@@ -33,7 +33,7 @@ fn granted(answer: Acquired) -> Grant {
 }
 
 fn small() -> Options {
-    Options { segment: 1 << 20, ..Options::default() }
+    Options { segment: 8 << 20, ..Options::default() }
 }
 
 /// What a killed run had acknowledged: per key the last grant and whether its release was acknowledged too.
@@ -122,7 +122,7 @@ async fn a_folder_is_free_again_when_its_process_was_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_a_clear_error_and_loses_nothing() {
-    let disk = SmallDisk::mount(24 << 20).unwrap();
+    let disk = SmallDisk::mount(48 << 20).unwrap();
     let store = Local::open(disk.path(), small()).await.unwrap();
     let first = claim("first", 60_000).remote();
     let generation = granted(store.acquire(first.clone()).await.unwrap()).lease.generation;
@@ -282,9 +282,9 @@ async fn records_logs_marks_history_and_spent_tokens_survive_many_checkpoints_an
     let spent = claim("k", 60_000).remote();
     granted(store.acquire(spent.clone()).await.unwrap());
     store.release(Release::new(key("k"), spent.token.clone())).await.unwrap();
-    // Several megabytes through segments of one: every segment is used again and again.
+    // Many megabytes through segments of eight: both are used again and again.
     for round in 0..200u32 {
-        let value: Arc<[u8]> = vec![round as u8; 30_000].into();
+        let value: Arc<[u8]> = vec![round as u8; 100_000].into();
         let ops = [
             Op::Put { key: key(&format!("r/{}", round % 10)), value: value.clone(), ttl: None },
             Op::Append { log: key("log"), value, max_len: 5 },

@@ -1,4 +1,10 @@
 //! Engines against real disks, real processes and real servers.
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
+mod conformance;
 mod embedded;
+mod redis;
+mod redis_bench;
+mod redis_fault;
+mod redis_layout;
+mod redis_queue;

@@ -1,12 +1,39 @@
-//! `tenure config`: the effective configuration. The settings are the server's, so this only prints what the
-//! service's loader finds.
+//! `tenure config`: the configuration that `tenure up` would have here, secrets hidden.
 
-use super::{Failure, Result, Screen};
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+use service::config::{Environment, Loader};
+
+use super::{Failure, Result, Screen, exit};
 
 /// What to print.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// The file to read [default: tenure.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
 
-pub(crate) async fn run(_args: Args, _screen: &Screen) -> Result<u8> {
-    Err(Failure::internal("`tenure config` is not part of this build: the integrator mounts it"))
+pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
+    let loaded = Loader::new(Environment::process()).file(args.config).load();
+    let config = loaded.map_err(|error| Failure::usage(error.to_string()))?;
+    if !screen.is_json() {
+        screen.line(config.effective().trim())?;
+        return Ok(exit::DONE);
+    }
+    let mut all = Map::new();
+    for entry in config.entries() {
+        let path =
+            if entry.section.is_empty() { entry.name } else { format!("{}.{}", entry.section, entry.name) };
+        let value =
+            serde_json::to_value(&entry.value).map_err(|error| Failure::internal(error.to_string()))?;
+        let one = Map::from_iter([
+            ("value".to_owned(), value),
+            ("source".to_owned(), Value::String(entry.source.to_string())),
+        ]);
+        all.insert(path, Value::Object(one));
+    }
+    screen.json(&all)?;
+    Ok(exit::DONE)
 }

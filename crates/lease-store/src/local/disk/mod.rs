@@ -15,3 +15,4 @@ mod writer;
 
 pub use medium::{Disk, Folder, Medium};
 pub use open::Options;
+pub(crate) use stamp::Stamp;

@@ -2,12 +2,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lease::{Clock, Error, Result};
-use parking_lot::Mutex;
 
 use super::base::Base;
 use super::checkpoint::Checkpoint;
@@ -24,12 +22,15 @@ use crate::local::table::Now;
 /// How often the sign of life is written.
 const PULSE: Duration = Duration::from_millis(250);
 
+/// The smallest journal segment: half of it takes the largest commit or wipe.
+const MIN_SEGMENT: u64 = 8 << 20;
+
 /// How an embedded store is opened.
 #[derive(Clone)]
 pub struct Options {
     /// The clock; the machine's by default.
     pub clock: Arc<dyn Clock>,
-    /// The size of each of the two journal segments, in bytes.
+    /// The size of each of the two journal segments, in bytes; at least 8 MiB.
     pub segment: u64,
     /// What tells one boot of the machine from another; the kernel's boot id by default.
     pub boot: Option<String>,
@@ -52,7 +53,7 @@ impl Local {
     /// Opens the store on any disk; `held` is kept for as long as the store is open.
     pub async fn open_on(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<Self> {
         let opening = tokio::task::spawn_blocking(move || prepare(disk, options, held));
-        let (shared, stamp, writer) =
+        let (shared, writer) =
             opening.await.map_err(|e| Error::unavailable("embedded", "opening was aborted").because(e))??;
         let thread = std::thread::Builder::new()
             .name("tenure-writer".into())
@@ -60,18 +61,23 @@ impl Local {
             .map_err(|e| Error::unavailable("embedded", "the writer thread did not start").because(e))?;
         let mut local = Self::start(shared);
         local.writer = Some(thread);
-        local.tasks.spawn(pulse(Arc::downgrade(&local.shared), stamp));
+        local.tasks.spawn(pulse(Arc::downgrade(&local.shared)));
         // The new floor and the ends of orphaned reigns are durable before anyone is served.
         local.shared.durably(0, |_, _| Ok(())).await?;
         Ok(local)
     }
 }
 
-type Prepared = (Arc<Shared>, Arc<Mutex<Stamp>>, Box<dyn FnOnce() + Send>);
+type Prepared = (Arc<Shared>, Box<dyn FnOnce() + Send>);
 
 fn prepare(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<Prepared> {
-    let (mut journal, segments) = Journal::open(&*disk, options.segment.max(1 << 20))?;
-    let size = options.segment.max(1 << 20);
+    let size = options.segment;
+    if size < MIN_SEGMENT {
+        let why =
+            format!("{size} bytes are too few for the largest change, at least {MIN_SEGMENT} are needed");
+        return Err(Error::invalid("segment", why));
+    }
+    let (mut journal, segments) = Journal::open(&*disk, size)?;
     let base = Base::open(&*disk)?;
     let mut turn = base.applied()?;
     for segment in segments.iter().filter(|segment| segment.turn > turn) {
@@ -85,44 +91,32 @@ fn prepare(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<
     let now = Now::read(&*options.clock);
     let table = load::load(&base, last_alive, now)?;
     stamp.write(now.tick).map_err(unusable)?;
-    let durable = Durable::default();
-    durable.stamped.store(now.tick.as_nanos(), Ordering::Release);
-    durable.room.store(size / 2, Ordering::Release);
+    let durable = Durable::new(stamp, now.tick, size / 2);
     let shared = Shared::new(table, options.clock, in_process(), Some(durable));
     let checkpoint = Checkpoint::start(base, disk, shared.clone())
         .map_err(|e| Error::unavailable("embedded", "the checkpoint thread did not start").because(e))?;
-    let stamp = Arc::new(Mutex::new(stamp));
-    let writer = Writer {
-        shared: shared.clone(),
-        journal,
-        checkpoint,
-        stamp: stamp.clone(),
-        batches: Vec::new(),
-        size,
-    };
+    let writer = Writer { shared: shared.clone(), journal, checkpoint, batches: Vec::new(), size };
     let run = move || {
         let _held = held;
         writer.run();
     };
-    Ok((shared, stamp, Box::new(run)))
+    Ok((shared, Box::new(run)))
 }
 
 /// Writes the sign of life until the store is gone.
-async fn pulse(shared: Weak<Shared>, stamp: Arc<Mutex<Stamp>>) {
+async fn pulse(shared: Weak<Shared>) {
     loop {
         let Some(strong) = shared.upgrade() else { return };
         let now = strong.clock.now();
         let next = strong.clock.sleep_until(now + PULSE);
-        let file = stamp.clone();
-        let written = tokio::task::spawn_blocking(move || file.lock().write(now)).await;
-        match (written, &strong.durable) {
-            (Ok(Ok(())), Some(durable)) => {
-                durable.stamped.fetch_max(now.as_nanos(), Ordering::AcqRel);
-            }
-            (Ok(Err(error)), _) => tracing::error!(%error, "the sign of life could not be written"),
-            _ => {}
+        // A disk that hangs must not hang the runtime.
+        let signing = tokio::task::spawn_blocking(move || match &strong.durable {
+            Some(durable) => durable.sign(now, Duration::ZERO),
+            None => Ok(()),
+        });
+        if let Ok(Err(error)) = signing.await {
+            tracing::error!(%error, "the sign of life could not be written");
         }
-        drop(strong);
         next.await;
     }
 }

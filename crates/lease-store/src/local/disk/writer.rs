@@ -6,11 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lease::Error;
-use parking_lot::Mutex;
 
 use super::checkpoint::Checkpoint;
 use super::journal::{Journal, Segment, in_words};
-use super::stamp::Stamp;
 use crate::local::engine::{Durable, Reply, Shared};
 use crate::local::out::Out;
 use crate::local::table::Now;
@@ -26,7 +24,6 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) journal: Journal,
     pub(crate) checkpoint: Checkpoint,
-    pub(crate) stamp: Arc<Mutex<Stamp>>,
     pub(crate) batches: Vec<Vec<u8>>,
     /// The size of a segment.
     pub(crate) size: u64,
@@ -85,24 +82,19 @@ impl Writer {
         if rows.len() as u64 > self.journal.left() {
             return Err(std::io::Error::other("a batch is larger than a journal segment"));
         }
+        let start = self.shared.clock.now();
         self.journal.append(rows)?;
+        let took = self.shared.clock.now().since(start);
+        metrics::histogram!("store_sync_seconds").record(took.as_secs_f64());
+        // No grant is answered under a sign of life that is too old.
         let now = self.shared.clock.now();
-        self.sign(now)
+        self.shared.durable.as_ref().map_or(Ok(()), |durable| durable.sign(now, STAMP))
     }
 
-    /// No grant is answered under a sign of life that is too old.
-    fn sign(&mut self, now: lease::Tick) -> std::io::Result<()> {
-        let Some(durable) = &self.shared.durable else { return Ok(()) };
-        let last = lease::Tick::from_nanos(durable.stamped.load(Ordering::Acquire));
-        if now.since(last) > STAMP {
-            self.stamp.lock().write(now)?;
-            durable.stamped.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        }
-        Ok(())
-    }
-
-    fn answer(&mut self, out: Out, replies: Vec<Reply>) {
+    /// Watchers first: whoever was answered may rely on finding the change there.
+    fn answer(&mut self, mut out: Out, replies: Vec<Reply>) {
         let now = Now::read(&*self.shared.clock);
+        self.shared.events.publish(std::mem::take(&mut out.events));
         for reply in replies {
             let _ = reply.send(Ok(()));
         }
@@ -115,6 +107,7 @@ impl Writer {
     fn fail(&mut self, replies: Vec<Reply>, error: &std::io::Error) {
         let why = format!("writing stopped: {}; restart the store once that is repaired", in_words(error));
         tracing::error!(error = %why, "the journal failed; nothing is granted any more");
+        metrics::gauge!("store_failed").set(1.0);
         let mut inner = self.shared.inner.lock();
         inner.failed = Some(why.clone());
         inner.in_flight = false;
@@ -147,6 +140,7 @@ impl Writer {
             false => self.journal.left(),
         };
         durable.room.store(room, Ordering::Release);
+        metrics::gauge!("store_journal_room_bytes").set(room as f64);
         durable.roomier.notify_waiters();
     }
 }

@@ -1,0 +1,164 @@
+//! The lease verbs.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::Stream;
+use lease::{Claim, Key, Query, Release, Renewal, Revision, Revoke, Token, Transfer, Wipe};
+use service::Level;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::rights::Rights;
+use super::{keep_alive, watch};
+use crate::site::{OWNERSHIP, Site};
+use crate::trouble::Trouble;
+use crate::wire::leases_server::Leases;
+use crate::wire::{self, *};
+
+pub(super) struct Service {
+    site: Arc<Site>,
+}
+
+impl Service {
+    pub(super) const fn new(site: Arc<Site>) -> Self {
+        Self { site }
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+fn told<T>(answer: Result<impl Into<T>, Trouble>) -> Answer<T> {
+    Ok(Response::new(answer?.into()))
+}
+
+/// Checks and performs one batch.
+pub(super) async fn renew(site: &Site, rights: Rights, items: Vec<wire::Renewal>) -> Result<RenewResponse, Trouble> {
+    let mut asked = Vec::with_capacity(items.len());
+    for item in items {
+        let item = Renewal::try_from(item)?;
+        rights.key(&item.key)?;
+        asked.push(item);
+    }
+    Ok(site.store.renew(&asked).await?.into())
+}
+
+impl Service {
+    async fn claim(&self, request: Request<AcquireRequest>) -> Result<lease::Acquired, Trouble> {
+        let rights = Rights::check(&request, Level::Write)?;
+        let asked = request.into_inner();
+        self.site.ttl(asked.ttl_ms.into())?;
+        let claim = Claim::try_from(asked)?;
+        rights.key(&claim.key)?;
+        if claim.instead_of.is_some() {
+            rights.force("replacing a live lease")?;
+        }
+        self.site.acquire(claim).await
+    }
+
+    async fn give_back(&self, request: Request<ReleaseRequest>) -> Result<lease::Released, Trouble> {
+        let rights = Rights::check(&request, Level::Write)?;
+        let release = Release::try_from(request.into_inner())?;
+        rights.key(&release.key)?;
+        Ok(self.site.store.release(release).await?)
+    }
+
+    async fn hand_over(&self, request: Request<TransferRequest>) -> Result<lease::Transferred, Trouble> {
+        let rights = Rights::check(&request, Level::Write)?;
+        let transfer = Transfer::try_from(request.into_inner())?;
+        rights.key(&transfer.key)?;
+        Ok(self.site.store.transfer(transfer).await?)
+    }
+
+    async fn force(&self, request: Request<RevokeRequest>) -> Result<lease::Revoked, Trouble> {
+        Rights::check(&request, Level::Admin)?;
+        let mut asked = request.into_inner();
+        let reason = std::mem::take(&mut asked.reason);
+        let revoke = Revoke::try_from(asked)?;
+        let (key, generation) = (revoke.key.clone(), revoke.generation);
+        let answer = self.site.store.revoke(revoke).await?;
+        tracing::info!(target: OWNERSHIP, %key, %generation, reason, outcome = ?answer, "revoke");
+        Ok(answer)
+    }
+}
+
+#[tonic::async_trait]
+impl Leases for Service {
+    type KeepAliveStream = Answers<KeepAliveResponse>;
+    type WatchStream = Answers<WatchResponse>;
+
+    async fn capabilities(&self, request: Request<CapabilitiesRequest>) -> Answer<CapabilitiesResponse> {
+        Rights::check(&request, Level::Read)?;
+        Ok(Response::new(self.site.capabilities.into()))
+    }
+
+    async fn acquire(&self, request: Request<AcquireRequest>) -> Answer<AcquireResponse> {
+        told(self.claim(request).await)
+    }
+
+    async fn renew(&self, request: Request<RenewRequest>) -> Answer<RenewResponse> {
+        let rights = Rights::check(&request, Level::Write)?;
+        told(renew(&self.site, rights, request.into_inner().items).await)
+    }
+
+    async fn keep_alive(&self, request: Request<Streaming<KeepAliveRequest>>) -> Answer<Self::KeepAliveStream> {
+        let rights = Rights::check(&request, Level::Write)?;
+        Ok(Response::new(Box::pin(keep_alive::answers(self.site.clone(), rights, request.into_inner()))))
+    }
+
+    async fn release(&self, request: Request<ReleaseRequest>) -> Answer<ReleaseResponse> {
+        told(self.give_back(request).await)
+    }
+
+    async fn transfer(&self, request: Request<TransferRequest>) -> Answer<TransferResponse> {
+        told(self.hand_over(request).await)
+    }
+
+    async fn revoke(&self, request: Request<RevokeRequest>) -> Answer<RevokeResponse> {
+        told(self.force(request).await)
+    }
+
+    async fn verify(&self, request: Request<VerifyRequest>) -> Answer<VerifyResponse> {
+        Rights::check(&request, Level::Read)?;
+        let asked = request.into_inner();
+        let parts = || Ok::<_, lease::Error>((Key::new(&asked.key)?, Token::parse(&asked.token)?));
+        let (key, token) = parts().map_err(Trouble::from)?;
+        told(self.site.store.verify(&key, &token).await.map_err(Trouble::from))
+    }
+
+    async fn inspect(&self, request: Request<InspectRequest>) -> Answer<wire::Status> {
+        Rights::check(&request, Level::Read)?;
+        let key = Key::new(request.into_inner().key).map_err(Trouble::from)?;
+        told(self.site.store.inspect(&key).await.map_err(Trouble::from))
+    }
+
+    async fn list(&self, request: Request<wire::Query>) -> Answer<ListResponse> {
+        Rights::check(&request, Level::Read)?;
+        let query = Query::try_from(request.into_inner()).map_err(Trouble::from)?;
+        told(self.site.store.list(&query).await.map_err(Trouble::from))
+    }
+
+    async fn history(&self, request: Request<HistoryRequest>) -> Answer<HistoryResponse> {
+        Rights::check(&request, Level::Read)?;
+        let key = Key::new(request.into_inner().key).map_err(Trouble::from)?;
+        let reigns = self.site.store.history(&key).await.map_err(Trouble::from)?;
+        Ok(Response::new(HistoryResponse { reigns: reigns.into_iter().map(Into::into).collect() }))
+    }
+
+    async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
+        let rights = Rights::check(&request, Level::Read)?;
+        let asked = request.into_inner();
+        let prefix = lease::Prefix::new(asked.prefix).map_err(Trouble::from)?;
+        let changes = watch::changes(&self.site, &prefix, asked.from.map(Revision::new), rights).await?;
+        Ok(Response::new(Box::pin(changes)))
+    }
+
+    async fn wipe(&self, request: Request<WipeRequest>) -> Answer<WipeResponse> {
+        Rights::check(&request, Level::Admin)?;
+        let wipe = Wipe::try_from(request.into_inner()).map_err(Trouble::from)?;
+        let (prefix, gate) = (wipe.prefix.clone(), wipe.gate.key.clone());
+        let answer = self.site.store.wipe(wipe).await.map_err(Trouble::from)?;
+        tracing::info!(target: OWNERSHIP, %prefix, %gate, outcome = ?answer, "wipe");
+        Ok(Response::new(answer.into()))
+    }
+}

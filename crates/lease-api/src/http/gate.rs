@@ -1,0 +1,44 @@
+//! Who may pass: the scope is checked before the body is read.
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use service::{Area, Caller, Level, Problem};
+
+/// A caller that may look.
+pub(super) struct Reader;
+
+/// A caller that may act.
+pub(super) struct Writer;
+
+/// A caller that may overrule others.
+pub(super) struct Admin(pub(super) Caller);
+
+async fn pass<S: Send + Sync>(parts: &mut Parts, state: &S, level: Level) -> Result<Caller, Problem> {
+    let caller = Caller::from_request_parts(parts, state).await?;
+    caller.require(Area::Lease, level)?;
+    Ok(caller)
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Reader {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        pass(parts, state, Level::Read).await.map(|_| Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Writer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        pass(parts, state, Level::Write).await.map(|_| Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Admin {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        pass(parts, state, Level::Admin).await.map(Self)
+    }
+}

@@ -1,0 +1,31 @@
+//! `GET /v1/leases/one`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use lease::Key;
+use service::{Json, Query};
+
+use super::describe::ProblemBody;
+use super::gate::Reader;
+use super::view::{KeyQuery, StatusBody};
+use crate::site::Site;
+use crate::trouble::Trouble;
+
+/// Say what a key is doing. A key that nobody ever had is free.
+#[utoipa::path(
+    get, path = "/v1/leases/one", tag = "leases", operation_id = "one",
+    params(KeyQuery),
+    responses(
+        (status = 200, body = StatusBody),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn one(
+    State(site): State<Arc<Site>>,
+    _: Reader,
+    Query(asked): Query<KeyQuery>,
+) -> Result<Json<StatusBody>, Trouble> {
+    let key = Key::new(asked.key)?;
+    Ok(Json(site.store.inspect(&key).await?.into()))
+}

@@ -1,0 +1,72 @@
+//! `POST /v1/leases/release`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use lease::{Generation, Holder, Key, Release, Released, Token};
+use serde::{Deserialize, Serialize};
+use service::Json;
+use utoipa::ToSchema;
+
+use super::describe::ProblemBody;
+use super::gate::Writer;
+use crate::reserved;
+use crate::site::Site;
+use crate::trouble::Trouble;
+
+/// A lease to give back.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(title = "Release", example = json!({
+    "key": "tuner/3", "token": "q83vEjRWeJASNFZ4kBI0Vg", "generation": "1782579200000042"
+}))]
+pub(super) struct ReleaseBody {
+    #[schema(min_length = 1, max_length = 256, pattern = "^[!-~]+$")]
+    key: String,
+    #[schema(pattern = "^[A-Za-z0-9_-]{22,128}$")]
+    token: String,
+    /// Absent matches whatever the token holds.
+    #[schema(pattern = "^[1-9][0-9]{0,15}$")]
+    generation: Option<String>,
+    /// Who should have it next: granted at once if waiting, else reserved for two seconds.
+    #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
+    to: Option<String>,
+}
+
+/// What became of it.
+#[derive(Serialize, ToSchema)]
+#[schema(title = "Released", example = json!({"outcome": "released"}))]
+pub(super) struct OutcomeBody {
+    /// released, or not_held when the token held nothing.
+    outcome: &'static str,
+}
+
+/// Give a key back and wake the next in line.
+#[utoipa::path(
+    post, path = "/v1/leases/release", tag = "leases", operation_id = "release",
+    request_body = ReleaseBody,
+    responses(
+        (status = 200, body = OutcomeBody),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn release(
+    State(site): State<Arc<Site>>,
+    _: Writer,
+    Json(body): Json<ReleaseBody>,
+) -> Result<Json<OutcomeBody>, Trouble> {
+    let key = Key::new(body.key)?;
+    reserved::refuse(&key)?;
+    let release = Release {
+        key,
+        token: Token::parse(&body.token)?,
+        generation: body.generation.as_deref().map(Generation::parse).transpose()?,
+        to: body.to.map(Holder::new).transpose()?,
+    };
+    let outcome = match site.store.release(release).await? {
+        Released::Released => "released",
+        Released::NotHeld => "not_held",
+    };
+    Ok(Json(OutcomeBody { outcome }))
+}

@@ -1,0 +1,45 @@
+//! Keys that belong to Tenure's own services.
+
+use lease::Key;
+use service::{Code, Problem};
+
+/// What such keys begin with.
+const PREFIXES: [&str; 10] = [
+    "control:", "meeting:", "mc:", "mh:", "poll:", "session:", "v3:", "lease:", "system:", "tenure:",
+];
+
+/// Whether a key belongs to a service.
+pub(crate) fn is_reserved(key: &Key) -> bool {
+    PREFIXES.iter().any(|prefix| key.as_str().starts_with(prefix))
+}
+
+/// Refuses a key that belongs to a service.
+pub(crate) fn refuse(key: &Key) -> Result<(), Problem> {
+    if !is_reserved(key) {
+        return Ok(());
+    }
+    let word = key.as_str().split_inclusive(':').next().unwrap_or_default();
+    let detail = format!("keys that begin with {word} belong to a service of Tenure; choose another name");
+    Err(Problem::new(Code::RESERVED_KEY, detail).with("key", key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_prefixes_are_reserved() {
+        for (text, reserved) in [
+            ("control:device", true),
+            ("v3:lease:tuner", true),
+            ("tenure:x", true),
+            ("controls", false),
+            ("my:control:device", false),
+            ("mcx:1", false),
+        ] {
+            let key = Key::new(text).unwrap();
+            assert_eq!(is_reserved(&key), reserved, "{text}");
+            assert_eq!(refuse(&key).is_err(), reserved, "{text}");
+        }
+    }
+}

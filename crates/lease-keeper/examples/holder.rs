@@ -1,0 +1,47 @@
+//! Holds a key and writes under its fence for as long as it may, saying what it does. The pause tests start it,
+//! stop it and wake it up.
+//!
+//! Usage: `holder URL KEY RECORD TTL_MS`. Prints `held GENERATION`, then `wrote N`, `refused WHY`, `fenced` or
+//! `lost WHY`.
+#![expect(clippy::print_stdout, reason = "it reports to the test that started it")]
+
+use std::time::Duration;
+
+use anyhow::Context;
+use lease::{Committed, Holder, Key, Mode, Op, Ttl};
+use lease_keeper::{Keeper, Terms};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [url, key, record, ttl] = &args[..] else { anyhow::bail!("usage: holder URL KEY RECORD TTL_MS") };
+    let store = lease_store::Store::open(url).await?;
+    let keeper = Keeper::new(store.clone(), Holder::new("holder")?);
+    let terms = Terms::new(Ttl::from_millis(ttl.parse().context("TTL_MS")?)?);
+    let guard = keeper.try_acquire(Key::new(key)?, terms).await?;
+    println!("held {}", guard.generation());
+    let record = Key::new(record)?;
+    for n in 0u64.. {
+        let fence = match guard.permit(Duration::ZERO) {
+            Ok(permit) => permit.fence(Mode::Strict),
+            Err(why) => {
+                println!("refused {why}");
+                if let Some(lost) = guard.state().lost() {
+                    println!("lost {}", lost.as_str());
+                    return Ok(());
+                }
+                tokio::task::yield_now().await;
+                continue;
+            }
+        };
+        let value = format!("holder {n}").into_bytes().into();
+        let written = store.write_fenced(&fence, &[Op::Put { key: record.clone(), value, ttl: None }]).await;
+        match written {
+            Ok(Committed::Written { .. }) => println!("wrote {n}"),
+            Ok(Committed::FencedOut { .. }) => println!("fenced"),
+            Ok(Committed::Conflict { .. }) => anyhow::bail!("an unconditional write met a condition"),
+            Err(error) => println!("failed {error}"),
+        }
+    }
+    Ok(())
+}

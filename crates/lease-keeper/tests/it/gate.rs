@@ -1,0 +1,116 @@
+//! The lease that a whole process stands on.
+
+use std::sync::{Arc, mpsc};
+
+use lease::{Clock, End, Error as StoreError, Released};
+use lease_keeper::{Error, Gate, Lost, Terms};
+use lease_store::BootClock;
+
+use crate::bench::{Bench, TTL, build, key, ms, prefix, terms};
+use crate::fake::Fake;
+use crate::faults::Kind;
+
+async fn open(bench: &Bench) -> (Gate, mpsc::Receiver<Lost>) {
+    let (tell, told) = mpsc::sync_channel(4);
+    let gate = Gate::open_with(&bench.keeper, key("gate"), terms(), move |lost| tell.send(lost).unwrap());
+    (gate.await.unwrap(), told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_renewal_that_fails_ends_the_process() {
+    let bench = Bench::new();
+    let (gate, told) = open(&bench).await;
+    bench.pass(TTL * 5).await;
+    assert!(told.try_recv().is_err());
+    bench.store.faults.inject("renew", Kind::Refused, 1);
+    gate.lost().await;
+    bench.pass(1).await;
+    assert_eq!(told.recv().unwrap(), Lost::Unconfirmed);
+    bench.pass(TTL).await;
+    assert!(told.try_recv().is_err(), "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_others_ended_ends_the_process() {
+    let bench = Bench::new();
+    let (_gate, told) = open(&bench).await;
+    bench.store.end("gate", End::Revoked);
+    bench.pass(5_100).await;
+    assert_eq!(told.recv().unwrap(), Lost::Ended(End::Revoked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_gate_is_an_error() {
+    let bench = Bench::new();
+    let (gate, _told) = open(&bench).await;
+    let other = bench.other("b");
+    let error = Gate::open_with(&other, key("gate"), terms(), |_| ()).await.unwrap_err();
+    assert_eq!(error.busy().unwrap().holder.as_ref(), Some(gate.holder()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_doubt_at_the_start_is_an_error_and_is_not_asked_twice() {
+    let bench = Bench::new();
+    bench.store.faults.inject("acquire", Kind::CutReply, 1);
+    let error = Gate::open_with(&bench.keeper, key("gate"), terms(), |_| ()).await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::Unknown { .. })), "{error}");
+    assert_eq!(bench.store.calls("acquire").len(), 1);
+    bench.keeper.settled().await;
+    assert_eq!(bench.store.holder("gate"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_or_dropping_a_gate_is_not_a_loss() {
+    let bench = Bench::new();
+    let (gate, told) = open(&bench).await;
+    assert_eq!(gate.close().await.unwrap(), Released::Released);
+    let (gate, told_too) = open(&bench).await;
+    drop(gate);
+    bench.pass(TTL).await;
+    assert!(told.try_recv().is_err());
+    assert!(told_too.try_recv().is_err());
+    assert_eq!(bench.store.holder("gate"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proven_gate_wipes_everything_but_itself() {
+    let bench = Bench::new();
+    let (gate, told) = open(&bench).await;
+    let other = bench.other("b");
+    let guard = other.try_acquire(key("work/1"), terms()).await.unwrap();
+    let spared = other.try_acquire(key("other"), terms()).await.unwrap();
+    assert_eq!(gate.wipe(prefix("work/")).await.unwrap(), 1);
+    assert_eq!(gate.wipe(prefix("gate")).await.unwrap(), 0);
+    assert_eq!(guard.lost().await, Lost::Ended(End::Wiped));
+    assert!(spared.permit(ms(0)).is_ok());
+    assert!(told.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_the_store_does_not_know_wipes_nothing_and_is_lost() {
+    let bench = Bench::new();
+    let (gate, told) = open(&bench).await;
+    let guard = bench.take("work/1", terms()).await;
+    bench.store.end("gate", End::Revoked);
+    assert!(matches!(gate.wipe(prefix("work/")).await, Err(Error::Unproven { .. })));
+    assert!(gate.proof().is_err());
+    bench.pass(1).await;
+    assert_eq!(told.recv().unwrap(), Lost::Ended(End::Gone));
+    assert!(bench.store.holder("work/1").is_some_and(|(_, generation)| generation == guard.generation()));
+}
+
+/// On real time, with the only thread of the runtime blocked for as long as the test waits.
+#[tokio::test]
+async fn a_stuck_runtime_does_not_keep_a_lost_gate_alive() {
+    let clock = Arc::new(BootClock);
+    let store = Arc::new(Fake::new(clock.clone()));
+    let keeper = build(&store, "a").build();
+    let (tell, told) = mpsc::sync_channel(1);
+    let terms = Terms::new(lease::Ttl::from_millis(300).unwrap());
+    let gate =
+        Gate::open_with(&keeper, key("gate"), terms, move |lost| tell.send(lost).unwrap()).await.unwrap();
+    let deadline = gate.deadline();
+    assert_eq!(told.recv_timeout(ms(5_000)).unwrap(), Lost::Unconfirmed);
+    let late = clock.now().since(deadline.tick());
+    assert!(late < ms(1_000), "{late:?}");
+}

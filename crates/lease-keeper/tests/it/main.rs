@@ -1,0 +1,21 @@
+//! What holders may rely on, each sentence a test, against a store that fails on demand.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod acquire;
+mod bench;
+mod bundle;
+mod deadline;
+mod engine;
+mod fake;
+mod faults;
+mod gate;
+mod handoff;
+mod process;
+mod release;
+mod renewals;
+mod roster;
+mod run;
+mod secrecy;
+mod slots;
+mod states;

@@ -1,0 +1,89 @@
+//! Tokens stay where they belong.
+
+use std::fmt::{Debug, Write};
+use std::sync::Arc;
+
+use lease::Mode;
+use lease_keeper::{Gate, Handoff};
+use parking_lot::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::bench::{Bench, TTL, holder, key, ms, terms};
+use crate::faults::Kind;
+
+/// Writes every event of the ownership target down.
+#[derive(Clone, Default)]
+struct Scribe(Arc<Mutex<String>>);
+
+struct Line<'a>(&'a mut String);
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{}={value:?} ", field.name()).unwrap();
+    }
+}
+
+impl Subscriber for Scribe {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = self.0.lock();
+        write!(text, "{} ", event.metadata().target()).unwrap();
+        event.record(&mut Line(&mut text));
+        text.push('\n');
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_log_line_and_no_debug_output_shows_a_token() {
+    // With a single subscriber, a callsite that another test's thread meets first would be switched off for
+    // this thread too: tracing then asks that thread alone. A second subscriber makes it ask all.
+    let _second = tracing::Dispatch::new(Scribe::default());
+    let scribe = Scribe::default();
+    let _default = tracing::subscriber::set_default(scribe.clone());
+    let bench = Bench::new();
+    let guard = bench.take("k", terms()).await;
+    let permit = guard.permit(ms(0)).unwrap();
+    let fence = permit.fence(Mode::Strict);
+    let token = fence.token.reveal().to_owned();
+    let mut shown = format!("{guard:?} {permit:?} {fence:?} {:?} {:?}", guard.share(), bench.keeper);
+
+    let gate = Gate::open_with(&bench.keeper, key("gate"), terms(), |_| ()).await.unwrap();
+    let secret = gate.proof().unwrap().token.reveal().to_owned();
+    write!(shown, "{gate:?} {:?}", gate.proof().unwrap()).unwrap();
+
+    bench.store.faults.inject_for("renew", "k", Kind::CutReply, 10);
+    bench.pass(TTL).await;
+    bench.store.faults.heal();
+    bench.pass(TTL).await;
+    bench.store.faults.inject_for("release", "k", Kind::CutReply, 1);
+    write!(shown, "{:?}", Handoff::new(guard, holder("h"))).unwrap();
+    gate.close().await.unwrap();
+    bench.keeper.settled().await;
+
+    let log = scribe.0.lock().clone();
+    for word in ["acquired", "renewed", "jeopardy", "suspended", "released", "reaped"] {
+        assert!(log.contains(word), "{word} is not in the log:\n{log}");
+    }
+    assert!(log.lines().any(|line| line.starts_with("tenure::ownership") && line.contains("generation=")));
+    for secret in [token, secret] {
+        assert!(!log.contains(&secret), "{log}");
+        assert!(!shown.contains(&secret), "{shown}");
+    }
+}

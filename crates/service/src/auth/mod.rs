@@ -1,0 +1,196 @@
+//! Who may call: bearer tokens, one-time login codes, console sessions, and the origins pages may come from.
+//!
+//! No secret is kept: tokens, codes and session ids are compared by digest, in constant time.
+
+mod code;
+mod layer;
+mod origin;
+mod rate;
+mod routes;
+mod secret;
+mod session;
+mod token;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use http::{HeaderMap, Method, header};
+use parking_lot::Mutex;
+
+use crate::caller::{Caller, Via};
+use crate::clock::Clock;
+use crate::code::Code;
+use crate::config::Settings;
+use crate::problem::Problem;
+use crate::scope::Scopes;
+
+pub use layer::{AuthLayer, AuthService, auth_layer};
+pub(crate) use origin::base_url;
+pub use routes::login_routes;
+pub use token::{ADMIN, ApiToken, TOKEN_FILE, TokenError};
+
+use code::Codes;
+use origin::Origins;
+use rate::Buckets;
+use secret::Digest;
+use session::Sessions;
+use token::Tokens;
+
+/// How long a login code is good for.
+pub const LOGIN_CODE_LIFE: Duration = Duration::from_secs(10 * 60);
+/// How long a console session lasts.
+pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// Failed logins an address may make at once, and then one per [`FAILURE_REFILL`].
+const FAILURES: u32 = 10;
+const FAILURE_REFILL: Duration = Duration::from_secs(6);
+/// Addresses, callers, sessions and codes remembered at most.
+const MOST: usize = 4_096;
+
+/// Everything that decides who a request comes from.
+#[derive(Debug)]
+pub struct Auth {
+    tokens: Tokens,
+    origins: Origins,
+    cookie: String,
+    url: String,
+    secure: bool,
+    clock: Clock,
+    codes: Mutex<Codes>,
+    sessions: Mutex<Sessions>,
+    failures: Mutex<Buckets<IpAddr>>,
+    rates: Option<Mutex<Buckets<String>>>,
+}
+
+/// What the credentials of a request amount to.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    /// No credentials, or none that are good.
+    Nobody,
+    /// Good credentials.
+    Known(Caller),
+    /// Good credentials, but used from where they must not be.
+    Refused(Problem),
+}
+
+impl Auth {
+    /// For a server that listens on `address`. Tokens come from the settings; without any, one admin token is
+    /// kept in the data directory, readable by its owner only.
+    pub fn open(settings: &Settings, address: SocketAddr) -> Result<Self, TokenError> {
+        Self::with_clock(settings, address, Clock::default())
+    }
+
+    /// As [`Auth::open`], with another clock.
+    pub fn with_clock(settings: &Settings, address: SocketAddr, clock: Clock) -> Result<Self, TokenError> {
+        let tokens = if settings.api_tokens.is_empty() {
+            let text = token::load_or_create(&settings.data_dir)?;
+            Tokens::new([&ApiToken::new(ADMIN, &text, Scopes::all_admin())])
+        } else {
+            Tokens::new(&settings.api_tokens)
+        };
+        let secure = settings.tls.is_some();
+        let limits = &settings.limits;
+        let rates = (limits.rate_per_second > 0).then(|| {
+            let refill = Duration::from_secs(1) / limits.rate_per_second;
+            Mutex::new(Buckets::new(limits.rate_burst.max(1), refill, MOST))
+        });
+        Ok(Self {
+            tokens,
+            origins: Origins::new(address, secure, &settings.allowed_origins),
+            cookie: format!("tenure_{}", address.port()),
+            url: base_url(address, secure),
+            secure,
+            clock,
+            codes: Mutex::new(Codes::new(64)),
+            sessions: Mutex::new(Sessions::new(MOST)),
+            failures: Mutex::new(Buckets::new(FAILURES, FAILURE_REFILL, MOST)),
+            rates,
+        })
+    }
+
+    /// The admin token in a data directory, if there is one: how a command on the same machine finds it.
+    pub fn local_token(data_dir: &Path) -> Result<Option<String>, TokenError> {
+        token::load(data_dir)
+    }
+
+    /// A code that logs a browser in once, as the administrator, within ten minutes.
+    pub fn login_code(&self) -> String {
+        self.login_code_for(&Caller::bearer(ADMIN, Scopes::all_admin()))
+    }
+
+    /// A code that logs a browser in once with the rights of `caller`.
+    pub fn login_code_for(&self, caller: &Caller) -> String {
+        let (code, digest) = secret::fresh();
+        self.codes.lock().insert(digest, caller.name.clone(), caller.scopes, self.clock.now());
+        code
+    }
+
+    /// Where a browser uses a login code. The code is a fragment, which reaches no server log.
+    pub fn login_url(&self, code: &str) -> String {
+        format!("{}/#login={code}", self.url)
+    }
+
+    /// Ends every console session.
+    pub fn revoke_sessions(&self) {
+        self.sessions.lock().clear();
+    }
+
+    /// Decides who a request with these headers comes from.
+    pub(crate) fn authenticate(&self, method: &Method, headers: &HeaderMap) -> Verdict {
+        if headers.contains_key(header::AUTHORIZATION) {
+            // A bad token does not fall back on a cookie: what was sent on purpose decides.
+            let token = bearer(headers).and_then(|token| self.tokens.find(&Digest::of(token)));
+            return token
+                .map_or(Verdict::Nobody, |(name, scopes)| Verdict::Known(Caller::bearer(name, scopes)));
+        }
+        let Some(caller) = self.session(headers) else { return Verdict::Nobody };
+        match self.origins.check(method, headers) {
+            Ok(()) => Verdict::Known(caller),
+            Err(problem) => Verdict::Refused(problem),
+        }
+    }
+
+    /// Takes one request out of the caller's allowance.
+    pub(crate) fn admit(&self, caller: &Caller) -> Result<(), Problem> {
+        let Some(rates) = &self.rates else { return Ok(()) };
+        let wait = rates.lock().take(&caller.name, self.clock.now());
+        wait.map_or(Ok(()), |wait| Err(too_fast(format!("`{}` makes too many requests", caller.name), wait)))
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Option<Caller> {
+        let now = self.clock.now();
+        cookies(headers, &self.cookie).find_map(|id| {
+            let digest = Digest::of(id);
+            let (name, scopes) = self.sessions.lock().find(&digest, now)?;
+            Some(Caller { name, scopes, via: Via::Cookie, session: Some(digest.bytes()) })
+        })
+    }
+}
+
+fn too_fast(detail: String, wait: Duration) -> Problem {
+    let seconds = wait.as_millis().div_ceil(1_000).max(1) as u64;
+    Problem::new(Code::RATE_LIMITED, detail).with("retryAfterSeconds", seconds)
+}
+
+/// The token of `Authorization: Bearer <token>`, if there is exactly one such header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (first, None) = (values.next()?, values.next()) else { return None };
+    let (scheme, token) = first.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The values of every cookie with this name.
+fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! `/login`, `/login/codes`, `/logout` and `/whoami`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, State};
+use axum::response::{AppendHeaders, IntoResponse};
+use axum::routing::{get, post};
+use http::{Extensions, HeaderMap, StatusCode, header};
+use serde::{Deserialize, Serialize};
+
+use super::secret::{self, Digest};
+use super::{Auth, LOGIN_CODE_LIFE, SESSION_LIFE, too_fast};
+use crate::caller::{Caller, Via};
+use crate::code::Code;
+use crate::extract::Json;
+use crate::problem::Problem;
+use crate::scope::Scopes;
+
+/// How a browser logs in and out. Goes below [`auth_layer`](super::auth_layer).
+pub fn login_routes(auth: Arc<Auth>) -> Router {
+    Router::new()
+        .route("/login", post(login))
+        .route("/login/codes", post(new_code))
+        .route("/logout", post(logout))
+        .route("/whoami", get(whoami))
+        .with_state(auth)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    code: Option<String>,
+    token: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewCode {
+    code: String,
+    url: String,
+    expires_in_ms: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Whoami {
+    name: String,
+    scopes: Vec<String>,
+    via: &'static str,
+}
+
+/// A code or a token for a session cookie.
+async fn login(
+    State(auth): State<Arc<Auth>>,
+    peer: Peer,
+    headers: HeaderMap,
+    Json(login): Json<Login>,
+) -> Result<impl IntoResponse, Problem> {
+    auth.origins.check_login(&headers)?;
+    let now = auth.clock.now();
+    if let Some(wait) = auth.failures.lock().wait(&peer.0, now) {
+        return Err(too_fast("too many failed logins from this address".into(), wait));
+    }
+    let (name, scopes) = auth.identify(&login)?.ok_or_else(|| {
+        auth.failures.lock().take(&peer.0, now);
+        tracing::warn!(peer = %peer.0, "login refused");
+        let detail = "the code or token is not valid; a code works once, for ten minutes, and \
+                      `tenure login` makes a new one";
+        Problem::new(Code::LOGIN_FAILED, detail)
+    })?;
+    let (id, digest) = secret::fresh();
+    tracing::info!(caller = name, "logged in");
+    auth.sessions.lock().insert(digest, name, scopes, now);
+    Ok((
+        StatusCode::NO_CONTENT,
+        AppendHeaders([(header::SET_COOKIE, auth.set_cookie(&id, SESSION_LIFE.as_secs()))]),
+    ))
+}
+
+/// A code for another browser, with the caller's own rights: what `tenure login` asks for.
+async fn new_code(State(auth): State<Arc<Auth>>, caller: Caller) -> impl IntoResponse {
+    let code = auth.login_code_for(&caller);
+    let url = auth.login_url(&code);
+    let body = NewCode { code, url, expires_in_ms: LOGIN_CODE_LIFE.as_millis() as u64 };
+    (StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], Json(body))
+}
+
+/// Ends the session of the cookie. A bearer token has no session to end.
+async fn logout(State(auth): State<Arc<Auth>>, caller: Caller) -> impl IntoResponse {
+    if let Some(session) = caller.session {
+        auth.sessions.lock().remove(&Digest::from_bytes(session));
+        tracing::info!(caller = caller.name, "logged out");
+    }
+    (StatusCode::NO_CONTENT, AppendHeaders([(header::SET_COOKIE, auth.set_cookie("", 0))]))
+}
+
+async fn whoami(caller: Caller) -> impl IntoResponse {
+    let via = match caller.via {
+        Via::Bearer => "bearer",
+        Via::Cookie => "cookie",
+    };
+    let scopes = caller.scopes.iter().map(|scope| scope.to_string()).collect();
+    ([(header::CACHE_CONTROL, "no-store")], Json(Whoami { name: caller.name, scopes, via }))
+}
+
+impl Auth {
+    fn identify(&self, login: &Login) -> Result<Option<(String, Scopes)>, Problem> {
+        match (&login.code, &login.token) {
+            (Some(code), None) => Ok(self.codes.lock().spend(&Digest::of(code), self.clock.now())),
+            (None, Some(token)) => Ok(self.tokens.find(&Digest::of(token))),
+            _ => Err(Problem::new(Code::INVALID_REQUEST, "send either `code` or `token`")),
+        }
+    }
+
+    fn set_cookie(&self, value: &str, seconds: u64) -> String {
+        let secure = if self.secure { "; Secure" } else { "" };
+        let name = &self.cookie;
+        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+    }
+}
+
+/// The address a request came from; where the server did not say, all share one.
+struct Peer(IpAddr);
+
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Peer {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self(peer(&parts.extensions).unwrap_or(Ipv4Addr::UNSPECIFIED.into())))
+    }
+}
+
+fn peer(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
+}

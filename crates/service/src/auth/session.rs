@@ -1,0 +1,82 @@
+//! Console sessions, in memory: a restart logs everybody out.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::SESSION_LIFE;
+use super::secret::Digest;
+use crate::scope::Scopes;
+
+/// The sessions that are open. The one that ends first makes room for a new one.
+///
+/// They are found by the digest of a 256-bit random id: an attacker who cannot guess the id learns nothing
+/// from how long the lookup takes.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    most: usize,
+    sessions: HashMap<Digest, Session>,
+}
+
+#[derive(Debug)]
+struct Session {
+    name: String,
+    scopes: Scopes,
+    until: Duration,
+}
+
+impl Sessions {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, sessions: HashMap::new() }
+    }
+
+    pub(super) fn insert(&mut self, digest: Digest, name: String, scopes: Scopes, now: Duration) {
+        if self.sessions.len() >= self.most {
+            self.sessions.retain(|_, session| session.until > now);
+        }
+        if self.sessions.len() >= self.most {
+            let first =
+                self.sessions.iter().min_by_key(|(_, session)| session.until).map(|(digest, _)| *digest);
+            first.map(|digest| self.sessions.remove(&digest));
+        }
+        self.sessions.insert(digest, Session { name, scopes, until: now + SESSION_LIFE });
+    }
+
+    pub(super) fn find(&mut self, digest: &Digest, now: Duration) -> Option<(String, Scopes)> {
+        let session = self.sessions.get(digest)?;
+        if session.until > now {
+            return Some((session.name.clone(), session.scopes));
+        }
+        self.sessions.remove(digest);
+        None
+    }
+
+    pub(super) fn remove(&mut self, digest: &Digest) {
+        self.sessions.remove(digest);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.sessions.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_session_makes_room() {
+        let mut sessions = Sessions::new(2);
+        let now = Duration::from_secs(100);
+        for (age, id) in ["a", "b", "c"].into_iter().enumerate() {
+            sessions.insert(
+                Digest::of(id),
+                id.into(),
+                Scopes::default(),
+                now + Duration::from_secs(age as u64),
+            );
+        }
+        assert!(sessions.find(&Digest::of("a"), now).is_none());
+        assert!(sessions.find(&Digest::of("b"), now).is_some());
+        assert!(sessions.find(&Digest::of("c"), now).is_some());
+    }
+}

@@ -1,0 +1,87 @@
+//! The only file of this crate that reads a clock or sleeps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A source of time that counts suspend, so that a login code is not longer valid on a laptop that slept.
+#[derive(Clone, Debug, Default)]
+pub struct Clock(Source);
+
+/// Moves a clock made by [`Clock::manual`].
+#[derive(Clone, Debug)]
+pub struct Hand(Arc<AtomicU64>);
+
+#[derive(Clone, Debug, Default)]
+enum Source {
+    #[default]
+    Boot,
+    Manual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// A clock that stands still until its hand moves it, for tests.
+    pub fn manual() -> (Self, Hand) {
+        // An hour ahead of zero, so that tests may look back.
+        let nanos = Arc::new(AtomicU64::new(3_600_000_000_000));
+        (Self(Source::Manual(nanos.clone())), Hand(nanos))
+    }
+
+    /// The time since an arbitrary start, the same for every clock of this machine.
+    pub fn now(&self) -> Duration {
+        match &self.0 {
+            Source::Boot => {
+                let time = clock_gettime(ClockId::Boottime);
+                Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+            }
+            Source::Manual(nanos) => Duration::from_nanos(nanos.load(Ordering::Acquire)),
+        }
+    }
+}
+
+impl Hand {
+    /// Moves the clock ahead.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::AcqRel);
+    }
+}
+
+/// Waits. What this crate waits for are polls and limits on clients, none of which needs to count suspend.
+#[expect(clippy::disallowed_methods, reason = "the clock is where sleeping is allowed")]
+pub(crate) fn sleep(time: Duration) -> tokio::time::Sleep {
+    tokio::time::sleep(time)
+}
+
+/// The output of `work`, or nothing if it took longer than `limit`.
+pub(crate) async fn within<F: Future>(limit: Duration, work: F) -> Option<F::Output> {
+    tokio::select! {
+        biased;
+        output = work => Some(output),
+        () = sleep(limit) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boot_clock_goes_forward_and_the_manual_one_only_by_hand() {
+        let clock = Clock::default();
+        let before = clock.now();
+        assert!(clock.now() >= before);
+        let (clock, hand) = Clock::manual();
+        let before = clock.now();
+        assert_eq!(clock.now(), before);
+        hand.advance(Duration::from_secs(5));
+        assert_eq!(clock.now() - before, Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_is_too_slow_is_given_up() {
+        assert_eq!(within(Duration::from_secs(1), async { 7 }).await, Some(7));
+        assert_eq!(within(Duration::from_secs(1), std::future::pending::<()>()).await, None);
+    }
+}

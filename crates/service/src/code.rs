@@ -1,0 +1,187 @@
+//! The one table of error codes: word, HTTP status, gRPC status number, title. Each word has a page
+//! `docs/errors/<WORD>.md`; a word, once published, keeps its meaning.
+
+use std::fmt;
+
+use http::StatusCode;
+
+/// A stable error code. Programs match on [`Code::word`]; the status only says who must act.
+#[derive(Clone, Copy)]
+pub struct Code {
+    word: &'static str,
+    status: StatusCode,
+    grpc: u8,
+    title: &'static str,
+}
+
+/// Declares the constants and [`Code::ALL`] from one list, so that neither can lack a code.
+macro_rules! codes {
+    ($($name:ident $word:literal $status:ident $grpc:literal $title:literal;)+) => {
+        impl Code {
+            $(
+                #[doc = $title]
+                pub const $name: Code =
+                    Code { word: $word, status: StatusCode::$status, grpc: $grpc, title: $title };
+            )+
+
+            /// Every code, in the order of the table.
+            pub const ALL: &'static [Code] = &[$(Code::$name),+];
+        }
+    };
+}
+
+codes! {
+    INVALID_REQUEST "INVALID_REQUEST" BAD_REQUEST 3 "The request is malformed";
+    TTL_OUT_OF_RANGE "TTL_OUT_OF_RANGE" BAD_REQUEST 3 "The TTL is outside what this engine grants";
+    UNAUTHENTICATED "UNAUTHENTICATED" UNAUTHORIZED 16 "No valid credentials";
+    LOGIN_FAILED "LOGIN_FAILED" UNAUTHORIZED 16 "The login was refused";
+    FORBIDDEN "FORBIDDEN" FORBIDDEN 7 "The credentials lack a scope";
+    RESERVED_KEY "RESERVED_KEY" FORBIDDEN 7 "The key belongs to a service";
+    ORIGIN_REFUSED "ORIGIN_REFUSED" FORBIDDEN 7 "The page's origin is not allowed";
+    NOT_FOUND "NOT_FOUND" NOT_FOUND 5 "There is nothing at this path";
+    METHOD_NOT_ALLOWED "METHOD_NOT_ALLOWED" METHOD_NOT_ALLOWED 12 "The path knows other methods";
+    REQUEST_TIMEOUT "REQUEST_TIMEOUT" REQUEST_TIMEOUT 4 "The request arrived too slowly";
+    BUSY "BUSY" CONFLICT 9 "Someone else holds the key";
+    NOT_HELD "NOT_HELD" CONFLICT 9 "The lease is not held by this token";
+    NO_SUCCESSOR "NO_SUCCESSOR" CONFLICT 9 "The successor is not waiting";
+    STALE_GENERATION "STALE_GENERATION" CONFLICT 9 "The generation is not the current one";
+    TOKEN_SPENT "TOKEN_SPENT" CONFLICT 9 "The token has served its reign";
+    FENCED_OUT "FENCED_OUT" CONFLICT 9 "A later owner has fenced this write out";
+    CONFLICT "CONFLICT" CONFLICT 10 "A condition of the write does not hold";
+    KEY_IS_LEASED "KEY_IS_LEASED" CONFLICT 9 "The key is a lease, not a record";
+    UNPROVEN "UNPROVEN" CONFLICT 9 "The gate was not proven";
+    LAGGED "LAGGED" GONE 11 "The watch fell behind";
+    BODY_TOO_LARGE "BODY_TOO_LARGE" PAYLOAD_TOO_LARGE 8 "The body is too large";
+    UNSUPPORTED_MEDIA_TYPE "UNSUPPORTED_MEDIA_TYPE" UNSUPPORTED_MEDIA_TYPE 3 "The body has the wrong content type";
+    TOO_MANY "TOO_MANY" TOO_MANY_REQUESTS 8 "A limit of the lease kernel is reached";
+    RATE_LIMITED "RATE_LIMITED" TOO_MANY_REQUESTS 8 "Too many requests in too little time";
+    INTERNAL "INTERNAL" INTERNAL_SERVER_ERROR 13 "The server failed";
+    UNAVAILABLE "UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Not now; it did not happen";
+    SHUTTING_DOWN "SHUTTING_DOWN" SERVICE_UNAVAILABLE 14 "The server is shutting down";
+    UNKNOWN_OUTCOME "UNKNOWN_OUTCOME" GATEWAY_TIMEOUT 2 "It may have happened";
+}
+
+impl Code {
+    /// The stable word, such as `BUSY`.
+    pub const fn word(self) -> &'static str {
+        self.word
+    }
+
+    /// The HTTP status.
+    pub const fn status(self) -> StatusCode {
+        self.status
+    }
+
+    /// The gRPC status number.
+    pub const fn grpc(self) -> u8 {
+        self.grpc
+    }
+
+    /// A short sentence, the same for every occurrence.
+    pub const fn title(self) -> &'static str {
+        self.title
+    }
+
+    /// The code with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.word == word)
+    }
+
+    /// The code for an answer that has only a status: what a router, an extractor or a proxy layer gave.
+    pub fn from_status(status: StatusCode) -> Self {
+        match status {
+            StatusCode::UNAUTHORIZED => Self::UNAUTHENTICATED,
+            StatusCode::FORBIDDEN => Self::FORBIDDEN,
+            StatusCode::NOT_FOUND => Self::NOT_FOUND,
+            StatusCode::METHOD_NOT_ALLOWED => Self::METHOD_NOT_ALLOWED,
+            StatusCode::REQUEST_TIMEOUT => Self::REQUEST_TIMEOUT,
+            StatusCode::PAYLOAD_TOO_LARGE => Self::BODY_TOO_LARGE,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => Self::UNSUPPORTED_MEDIA_TYPE,
+            StatusCode::TOO_MANY_REQUESTS => Self::RATE_LIMITED,
+            StatusCode::SERVICE_UNAVAILABLE => Self::UNAVAILABLE,
+            StatusCode::GATEWAY_TIMEOUT => Self::UNKNOWN_OUTCOME,
+            other if other.is_client_error() => Self::INVALID_REQUEST,
+            _ => Self::INTERNAL,
+        }
+    }
+}
+
+impl PartialEq for Code {
+    fn eq(&self, other: &Self) -> bool {
+        self.word == other.word
+    }
+}
+
+impl Eq for Code {}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_numbers_do_not_move() {
+        let table: Vec<_> = Code::ALL.iter().map(|c| (c.word(), c.status().as_u16(), c.grpc())).collect();
+        assert_eq!(
+            table,
+            [
+                ("INVALID_REQUEST", 400, 3),
+                ("TTL_OUT_OF_RANGE", 400, 3),
+                ("UNAUTHENTICATED", 401, 16),
+                ("LOGIN_FAILED", 401, 16),
+                ("FORBIDDEN", 403, 7),
+                ("RESERVED_KEY", 403, 7),
+                ("ORIGIN_REFUSED", 403, 7),
+                ("NOT_FOUND", 404, 5),
+                ("METHOD_NOT_ALLOWED", 405, 12),
+                ("REQUEST_TIMEOUT", 408, 4),
+                ("BUSY", 409, 9),
+                ("NOT_HELD", 409, 9),
+                ("NO_SUCCESSOR", 409, 9),
+                ("STALE_GENERATION", 409, 9),
+                ("TOKEN_SPENT", 409, 9),
+                ("FENCED_OUT", 409, 9),
+                ("CONFLICT", 409, 10),
+                ("KEY_IS_LEASED", 409, 9),
+                ("UNPROVEN", 409, 9),
+                ("LAGGED", 410, 11),
+                ("BODY_TOO_LARGE", 413, 8),
+                ("UNSUPPORTED_MEDIA_TYPE", 415, 3),
+                ("TOO_MANY", 429, 8),
+                ("RATE_LIMITED", 429, 8),
+                ("INTERNAL", 500, 13),
+                ("UNAVAILABLE", 503, 14),
+                ("SHUTTING_DOWN", 503, 14),
+                ("UNKNOWN_OUTCOME", 504, 2),
+            ]
+        );
+    }
+
+    #[test]
+    fn words_lead_back_to_their_code() {
+        for code in Code::ALL {
+            assert_eq!(Code::from_word(code.word()), Some(*code));
+        }
+        assert_eq!(Code::from_word("NOPE"), None);
+    }
+
+    #[test]
+    fn a_bare_status_becomes_the_code_of_the_same_status_family() {
+        for status in [400u16, 401, 403, 404, 405, 408, 413, 415, 422, 429, 431, 500, 502, 503, 504] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let code = Code::from_status(status).status();
+            assert_eq!(code.is_client_error(), status.is_client_error(), "{status}");
+        }
+    }
+}

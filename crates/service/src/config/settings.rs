@@ -1,0 +1,260 @@
+//! The settings as the process uses them, and the relations between them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::Value;
+
+use super::error::Fault;
+use super::spec::{OWN, address};
+use super::table::Table;
+use super::{Place, tokens};
+use crate::auth::ApiToken;
+
+/// Everything a process is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The folder of everything this process keeps.
+    pub data_dir: PathBuf,
+    /// The engine's URL; the embedded one if there is none.
+    pub store: Option<String>,
+    /// The services to run; all if there are none.
+    pub only: Vec<String>,
+    /// Whether to serve plain HTTP to other machines.
+    pub insecure_http: bool,
+    /// The certificate.
+    pub tls: Option<Tls>,
+    /// Origins of pages that may act with a session, besides the listener's own.
+    pub allowed_origins: Vec<String>,
+    /// Bounds on what clients may use.
+    pub limits: Limits,
+    /// Logs and traces.
+    pub log: Log,
+    /// Tokens that replace the generated one.
+    pub api_tokens: Vec<ApiToken>,
+    /// What seals keys in a shared store.
+    pub seal_key: Option<String>,
+    /// The sections of the services, for them to read.
+    pub sections: BTreeMap<String, toml::Table>,
+}
+
+/// Where the certificate and its key are, in PEM.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tls {
+    /// The certificate chain, its own first.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Bounds on what clients may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Connections at once.
+    pub max_connections: usize,
+    /// Bytes of a request's body.
+    pub max_body_bytes: u64,
+    /// Bytes of a request's headers.
+    pub max_header_bytes: usize,
+    /// How long a request's headers may take.
+    pub header_timeout_ms: u64,
+    /// How long a request's body may take.
+    pub body_timeout_ms: u64,
+    /// How long a connection may do nothing, or not read what it asked for.
+    pub idle_timeout_ms: u64,
+    /// How long requests may go on after the shutdown started.
+    pub drain_timeout_ms: u64,
+    /// Requests per second and token; 0 for no limit.
+    pub rate_per_second: u32,
+    /// Requests a token may make at once.
+    pub rate_burst: u32,
+    /// Watches at once.
+    pub max_watchers: usize,
+}
+
+/// How to log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// For people or for programs.
+    pub format: LogFormat,
+    /// What to log, such as `info,tenure::access=warn`.
+    pub filter: String,
+    /// Where to send traces: an OTLP collector's gRPC address.
+    pub otlp_endpoint: Option<String>,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Limits {
+    /// [`Limits::header_timeout_ms`] as a duration.
+    pub fn header_timeout(&self) -> Duration {
+        Duration::from_millis(self.header_timeout_ms)
+    }
+
+    /// [`Limits::body_timeout_ms`] as a duration.
+    pub fn body_timeout(&self) -> Duration {
+        Duration::from_millis(self.body_timeout_ms)
+    }
+
+    /// [`Limits::idle_timeout_ms`] as a duration.
+    pub fn idle_timeout(&self) -> Duration {
+        Duration::from_millis(self.idle_timeout_ms)
+    }
+
+    /// [`Limits::drain_timeout_ms`] as a duration.
+    pub fn drain_timeout(&self) -> Duration {
+        Duration::from_millis(self.drain_timeout_ms)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::from_table(&mut Table::new(&[]))
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Settings::default().limits
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Settings::default().log
+    }
+}
+
+impl Settings {
+    /// Reads the table; what does not go together is added to its faults.
+    pub(super) fn from_table(table: &mut Table) -> Self {
+        let read = Reader(table);
+        let settings = Self {
+            listen: read
+                .text("", "listen")
+                .as_deref()
+                .and_then(address)
+                .unwrap_or(([127, 0, 0, 1], 7400).into()),
+            data_dir: read.text("", "data_dir").unwrap_or_default().into(),
+            store: read.text("", "store"),
+            only: read.list("", "only"),
+            insecure_http: read.boolean("", "insecure_http"),
+            tls: read
+                .text("tls", "cert")
+                .zip(read.text("tls", "key"))
+                .map(|(cert, key)| Tls { cert: cert.into(), key: key.into() }),
+            allowed_origins: read.list("", "allowed_origins"),
+            limits: read.limits(),
+            log: Log {
+                format: match read.text("log", "format").as_deref() {
+                    Some("json") => LogFormat::Json,
+                    _ => LogFormat::Text,
+                },
+                filter: read.text("log", "filter").unwrap_or_default(),
+                otlp_endpoint: read.text("log", "otlp_endpoint"),
+            },
+            api_tokens: Vec::new(),
+            seal_key: read.text("", "seal_key"),
+            sections: read.sections(),
+        };
+        let tokens = read_tokens(table);
+        settings.relations(table);
+        Self { api_tokens: tokens, ..settings }
+    }
+
+    fn relations(&self, table: &mut Table) {
+        let place =
+            |section, name| table.get(section, name).map_or(Place::Default, |entry| entry.place.clone());
+        let mut faults = Vec::new();
+        for (given, missing) in [("cert", "key"), ("key", "cert")] {
+            if table.get("tls", given).is_some() && table.get("tls", missing).is_none() {
+                let message = format!("[tls] needs `{missing}` as well: cert and key go together");
+                faults.push(Fault::new(format!("tls.{given}"), &place("tls", given), message));
+            }
+        }
+        let tls = self.tls.is_some() || !faults.is_empty();
+        if !self.listen.ip().is_loopback() && !tls && !self.insecure_http {
+            let message = format!(
+                "{} is open to other machines, and without TLS they would send their tokens readable by anyone; \
+                 give [tls] cert and key (TENURE_TLS__CERT, TENURE_TLS__KEY), or set insecure_http = true \
+                 (TENURE_INSECURE_HTTP=true) if the network is trusted, or listen on 127.0.0.1",
+                self.listen
+            );
+            faults.push(Fault::new("listen", &place("", "listen"), message));
+        }
+        table.faults.extend(faults);
+    }
+}
+
+fn read_tokens(table: &mut Table) -> Vec<ApiToken> {
+    let Some(entry) = table.get("", "api_tokens").cloned() else { return Vec::new() };
+    tokens::parse(&entry.value).unwrap_or_else(|message| {
+        table.faults.push(Fault::new("api_tokens", &entry.place, message));
+        Vec::new()
+    })
+}
+
+/// Typed looks into a checked table.
+struct Reader<'a>(&'a Table);
+
+impl Reader<'_> {
+    fn value(&self, section: &str, name: &str) -> Option<&Value> {
+        self.0.get(section, name).map(|entry| &entry.value)
+    }
+
+    fn text(&self, section: &str, name: &str) -> Option<String> {
+        self.value(section, name)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    fn boolean(&self, section: &str, name: &str) -> bool {
+        self.value(section, name).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    fn list(&self, section: &str, name: &str) -> Vec<String> {
+        let list = self.value(section, name).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    fn number<T: TryFrom<i64> + Default>(&self, section: &str, name: &str) -> T {
+        let number = self.value(section, name).and_then(Value::as_integer);
+        number.and_then(|number| T::try_from(number).ok()).unwrap_or_default()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            max_connections: self.number("limits", "max_connections"),
+            max_body_bytes: self.number("limits", "max_body_bytes"),
+            max_header_bytes: self.number("limits", "max_header_bytes"),
+            header_timeout_ms: self.number("limits", "header_timeout_ms"),
+            body_timeout_ms: self.number("limits", "body_timeout_ms"),
+            idle_timeout_ms: self.number("limits", "idle_timeout_ms"),
+            drain_timeout_ms: self.number("limits", "drain_timeout_ms"),
+            rate_per_second: self.number("limits", "rate_per_second"),
+            rate_burst: self.number("limits", "rate_burst"),
+            max_watchers: self.number("limits", "max_watchers"),
+        }
+    }
+
+    /// The values of sections that are not this crate's.
+    fn sections(&self) -> BTreeMap<String, toml::Table> {
+        let mut sections: BTreeMap<String, toml::Table> = BTreeMap::new();
+        for (section, name, entry) in self.0.iter() {
+            if !OWN.iter().any(|spec| spec.section == section) {
+                sections.entry(section.to_owned()).or_default().insert(name.to_owned(), entry.value.clone());
+            }
+        }
+        sections
+    }
+}

@@ -1,0 +1,33 @@
+//! What every process of Tenure needs: settings, authentication, problems and the table of codes, telemetry,
+//! the HTTP server, health and shutdown. It knows no domain: nothing here has heard of a lease.
+
+mod auth;
+mod body;
+mod caller;
+mod clock;
+mod code;
+pub mod config;
+mod context;
+mod extract;
+mod health;
+mod problem;
+mod scope;
+mod server;
+mod shutdown;
+pub mod telemetry;
+
+pub use auth::{
+    ADMIN, ApiToken, Auth, AuthLayer, AuthService, LOGIN_CODE_LIFE, SESSION_LIFE, TOKEN_FILE, TokenError,
+    auth_layer, login_routes,
+};
+pub use caller::{Caller, Via};
+pub use clock::{Clock, Hand};
+pub use code::Code;
+pub use config::Settings;
+pub use context::{REQUEST_ID, request_id};
+pub use extract::{Json, Path, Query};
+pub use health::{Readiness, health_routes};
+pub use problem::{GRPC_CODE, PROBLEM_JSON, Problem};
+pub use scope::{Area, Level, NoScope, Scope, Scopes};
+pub use server::{CertificateError, Server, ServerError};
+pub use shutdown::Shutdown;

@@ -1,0 +1,126 @@
+//! The body of an answer, followed to its end for the access log.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use http::{Method, StatusCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use super::activity::Busy;
+use crate::clock::Clock;
+use crate::code::Code;
+use crate::context::Context;
+use crate::telemetry::ACCESS;
+
+/// What the access log says about a request. Query strings stay out of it: they may hold secrets.
+pub(super) struct Record {
+    pub(super) context: Arc<Context>,
+    pub(super) clock: Clock,
+    pub(super) started: Duration,
+    pub(super) method: Method,
+    pub(super) path: String,
+    /// The route's pattern: a label of bounded variety.
+    pub(super) route: String,
+    pub(super) status: StatusCode,
+    pub(super) code: Option<Code>,
+    /// Keeps the connection busy for as long as the answer is under way.
+    pub(super) _busy: Busy,
+}
+
+/// A body that writes its record when it has been sent, or given up.
+pub(super) struct Answer {
+    inner: Body,
+    bytes: u64,
+    /// Whether the body was sent to its end.
+    complete: bool,
+    record: Record,
+}
+
+impl Answer {
+    pub(super) fn new(inner: Body, record: Record) -> Self {
+        let complete = inner.is_end_stream();
+        Self { inner, bytes: 0, complete, record }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => {
+                self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.complete = self.inner.is_end_stream();
+            }
+            Some(Err(_)) => {}
+            None => self.complete = true,
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.record.write(self.bytes, self.complete);
+    }
+}
+
+impl Record {
+    fn write(&self, bytes: u64, complete: bool) {
+        let took = self.clock.now().saturating_sub(self.started);
+        let status = self.status.as_u16();
+        tracing::info!(
+            target: ACCESS,
+            parent: None,
+            method = %self.method,
+            path = self.path,
+            status,
+            ms = took.as_micros() as f64 / 1_000.0,
+            bytes,
+            complete,
+            code = self.code.map_or("-", Code::word),
+            caller = self.context.caller().unwrap_or("-"),
+            request_id = self.context.id(),
+            "request"
+        );
+        let method = label(&self.method);
+        let route = self.route.clone();
+        metrics::counter!(
+            "http_requests_total", "method" => method, "route" => route.clone(), "status" => status.to_string()
+        )
+        .increment(1);
+        metrics::histogram!("http_request_seconds", "method" => method, "route" => route)
+            .record(took.as_secs_f64());
+    }
+}
+
+/// The method as a label: clients may invent methods, and metrics keep every label they ever saw.
+fn label(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "PATCH" => "PATCH",
+        "OPTIONS" => "OPTIONS",
+        "CONNECT" => "CONNECT",
+        _ => "other",
+    }
+}

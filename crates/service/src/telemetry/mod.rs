@@ -1,0 +1,167 @@
+//! Logs, metrics and traces.
+//!
+//! Logs go to stderr. Events about who owns what have the target [`OWNERSHIP`], one line per request has
+//! [`ACCESS`], so that either can be filtered or collected alone.
+
+mod metrics;
+mod trace;
+
+use std::io::IsTerminal;
+
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Subscriber;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
+
+use crate::config::{Environment, Log, LogFormat};
+
+pub(crate) use metrics::upkeep;
+pub use metrics::{metrics_routes, metrics_text};
+pub use trace::inject;
+pub(crate) use trace::request_span;
+
+/// The target of events about ownership: granted, renewed by whom, lost and why.
+pub const OWNERSHIP: &str = "tenure::ownership";
+/// The target of the line per request.
+pub const ACCESS: &str = "tenure::access";
+
+/// Telemetry cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// `log.filter` is no filter.
+    #[error(
+        "log.filter: `{filter}` is no filter; write levels and targets, such as info,tenure::access=warn"
+    )]
+    Filter {
+        /// The filter.
+        filter: String,
+        /// What is wrong with it.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// `log.otlp_endpoint` cannot be used.
+    #[error(
+        "log.otlp_endpoint: `{endpoint}` cannot be used; write the collector's gRPC address, such as http://127.0.0.1:4317"
+    )]
+    Otlp {
+        /// The endpoint.
+        endpoint: String,
+        /// What is wrong with it.
+        source: opentelemetry_otlp::ExporterBuildError,
+    },
+    /// Something else in this process has taken the log.
+    #[error("logging was started twice")]
+    Twice(#[source] tracing::subscriber::SetGlobalDefaultError),
+}
+
+/// Keeps telemetry running; dropped, it sends what is left.
+#[derive(Debug)]
+#[must_use = "traces are sent until it is dropped"]
+pub struct Guard {
+    traces: Option<SdkTracerProvider>,
+}
+
+/// Starts telemetry for the whole process. With an OTLP endpoint it must run inside a Tokio runtime.
+pub fn init(log: &Log) -> Result<Guard, TelemetryError> {
+    metrics::install();
+    let colours = std::io::stderr().is_terminal() && Environment::process().get("NO_COLOR").is_none();
+    let (subscriber, guard) = subscriber(log, colours, std::io::stderr)?;
+    tracing::subscriber::set_global_default(subscriber).map_err(TelemetryError::Twice)?;
+    Ok(guard)
+}
+
+/// What [`init`] installs, writing elsewhere: for tests, and for programs with a log of their own.
+pub fn subscriber<W>(
+    log: &Log,
+    colours: bool,
+    writer: W,
+) -> Result<(impl Subscriber + Send + Sync + use<W>, Guard), TelemetryError>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let filter = EnvFilter::builder()
+        .parse(&log.filter)
+        .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
+    let traces = log.otlp_endpoint.as_deref().map(trace::provider).transpose()?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
+    let lines = match log.format {
+        LogFormat::Text => lines.with_ansi(colours).boxed(),
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
+        }
+    };
+    let spans = traces.as_ref().map(trace::layer);
+    Ok((Registry::default().with(filter).with(lines).with(spans), Guard { traces }))
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.traces.take().map(|traces| traces.shutdown()) {
+            tracing::warn!(%error, "the last traces were not sent");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat, filter: &str, work: impl FnOnce()) -> String {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let log = Log { format, filter: filter.into(), otlp_endpoint: None };
+        let (subscriber, _guard) = subscriber(&log, false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, work);
+        let bytes = buffer.0.lock().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn json_lines_are_objects_with_the_fields_and_the_span() {
+        let text = logged(LogFormat::Json, "info", || {
+            let _span = tracing::info_span!("request", request_id = "r1").entered();
+            tracing::info!(target: "tenure::ownership", key = "a", "granted");
+        });
+        let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
+        assert_eq!(line["target"], OWNERSHIP);
+        assert_eq!(line["message"], "granted");
+        assert_eq!(line["key"], "a");
+        assert_eq!(line["span"]["request_id"], "r1");
+    }
+
+    #[test]
+    fn text_lines_have_no_colours_unless_asked_and_the_filter_holds() {
+        let text = logged(LogFormat::Text, "info,tenure::access=warn", || {
+            tracing::info!("seen");
+            tracing::debug!("too detailed");
+            tracing::info!(target: "tenure::access", "filtered");
+        });
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("seen") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_filter_is_an_error_that_names_the_setting() {
+        let log = Log { filter: "tenure=loud".into(), ..Log::default() };
+        let error = subscriber(&log, false, std::io::stderr).err().unwrap();
+        assert!(error.to_string().contains("log.filter: `tenure=loud`"), "{error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! From the printed code to the cookie, over the wire.
+
+use axum::Router;
+use axum::routing::post;
+use service::{ApiToken, Area, Auth, Caller, Level, Problem, Scopes};
+
+use crate::support::start_with_auth;
+
+async fn write(caller: Caller) -> Result<&'static str, Problem> {
+    caller.require(Area::Lease, Level::Write)?;
+    Ok("written")
+}
+
+fn router() -> Router {
+    Router::new().route("/write", post(write))
+}
+
+const JSON: &str = "content-type: application/json";
+
+#[tokio::test]
+async fn a_code_becomes_a_session_that_acts_from_its_own_page_only() {
+    let (server, auth) = start_with_auth(|_| {}, router()).await;
+    let code = auth.login_code();
+    let port = server.address.port();
+    assert_eq!(auth.login_url(&code), format!("http://127.0.0.1:{port}/#login={code}"));
+    let head = format!("POST /login HTTP/1.1\r\n{JSON}\r\norigin: {}", server.url);
+    let reply = server.send(&head, &format!("{{\"code\":\"{code}\"}}")).await;
+    assert_eq!(reply.status, 204);
+    let cookie = reply.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    assert!(cookie.starts_with(&format!("tenure_{port}=")), "{cookie}");
+    let act = format!("POST /write HTTP/1.1\r\ncookie: {cookie}");
+    let reply = server.send(&format!("{act}\r\norigin: {}", server.url), "").await;
+    assert_eq!(reply.body, "written");
+    for origin in ["", "\r\norigin: http://evil.example", "\r\norigin: http://127.0.0.1:1"] {
+        let reply = server.send(&format!("{act}{origin}"), "").await;
+        assert_eq!((reply.status, reply.code().as_str()), (403, "ORIGIN_REFUSED"), "{origin}");
+    }
+    let reply = server.send(&format!("GET /whoami HTTP/1.1\r\ncookie: {cookie}"), "").await;
+    let who: serde_json::Value = serde_json::from_str(&reply.body).unwrap();
+    assert_eq!((who["name"].as_str(), who["via"].as_str()), (Some("admin"), Some("cookie")));
+}
+
+#[tokio::test]
+async fn the_token_in_the_data_directory_opens_the_door() {
+    let (server, _) = start_with_auth(|_| {}, router()).await;
+    let token = Auth::local_token(&server.dir.path().join("data")).unwrap().unwrap();
+    let reply = server.send(&format!("POST /write HTTP/1.1\r\nauthorization: Bearer {token}"), "").await;
+    assert_eq!(reply.body, "written");
+    let reply = server.send("POST /write HTTP/1.1", "").await;
+    assert_eq!((reply.status, reply.code().as_str()), (401, "UNAUTHENTICATED"));
+    assert!(reply.header("www-authenticate").unwrap().starts_with("Bearer"));
+}
+
+#[tokio::test]
+async fn a_scope_too_few_is_named() {
+    let read: Scopes = ["lease:read".parse().unwrap()].into_iter().collect();
+    let tokens = vec![ApiToken::new("reader", "tok1", read)];
+    let (server, _) = start_with_auth(|settings| settings.api_tokens = tokens, router()).await;
+    let reply = server.send("POST /write HTTP/1.1\r\nauthorization: Bearer tok1", "").await;
+    assert_eq!((reply.status, reply.code().as_str()), (403, "FORBIDDEN"));
+    assert_eq!(reply.problem()["requiredScope"], "lease:write");
+}
+
+#[tokio::test]
+async fn too_many_requests_of_a_token_are_refused_in_the_clients_own_words() {
+    let change = |settings: &mut service::Settings| {
+        settings.api_tokens = vec![ApiToken::new("ci", "tok1", Scopes::all_admin())];
+        settings.limits.rate_per_second = 1;
+        settings.limits.rate_burst = 1;
+    };
+    let (server, _) = start_with_auth(change, router()).await;
+    let head = "POST /write HTTP/1.1\r\nauthorization: Bearer tok1";
+    assert_eq!(server.send(head, "").await.status, 200);
+    let replies = [server.send(head, "").await, server.send(head, "").await];
+    let limited = replies.iter().find(|reply| reply.status == 429).unwrap();
+    assert_eq!(limited.code(), "RATE_LIMITED");
+    assert_eq!(limited.header("retry-after"), Some("1"));
+    let grpc = format!("{head}\r\ncontent-type: application/grpc");
+    let replies = [server.send(&grpc, "").await, server.send(&grpc, "").await];
+    assert!(replies.iter().any(|reply| reply.header("grpc-status") == Some("8")), "{replies:?}");
+}

@@ -1,0 +1,119 @@
+// The server, as the console sees it. Every answer is turned into plain values here and nowhere else.
+import { learnSkew, wall } from "./time.js";
+
+/** Why a call did not do what was asked. `code` is the stable word; NETWORK when no answer came. */
+export class Refusal extends Error {
+  constructor(status, code, body = {}) {
+    super(body.detail || body.title || code);
+    Object.assign(this, { status, code, detail: body.detail ?? "", requestId: body.requestId ?? "", body });
+  }
+}
+
+const WORDS = {
+  NETWORK: "The server did not answer. It may be stopped, restarting, or out of reach.",
+  UNAUTHENTICATED: "You are signed out. Sign in again.",
+  LOGIN_FAILED: "That did not work: a login link works once and for ten minutes. Run “tenure login” for a new one, or check the token.",
+  FORBIDDEN: "Your token does not allow this.",
+  RESERVED_KEY: "This key belongs to one of Tenure's own services. Only its service may release or transfer it; an admin may revoke it.",
+  ORIGIN_REFUSED: "The server does not trust the address this page was opened from. Open the address that “tenure up” printed, or add this one to allowed_origins.",
+  STALE_GENERATION: "The lease changed hands while you were looking, so nothing was done. Look at the present holder and decide again.",
+  NOT_HELD: "Nobody holds this lease with that token and generation (any more), so there was nothing to do.",
+  NO_SUCCESSOR: "The successor is not waiting for this key. It must be parked in an acquire under exactly that holder name first.",
+  TOKEN_SPENT: "That token has already ended its reign. A token serves one reign only.",
+  BUSY: "Somebody else holds the lease.",
+  INVALID_REQUEST: "The server did not accept one of the values.",
+  RATE_LIMITED: "Too many requests with this token. Wait a moment.",
+  TOO_MANY: "A limit of the server is reached.",
+  UNAVAILABLE: "The engine cannot be reached. It did not happen; try again when the engine is back.",
+  SHUTTING_DOWN: "The server is shutting down. It did not happen.",
+  UNKNOWN_OUTCOME: "The engine did not confirm in time, so it may or may not have happened. Look at the lease before you try again.",
+  INTERNAL: "The server made a mistake. Its log has more under the request id.",
+};
+
+/** A refusal in words, with the server's own detail where it adds something. */
+export function explain(error) {
+  if (!(error instanceof Refusal)) return String(error?.message ?? error);
+  const words = WORDS[error.code];
+  if (!words) return error.detail || `The server answered ${error.code}.`;
+  return ["INVALID_REQUEST", "TOO_MANY", "FORBIDDEN", "INTERNAL", "UNAVAILABLE"].includes(error.code) && error.detail
+    ? `${words} It says: ${error.detail}` : words;
+}
+
+let onUnauthorized = () => {};
+/** What to do when the server no longer knows us. */
+export const whenUnauthorized = (action) => (onUnauthorized = action);
+
+async function call(method, path, { query, body, quiet, any } = {}) {
+  const entries = Object.entries(query ?? {}).filter(([, value]) => value != null && value !== "");
+  const url = entries.length ? `${path}?${new URLSearchParams(entries)}` : path;
+  const sent = performance.now();
+  let response, data;
+  try {
+    response = await fetch(url, {
+      method, credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(10_000),
+      headers: body ? { accept: "application/json", "content-type": "application/json" } : { accept: "application/json" },
+      body: body && JSON.stringify(body),
+    });
+    const raw = await response.text();
+    try { data = raw ? JSON.parse(raw) : {}; } catch { data = { detail: raw.slice(0, 300) }; }
+  } catch (cause) {
+    // An act that was sent and got no answer may have happened: never claim that it did not.
+    throw new Refusal(0, method === "GET" || path === "/login" ? "NETWORK" : "UNKNOWN_OUTCOME", { detail: String(cause) });
+  }
+  learnSkew(response.headers.get("date"));
+  if (response.ok || any) return { data, status: response.status, took: [sent, performance.now()] };
+  const refusal = new Refusal(response.status, data.code ?? `HTTP ${response.status}`, data);
+  if (response.status === 401 && !quiet) onUnauthorized();
+  throw refusal;
+}
+
+/** A lease as the views use it. `deadline` is on the clock of performance.now(); the answer was true at some instant
+ *  between sending and receiving, so the real one lies between `earliest` and `deadline`. */
+function lease(item, [sent, received]) {
+  const ends = (at) => (item.remaining_ms == null || item.state === "free" ? null : at + item.remaining_ms);
+  return {
+    key: item.key, state: item.state ?? "held", holder: item.holder ?? "", generation: item.generation ?? "",
+    earliest: ends(sent), deadline: ends(received), remaining: item.remaining_ms ?? null, meta: item.meta ?? "", since: wall(item.since), waiters: item.waiters ?? null,
+  };
+}
+
+export async function list(prefix, after, limit) {
+  const { data, took } = await call("GET", "/v1/leases", { query: { prefix, after, limit } });
+  return { items: (data.items ?? []).map((item) => lease(item, took)), next: data.next ?? null, revision: data.revision };
+}
+
+export async function one(key) {
+  const { data, took } = await call("GET", "/v1/leases/one", { query: { key } });
+  return lease({ key, ...data }, took);
+}
+
+export async function history(key) {
+  const { data } = await call("GET", "/v1/leases/history", { query: { key } });
+  return (data.reigns ?? []).map((reign) => ({ ...reign, from: wall(reign.from), until: wall(reign.until), end: reign.end || null }));
+}
+
+export const watchUrl = (prefix, from) =>
+  `/v1/leases/watch?${new URLSearchParams([["prefix", prefix], ...(from ? [["from", from]] : [])])}`;
+
+const act = (verb) => async (body) => (await call("POST", `/v1/leases/${verb}`, { body })).data;
+export const revoke = act("revoke");
+export const release = act("release");
+export const transfer = act("transfer");
+
+export const login = (body) => call("POST", "/login", { body, quiet: true });
+export const logout = () => call("POST", "/logout", { quiet: true });
+
+/** Who we are: `can(level)` asks for a scope of the lease area. */
+export async function whoami(quiet = true) {
+  const { data } = await call("GET", "/whoami", { quiet });
+  const scopes = typeof data.scopes === "string" ? data.scopes.split(/[\s,]+/) : data.scopes ?? [];
+  const levels = ["read", "write", "admin"];
+  const mine = Math.max(...scopes.map((scope) => (scope.startsWith("lease:") ? levels.indexOf(scope.slice(6)) : -1)), -1);
+  return { name: data.name ?? "", scopes, can: (level) => mine >= levels.indexOf(level) };
+}
+
+/** Readiness; also a 503 is an answer worth showing. */
+export async function health() {
+  const { data, status } = await call("GET", "/health/ready", { quiet: true, any: true });
+  return { ready: status === 200, data };
+}

@@ -1,0 +1,90 @@
+// Acts on a lease, each behind a dialog that names what it touches.
+import { explain, release, revoke, transfer } from "./api.js";
+import { generation, h, notice } from "./dom.js";
+import { duration } from "./time.js";
+
+/** Opens a dialog with a form; `act` gets the values and answers with the words for success. */
+function ask({ test, title, lease, lead, fields, button, danger, act, done }) {
+  const error = h("p", { class: "refusal", role: "alert", test: "dialog-error", hidden: true });
+  const submit = h("button", { type: "submit", class: danger ? "danger" : "primary", test: "dialog-confirm" }, button);
+  const form = h("form", { onsubmit: send }, h("h2", { id: "dialog-title" }, title), h("p", { id: "dialog-lead" }, lead),
+    h("dl", { class: "facts", test: "dialog-facts" },
+      h("dt", {}, "Key"), h("dd", { class: "mono" }, lease.key),
+      h("dt", {}, "Holder"), h("dd", { class: "mono" }, lease.holder || "–"),
+      h("dt", {}, "Generation"), h("dd", { class: "mono" }, generation(lease.generation))),
+    fields, error,
+    h("div", { class: "actions" }, h("button", { type: "button", test: "dialog-cancel", onclick: () => dialog.close() }, "Cancel"), submit));
+  const dialog = h("dialog", { test, "aria-labelledby": "dialog-title", "aria-describedby": "dialog-lead", onclose: () => dialog.remove() }, form);
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+
+  async function send(event) {
+    event.preventDefault();
+    submit.disabled = true;
+    error.hidden = true;
+    try {
+      const words = await act(Object.fromEntries(new FormData(form)));
+      dialog.close();
+      notice(words);
+    } catch (refusal) {
+      if (!dialog.open) notice(`${lease.key}: ${explain(refusal)}`, "bad");
+      error.replaceChildren(explain(refusal), " ", h("span", { class: "hint" }, [refusal.code, refusal.requestId].filter(Boolean).join(" · ")));
+      error.hidden = false;
+    } finally {
+      submit.disabled = false;
+      done();
+    }
+  }
+  document.body.append(dialog);
+  dialog.showModal();
+  form.querySelector("input, select")?.focus();
+}
+
+const field = (name, label, props, hint) => h("label", { class: "field" }, h("span", {}, label),
+  h("input", { name, test: `field-${name}`, autocomplete: "off", spellcheck: "false", ...props }), hint && h("small", { class: "hint" }, hint));
+
+const tokenField = () => field("token", "Token of this reign", { type: "password", required: true },
+  "The secret that the holder used to acquire. It is sent with this request and not kept.");
+
+/** Force, for operators: ends the reign whatever the holder thinks. */
+export function askRevoke(lease, done) {
+  const choice = h("select", { name: "delay", test: "field-delay" },
+    h("option", { value: "" }, "until the holder's time is over (safe)"),
+    h("option", { value: "0" }, "none: the next may take it at once"),
+    [5, 30, 300].map((seconds) => h("option", { value: seconds * 1000 }, duration(seconds * 1000))));
+  ask({
+    test: "revoke-dialog", title: "Revoke this lease?", lease, done, danger: true, button: "Revoke",
+    lead: "The holder loses it now, and is told so at its next renewal. Until then it may go on working: the lock-delay keeps others out for that time.",
+    fields: [field("reason", "Reason", { required: true, maxlength: 200, placeholder: "Why, for the log" }),
+      h("label", { class: "field" }, h("span", {}, "Lock-delay"), choice)],
+    async act({ reason, delay }) {
+      const body = { key: lease.key, generation: lease.generation, reason: reason.trim() };
+      const { delay_ms: kept } = await revoke(delay === "" ? body : { ...body, delay_ms: Number(delay) });
+      return `Revoked ${lease.key}. ${kept ? `Nobody may take it for ${duration(kept)}.` : "It is free to take."}`;
+    },
+  });
+}
+
+export function askRelease(lease, done) {
+  ask({
+    test: "release-dialog", title: "Release this lease?", lease, done, button: "Release",
+    lead: "Gives the key back in the holder's name; the first in the queue gets it. Whoever is working under it must have stopped. This needs the reign's token.",
+    fields: [tokenField(), field("to", "Keep it for (optional)", { maxlength: 256 }, "A holder that gets it next; it is kept two seconds for a holder that is not waiting yet.")],
+    async act({ token, to }) {
+      const body = { key: lease.key, token: token.trim(), generation: lease.generation };
+      const { outcome } = await release(to.trim() ? { ...body, to: to.trim() } : body);
+      return outcome === "not_held" ? `${lease.key} was not held with that token; nothing changed.` : `Released ${lease.key}.`;
+    },
+  });
+}
+
+export function askTransfer(lease, done) {
+  ask({
+    test: "transfer-dialog", title: "Transfer this lease?", lease, done, button: "Transfer",
+    lead: "Hands the key to a successor in one step. The successor must already be waiting for it. This needs the reign's token.",
+    fields: [tokenField(), field("to", "Successor (holder name)", { required: true, maxlength: 256 })],
+    async act({ token, to }) {
+      const given = await transfer({ key: lease.key, token: token.trim(), generation: lease.generation, to: to.trim() });
+      return `${lease.key} now belongs to ${given.holder ?? to.trim()}${given.generation ? `, generation ${given.generation}` : ""}.`;
+    },
+  });
+}

@@ -1,0 +1,192 @@
+// The console: routing, sign-in, the connection and the engine's health.
+//
+// Addresses: #/?prefix=&after= (list) · #/lease?key= (one lease) · #login=CODE (signs in, then goes away).
+// Hooks for browser tests, all as data-test; they stay when looks change:
+//   always     home connection[data-state=connecting|live|reconnecting|polling|off] theme who logout notice announcer
+//              health[data-state=ready|unready|unknown] health-word health-facts loading
+//   sign-in    login login-token login-submit login-error
+//   list       search count list rows row[data-key][data-state] state name key holder generation countdown waiters
+//              pager first next empty no-match open-key feed list-error
+//   lease      lease lease-key state countdown facts holder generation waiters meta actions transfer release revoke
+//              timeline reign[data-generation] tip legend to-scale even history reign-row[data-generation] ended back lease-error
+//   dialogs    revoke-dialog release-dialog transfer-dialog dialog-facts dialog-error dialog-confirm dialog-cancel
+//              field-reason field-delay field-token field-to
+import { explain, health, login, logout, whenUnauthorized, whoami } from "./api.js";
+import { byId, h, notice, text } from "./dom.js";
+import { leaseView } from "./lease.js";
+import { listView } from "./list.js";
+import { Live } from "./live.js";
+import { loginView, takeCode } from "./login.js";
+import { duration } from "./time.js";
+
+/** Renewals make no events, so what is in view is asked for again this often. */
+const REFRESH = 2_500;
+const HEALTH = 10_000;
+const WORDS = {
+  connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing",
+};
+
+let view = null, me = null, wanted = null, home = "#/";
+
+const live = new Live({
+  onState: connection,
+  onEvent: (event) => view?.event(event),
+  onResync: () => { view?.refresh(); askHealth(); },
+  onSignedOut: () => signedOut(),
+});
+
+function connection(state) {
+  const place = byId("connection");
+  // A stream that is refused again and again keeps saying so until one opens.
+  if (place.dataset.state === "polling" && state === "reconnecting") return;
+  place.dataset.state = state;
+  text(place.querySelector("b"), WORDS[state]);
+  if (state === "reconnecting") askHealth();
+}
+
+/** A view's request failed: when nothing came back, the stream is in doubt as well. */
+function failed(refusal) {
+  if (refusal.code === "NETWORK") live.doubt();
+}
+
+function show(next) {
+  view?.destroy();
+  view = next;
+  byId("main").replaceChildren(next.el);
+  document.title = `${next.title} · Tenure`;
+  if (next.prefix == null) live.stop();
+  else { live.watch(next.prefix); next.refresh(); }
+}
+
+/** Changes the list's address; typing replaces, paging adds. */
+function go(params, replace) {
+  const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value));
+  const hash = `#/${query.size ? `?${query}` : ""}`;
+  if (hash === location.hash) return;
+  if (replace) history.replaceState(null, "", hash); else history.pushState({ paged: true }, "", hash);
+  route();
+}
+
+function route() {
+  if (!me) return;
+  const [path, query = ""] = location.hash.slice(1).split(/\?(.*)/s);
+  const params = new URLSearchParams(query);
+  const searching = document.activeElement?.id === "search" && document.activeElement;
+  const caret = searching && [searching.value, searching.selectionStart];
+  if (path === "/lease" && params.get("key")) {
+    show(leaseView({ key: params.get("key") }, { me, failed, home }));
+    byId("main").focus({ preventScroll: true });
+    scrollTo(0, 0);
+  } else {
+    const prefix = params.get("prefix") ?? "", after = params.get("after") ?? "";
+    home = location.hash || "#/";
+    show(listView({ prefix, after, from: view?.key }, { go, live, failed }));
+    if (!searching) return;
+    const search = byId("search");
+    search.focus();
+    search.value = caret[0];
+    search.setSelectionRange(caret[1], caret[1]);
+  }
+}
+
+function signedOut(why) {
+  if (view?.prefix === null && !why) return;
+  wanted ??= location.hash.startsWith("#/") ? location.hash : "#/";
+  me = null;
+  byId("account").hidden = true;
+  byId("health").hidden = true;
+  document.querySelectorAll("dialog").forEach((dialog) => dialog.close());
+  show(loginView(why, signedIn));
+  connection("off");
+  view.focus();
+}
+
+async function signedIn() {
+  try {
+    me = await whoami();
+  } catch (error) {
+    if (error.status === 401) return signedOut();
+    if (error.status !== 404) throw error;
+    me = { name: "", scopes: [], can: () => true };
+  }
+  text(byId("who"), me.name);
+  byId("who").title = me.scopes.join(" ");
+  byId("account").hidden = false;
+  if (wanted) history.replaceState(null, "", wanted);
+  wanted = null;
+  route();
+  askHealth();
+}
+
+/** Health facts are shown as the server words them; nested ones are named by their path. */
+function facts(value, path = []) {
+  if (value && typeof value === "object") return Object.entries(value).flatMap(([name, inner]) => facts(inner, Array.isArray(value) && inner?.name ? path : [...path, name]));
+  const name = path.filter((part) => part !== "capabilities").join(" ").replace(/_ms$/, "").replaceAll("_", " ");
+  return [[name, path.at(-1)?.endsWith("_ms") && typeof value === "number" ? duration(value) : String(value)]];
+}
+
+async function askHealth() {
+  const place = byId("health");
+  let state = "unknown", word = "does not answer", known = null;
+  try {
+    const { ready, data } = await health();
+    if (ready) [state, word, known] = ["ready", data.status ?? "ready", data];
+    else [state, word, known] = ["unready", `not ready: ${data.detail ?? "no reason given"}`, { code: data.code ?? "–", detail: data.detail ?? "–" }];
+    const engine = data.engine?.name ?? data.engine ?? data.capabilities?.engine;
+    if (typeof engine === "string") word = `${engine} · ${word}`;
+  } catch { /* said by the state */ }
+  place.hidden = !me;
+  place.dataset.state = state;
+  text(place.querySelector("b"), word);
+  if (known) place.querySelector("dl").replaceChildren(...[...new Map(facts(known))].flatMap(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]));
+}
+
+function theme(next) {
+  if (next) {
+    try { next === "auto" ? localStorage.removeItem("tenure-theme") : localStorage.setItem("tenure-theme", next); } catch { /* not kept */ }
+    if (next === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = next;
+  }
+  const name = document.documentElement.dataset.theme ?? "auto";
+  text(byId("theme"), name);
+  byId("theme").setAttribute("aria-label", `Theme: ${name}`);
+}
+
+async function start() {
+  const code = takeCode();
+  let why;
+  if (code) try { await login({ code }); } catch (error) { why = explain(error); }
+  for (let wait = 500; ; wait = Math.min(wait * 2, 8_000)) {
+    try {
+      await signedIn();
+      if (me && why) notice(why, "bad");
+      if (!me && why) signedOut(why);
+      return;
+    } catch (error) {
+      connection("reconnecting");
+      byId("main").replaceChildren(h("p", { class: "refusal", role: "alert" }, `${explain(error)} Trying again…`));
+      await new Promise((done) => setTimeout(done, wait));
+    }
+  }
+}
+
+whenUnauthorized(() => signedOut());
+addEventListener("hashchange", () => (location.hash.startsWith("#login=") ? start() : location.hash === "#main" ? null : route()));
+byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); });
+byId("theme").addEventListener("click", () => theme({ auto: "light", light: "dark", dark: "auto" }[document.documentElement.dataset.theme ?? "auto"]));
+byId("logout").addEventListener("click", async () => {
+  try { await logout(); } catch (error) { if (error.status !== 401) return notice(explain(error), "bad"); }
+  history.replaceState(null, "", "#/");
+  signedOut();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const typing = event.target.closest?.("input, select, textarea");
+  if (event.key === "/" && !typing && view?.focusSearch) { event.preventDefault(); view.focusSearch(); }
+  if (event.key === "Escape" && !typing && location.hash.startsWith("#/lease")) document.querySelector("[data-test=back]")?.click();
+});
+document.addEventListener("visibilitychange", () => document.hidden || view?.refresh());
+setInterval(() => document.hidden || (me && view?.refresh()), REFRESH);
+setInterval(() => document.hidden || (me && askHealth()), HEALTH);
+(function frame() { view?.tick(performance.now()); requestAnimationFrame(frame); })();
+theme();
+start();
