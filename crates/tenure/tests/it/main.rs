@@ -7,5 +7,6 @@ mod lease;
 mod loss;
 mod rig;
 mod run;
+mod server;
 mod shell;
 mod stamps;
