@@ -6,6 +6,7 @@
 )]
 
 mod clock;
+mod deploy;
 mod example;
 mod freshness;
 mod metadata;
@@ -27,8 +28,9 @@ Developer commands of the Tenure workspace
 Usage: cargo xtask COMMAND
 
 Commands:
-  test             install what the tests need, then fmt, clippy, tidy, tests, doc tests, rustdoc, examples
-  tidy             check the walls, the map, the invariants, file sizes and forbidden words
+  test             install what the tests need, then fmt, clippy, tidy, deploy, tests, doc tests, rustdoc, examples
+  tidy             check the walls, the map, the invariants, metrics, deploy files, file sizes and forbidden words
+  deploy           check alerts, dashboard and unit with promtool and systemd-analyze
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
   bench [ARGS...]  run the load generators in release mode with ARGS
   help             print this text
@@ -51,6 +53,7 @@ fn run(args: &[String]) -> Result<()> {
     match words.as_slice() {
         ["test"] => suite::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?),
+        ["deploy"] => deploy::run(&Workspace::find()?),
         ["tidy", "--record"] => tidy::record(&Workspace::find()?),
         ["bench", rest @ ..] => {
             let workspace = Workspace::find()?;

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::step::{self, Step};
 use crate::workspace::Workspace;
-use crate::{example, freshness, tidy, tools};
+use crate::{deploy, example, freshness, tidy, tools};
 
 /// Runs every step in order and prints the summary line.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -18,9 +18,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     steps.push(cargo(workspace, "clippy", &clippy, None));
     steps.push(Step {
         name: "tidy",
-        what: "walls, map, invariants, growth, words, pages".into(),
+        what: "walls, map, invariants, growth, words, pages, metrics, deploy files".into(),
         work: Box::new(|| tidy::run(workspace)),
     });
+    steps.push(Step { name: "deploy", what: deploy::headline(), work: Box::new(|| deploy::run(workspace)) });
     steps.push(cargo(workspace, "tests", tests(nextest), None));
     steps.push(cargo(workspace, "doctests", &["test", "--workspace", "--doc", "--all-features"], None));
     let rustdoc = ["doc", "--workspace", "--no-deps"];

@@ -20,6 +20,8 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { program: "redis-server", package: "redis-server" },
     Tool { program: "etcd", package: "etcd-server" },
+    Tool { program: "promtool", package: "prometheus" },
+    Tool { program: "systemd-analyze", package: "systemd" },
 ];
 
 /// Tries while another installation holds apt's lock.

@@ -3,10 +3,12 @@
 //! Every check is a function from the files (and the package graph) to violations. All checks run before
 //! the command fails, so one run shows everything there is to fix.
 mod ambient;
+mod deploy;
 mod growth;
 mod invariants;
 mod map;
 mod markdown;
+mod metrics;
 mod pages;
 mod source;
 mod source_mask;
@@ -79,6 +81,8 @@ fn check(tree: &Tree, graph: &Graph) -> Vec<Violation> {
     violations.extend(growth::check(tree));
     violations.extend(words::check(tree));
     violations.extend(pages::check(tree));
+    violations.extend(metrics::check(tree));
+    violations.extend(deploy::check(tree));
     violations.sort();
     violations.dedup();
     violations
@@ -94,6 +98,8 @@ mod tests {
         let tree = Tree::of(&[
             ("crates/lease/src/lib.rs", "fn f() { std::env::var(\"X\"); }\n"),
             ("crates/lease/src/long.rs", &long),
+            ("crates/lease/src/metered.rs", "fn f() { metrics::counter!(\"lease_total\"); }\n"),
+            ("deploy/Dockerfile", "FROM rust:1.95\n"),
             ("notes.md", concat!("FIX", "ME\n")),
             ("deploy/alerts.yml", "- alert: Lost\n"),
         ]);
@@ -104,6 +110,8 @@ mod tests {
             "crates/lease/Cargo.toml:1: ",
             "crates/lease/src/lib.rs:1: ",
             "crates/lease/src/long.rs:1: ",
+            "crates/lease/src/metered.rs:1: ",
+            "deploy/Dockerfile:1: ",
             "deploy/alerts.yml:1: ",
             "docs/invariants.md:1: ",
             "notes.md:1: ",
