@@ -166,7 +166,7 @@ fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Trouble> {
                     .as_mapping()
                     .is_some_and(|wanted| wanted.iter().all(|(key, value)| &labels[key] == value))
             };
-            if !pods.iter().any(|labels| fits(labels)) {
+            if !pods.iter().any(fits) {
                 told.push((kind.to_owned(), format!("the {kind} `{name}` selects no pod of this file")));
             }
         }
