@@ -37,10 +37,11 @@ impl Site {
         sight: Sight,
     ) -> Result<Feed> {
         let options = &self.options;
-        let permit = options.watchers.clone().try_acquire_owned().map_err(|_| Refusal::TooMany {
-            what: "watchers",
-            limit: options.most_watchers,
-        })?;
+        let permit = options
+            .watchers
+            .clone()
+            .try_acquire_owned()
+            .map_err(|_| Refusal::TooMany { what: "watchers", limit: options.most_watchers })?;
         let watch = self.store.watch(prefix, from).await?;
         let (sender, events) = mpsc::channel(QUEUE);
         let mut pump = JoinSet::new();

@@ -177,6 +177,22 @@ mod tests {
     }
 
     #[test]
+    fn every_page_shows_a_body_as_the_server_writes_it() {
+        for code in Code::ALL {
+            let path = format!("{}/../../docs/errors/{code}.md", env!("CARGO_MANIFEST_DIR"));
+            let page = std::fs::read_to_string(&path).unwrap();
+            let example = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+            let example: serde_json::Value = serde_json::from_str(example).unwrap();
+            let body = crate::Problem::new(*code, example["detail"].as_str().unwrap()).body();
+            for member in ["type", "title", "status", "detail", "code"] {
+                assert_eq!(example[member], body[member], "{path}");
+            }
+            let head = format!("{}. HTTP {}, gRPC ", code.title(), code.status().as_u16());
+            assert!(page.contains(&head) && page.contains(&format!(" ({}).", code.grpc())), "{path}");
+        }
+    }
+
+    #[test]
     fn a_bare_status_becomes_the_code_of_the_same_status_family() {
         for status in [400u16, 401, 403, 404, 405, 408, 413, 415, 422, 429, 431, 500, 502, 503, 504] {
             let status = StatusCode::from_u16(status).unwrap();

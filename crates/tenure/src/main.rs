@@ -2,6 +2,8 @@
 
 mod cli;
 mod clock;
+mod console;
+mod engine;
 mod up;
 mod watchdog;
 

@@ -1,12 +1,147 @@
-//! Everything on this machine.
+//! Everything on this machine: one process, one listener, one store.
 
-use crate::cli::{Failure, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// What `tenure up` is started with.
+use axum::Router;
+use lease::Store;
+use service::config::{Config, Environment, Loader};
+use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes, login_routes, telemetry};
+
+use crate::cli::{Failure, Result, exit};
+use crate::{console, engine};
+
+/// What `tenure up` is started with. Each flag is also a setting and a variable: see `tenure config`.
 #[derive(clap::Args, Debug, Default)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Where to listen, 127.0.0.1:7400 by default
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Where the leases live: embedded:FOLDER (the default, in the data directory), redis://HOST:PORT, memory:
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Where everything is kept, ./tenure-data by default
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<String>,
+    /// A file with settings, ./tenure.toml by default if it is there
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only these services, separated by commas
+    #[arg(long, value_name = "SERVICES")]
+    only: Option<String>,
+}
+
+/// The services of this build.
+const SERVICES: [&str; 1] = ["lease"];
+
+impl Args {
+    /// The settings of this process, from flags, variables and the file.
+    pub(crate) fn load(self) -> Result<Config> {
+        let config = Loader::new(Environment::process())
+            .file(self.config)
+            .flag("--listen", "listen", self.listen)
+            .flag("--store", "store", self.store)
+            .flag("--data-dir", "data_dir", self.data_dir)
+            .flag("--only", "only", self.only)
+            .load()
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        match config.settings.only.iter().find(|name| !SERVICES.contains(&name.as_str())) {
+            None => Ok(config),
+            Some(name) => Err(Failure::usage(format!(
+                "only: {name:?} is not a service of this build; there is {}",
+                SERVICES.join(", ")
+            ))),
+        }
+    }
+}
 
 /// Serves until told to end.
-pub(crate) async fn run(_args: Args) -> Result<u8> {
-    Err(Failure::internal("`tenure up` is not part of this build: the integrator mounts it"))
+pub(crate) async fn run(args: Args) -> Result<u8> {
+    let settings = args.load()?.settings;
+    let _telemetry = telemetry::init(&settings.log).map_err(|error| Failure::internal(words(&error)))?;
+    let shutdown = Shutdown::on_signals().map_err(|error| Failure::internal(words(&error)))?;
+    std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
+        Failure::unavailable(format!("cannot make the folder {}: {error}", settings.data_dir.display()))
+            .hint("name another one with --data-dir")
+    })?;
+    let server = Server::bind(&settings).await.map_err(|error| {
+        Failure::unavailable(words(&error)).hint("stop what runs there, or choose another --listen")
+    })?;
+    let opened = engine::open(&settings).await?;
+    let auth = Auth::open(&settings, server.local_addr())
+        .map_err(|error| Failure::unavailable(words(&error)))
+        .map(Arc::new)?;
+    let (health, tasks) = engine::watch(opened.clone(), shutdown.clone());
+    let router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown);
+    let address = Address::write(&settings.data_dir, &server.url())?;
+    greet(&settings, &server, &auth, &*opened);
+    let served = server.run(router, shutdown).await;
+    drop((address, tasks));
+    served.map_err(|error| Failure::internal(words(&error)))?;
+    Ok(exit::DONE)
+}
+
+/// All routes of the process below the authentication that they share.
+fn mount(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    auth: Arc<Auth>,
+    health: engine::Health,
+    shutdown: &Shutdown,
+) -> Router {
+    let options =
+        lease_api::Options::default().max_watchers(settings.limits.max_watchers).shutdown(shutdown.clone());
+    let (http, openapi) = lease_api::http(store.clone(), options.clone());
+    let described = axum::routing::get(async move || axum::Json(openapi.clone()));
+    Router::new()
+        .merge(http)
+        .merge(lease_api::grpc(store, options))
+        .merge(login_routes(auth.clone()))
+        .merge(health_routes(move || health.now()))
+        .merge(telemetry::metrics_routes())
+        .route("/openapi.json", described)
+        .merge(console::routes())
+        .layer(auth_layer(auth))
+}
+
+/// The file that leads commands on this machine here; gone when the process ends in an orderly way.
+struct Address(PathBuf);
+
+impl Address {
+    fn write(data_dir: &Path, url: &str) -> Result<Self> {
+        let path = data_dir.join("address");
+        std::fs::write(&path, format!("{url}\n"))
+            .map_err(|error| Failure::unavailable(format!("cannot write {}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Address {
+    fn drop(&mut self) {
+        // A stale address is harmless: whoever follows it finds nobody there.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the words that a person waits for")]
+fn greet(settings: &Settings, server: &Server, auth: &Auth, store: &dyn Store) {
+    println!("Tenure {} is up", env!("CARGO_PKG_VERSION"));
+    println!("  console   {}", auth.login_url(&auth.login_code()));
+    println!("            (signs you in once, within ten minutes; `tenure login` makes another)");
+    println!("  address   {}", server.url());
+    println!("  folder    {}", settings.data_dir.display());
+    println!("  engine    {}", engine::describe(settings, store));
+    println!("Press Ctrl-C to stop.");
+}
+
+/// An error and its causes in one line.
+pub(crate) fn words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
 }

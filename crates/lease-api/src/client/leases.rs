@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Key, Leases, Page, Prefix, Query, Reign, Release, Released, Renewal,
-    Renewed, Result, Revision, Revoke, Revoked, Status, Token, Transfer, Transferred, Verified, Watch, Wipe,
-    Wiped,
+    Acquired, Capabilities, Claim, Clock, Key, Leases, Page, Prefix, Query, Reign, Release, Released,
+    Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Token, Transfer, Transferred, Verified,
+    Watch, Wipe, Wiped,
 };
 
 use super::Client;

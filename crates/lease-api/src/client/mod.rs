@@ -92,7 +92,9 @@ fn advice(address: &Address, bearer: &Bearer, fault: Fault) -> Error {
     match fault {
         Fault::Answered(Error::Invalid { what: "credentials", why }) if bearer.is_none() => Error::invalid(
             "token",
-            format!("{address} wants a token ({why}); `tenure up` keeps one in the file `token` of its data directory"),
+            format!(
+                "{address} wants a token ({why}); `tenure up` keeps one in the file `token` of its data directory"
+            ),
         ),
         Fault::Answered(Error::Invalid { what: "credentials", why }) => Error::invalid(
             "token",
@@ -100,10 +102,13 @@ fn advice(address: &Address, bearer: &Bearer, fault: Fault) -> Error {
         ),
         Fault::Answered(error) => error,
         Fault::NotSent(cause) => {
-            let tls = if address.tls { "does it speak TLS with a certificate that is trusted here" } else {
+            let tls = if address.tls {
+                "does it speak TLS with a certificate that is trusted here"
+            } else {
                 "is `tenure up` running there, and without TLS (else write tenures://)"
             };
-            let why = format!("no Tenure server can be reached at {address}: {tls}? Are host and port right?");
+            let why =
+                format!("no Tenure server can be reached at {address}: {tls}? Are host and port right?");
             Error::unavailable(ENGINE, why).because(cause)
         }
         Fault::Lost(cause) => {

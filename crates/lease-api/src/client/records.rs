@@ -11,10 +11,8 @@ impl Inner {
     async fn commit(&self, fence: Option<&Fence>, ops: &[Op]) -> Result<Committed> {
         // What is too large is refused here: the server would not even read it.
         Op::check(ops)?;
-        let asked = wire::CommitRequest {
-            fence: fence.map(Into::into),
-            ops: ops.iter().map(Into::into).collect(),
-        };
+        let asked =
+            wire::CommitRequest { fence: fence.map(Into::into), ops: ops.iter().map(Into::into).collect() };
         let send = || async {
             let request = self.bearer.on(asked.clone());
             Ok(self.records.clone().commit(request).await?.into_inner())

@@ -93,7 +93,11 @@ impl Lane {
     }
 
     /// Passes batches on and answers back until the stream ends.
-    async fn drive(&mut self, batches: &mut mpsc::Receiver<Batch>, mut answers: Streaming<KeepAliveResponse>) {
+    async fn drive(
+        &mut self,
+        batches: &mut mpsc::Receiver<Batch>,
+        mut answers: Streaming<KeepAliveResponse>,
+    ) {
         loop {
             if self.under_way.len() >= UNDER_WAY {
                 self.under_way.retain(|_, told| !told.is_closed());

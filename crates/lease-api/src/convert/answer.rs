@@ -180,7 +180,9 @@ impl From<Revoked> for wire::RevokeResponse {
         use wire::revoke_response::Outcome;
         let outcome = match revoked {
             Revoked::Revoked { delay } => Outcome::DelayUs(micros(delay)),
-            Revoked::Stale { current } => Outcome::Stale(wire::Stale { current: current.map(Generation::get) }),
+            Revoked::Stale { current } => {
+                Outcome::Stale(wire::Stale { current: current.map(Generation::get) })
+            }
         };
         Self { outcome: Some(outcome) }
     }

@@ -18,7 +18,9 @@ impl From<Claim> for wire::AcquireRequest {
             token: claim.token.reveal().into(),
             ttl_ms: claim.ttl.as_millis() as u32,
             // Rounded up: a wait that is not over must not become a question that does not wait.
-            wait_ms: claim.wait.map_or(0, |wait| wait.as_micros().div_ceil(1_000).min(u32::MAX.into()) as u32),
+            wait_ms: claim
+                .wait
+                .map_or(0, |wait| wait.as_micros().div_ceil(1_000).min(u32::MAX.into()) as u32),
             meta: claim.meta.as_str().into(),
             instead_of: claim.instead_of.map_or(0, Generation::get),
         }

@@ -1,8 +1,8 @@
 //! What anyone may see: capabilities, states, pages, histories, events.
 
 use lease::{
-    Capabilities, Error, Event, Generation, Holder, Key, Loss, Meta, Page, Phase, Prefix, Query, Reign, Result,
-    Revision, Status, Ttl, Verb, Wall, Watched,
+    Capabilities, Error, Event, Generation, Holder, Key, Loss, Meta, Page, Phase, Prefix, Query, Reign,
+    Result, Revision, Status, Ttl, Verb, Wall, Watched,
 };
 
 use super::{answer, micros, nonsense, readable, span, word};

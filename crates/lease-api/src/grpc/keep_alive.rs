@@ -30,7 +30,11 @@ pub(super) fn answers(
         .buffer_unordered(AT_ONCE)
 }
 
-async fn answer(site: Arc<Site>, rights: Rights, batch: KeepAliveRequest) -> Result<KeepAliveResponse, Status> {
+async fn answer(
+    site: Arc<Site>,
+    rights: Rights,
+    batch: KeepAliveRequest,
+) -> Result<KeepAliveResponse, Status> {
     let outcome = match renew(&site, rights, batch.items).await {
         Ok(renewed) => Outcome::Renewed(renewed),
         Err(trouble) => Outcome::Problem((&trouble).into()),

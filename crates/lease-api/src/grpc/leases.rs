@@ -33,7 +33,11 @@ fn told<T>(answer: Result<impl Into<T>, Trouble>) -> Answer<T> {
 }
 
 /// Checks and performs one batch.
-pub(super) async fn renew(site: &Site, rights: Rights, items: Vec<wire::Renewal>) -> Result<RenewResponse, Trouble> {
+pub(super) async fn renew(
+    site: &Site,
+    rights: Rights,
+    items: Vec<wire::Renewal>,
+) -> Result<RenewResponse, Trouble> {
     let mut asked = Vec::with_capacity(items.len());
     for item in items {
         let item = Renewal::try_from(item)?;
@@ -101,7 +105,10 @@ impl Leases for Service {
         told(renew(&self.site, rights, request.into_inner().items).await)
     }
 
-    async fn keep_alive(&self, request: Request<Streaming<KeepAliveRequest>>) -> Answer<Self::KeepAliveStream> {
+    async fn keep_alive(
+        &self,
+        request: Request<Streaming<KeepAliveRequest>>,
+    ) -> Answer<Self::KeepAliveStream> {
         let rights = Rights::check(&request, Level::Write)?;
         Ok(Response::new(Box::pin(keep_alive::answers(self.site.clone(), rights, request.into_inner()))))
     }

@@ -1,7 +1,9 @@
 //! What the OpenAPI description says besides the routes.
 
 use serde::Serialize;
+use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{Content, Ref};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 /// An error (RFC 9457). Programs match on `code`; further members depend on it.
@@ -92,13 +94,36 @@ pub(super) struct BusyBody {
 )]
 pub(super) struct Description;
 
+/// Adds what every operation may answer.
+pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi) {
+    let common = [
+        ("401", "There is no valid token"),
+        ("403", "The token lacks a scope"),
+        ("429", "Too many requests, or a limit is reached"),
+        ("503", "The store cannot answer; nothing happened"),
+        ("504", "The store did not answer; it may have happened"),
+    ];
+    for item in openapi.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.post, &mut item.put];
+        for operation in operations.into_iter().filter_map(Option::as_mut) {
+            for (status, description) in common {
+                let content = Content::new(Some(Ref::from_schema_name("ProblemBody")));
+                let response = ResponseBuilder::new().description(description);
+                let response = response.content("application/problem+json", content).build();
+                operation.responses.responses.entry(status.into()).or_insert_with(|| response.into());
+            }
+        }
+    }
+}
+
 struct Bearer;
 
 impl Modify for Bearer {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
         let mut scheme = Http::new(HttpAuthScheme::Bearer);
-        scheme.description =
-            Some("A token with the scope lease:read to look, lease:write to act, lease:admin to revoke".into());
+        scheme.description = Some(
+            "A token with the scope lease:read to look, lease:write to act, lease:admin to revoke".into(),
+        );
         let components = openapi.components.get_or_insert_default();
         components.add_security_scheme("bearer", SecurityScheme::Http(scheme));
     }

@@ -1,5 +1,7 @@
 //! The service over HTTP/JSON, and its description.
 
+#![allow(unused_qualifications, reason = "utoipa's macros qualify what they generate")]
+
 mod acquire;
 mod describe;
 mod gate;
@@ -28,7 +30,7 @@ use crate::site::Site;
 /// around them.
 pub fn http(store: Arc<dyn Store>, options: Options) -> (axum::Router, utoipa::openapi::OpenApi) {
     let site = Site::new(store, options);
-    OpenApiRouter::with_openapi(describe::Description::openapi())
+    let (router, mut openapi) = OpenApiRouter::with_openapi(describe::Description::openapi())
         .routes(routes!(acquire::acquire))
         .routes(routes!(renew::renew))
         .routes(routes!(release::release))
@@ -40,5 +42,7 @@ pub fn http(store: Arc<dyn Store>, options: Options) -> (axum::Router, utoipa::o
         .routes(routes!(watch::watch))
         .routes(routes!(records::write, records::read))
         .with_state(site)
-        .split_for_parts()
+        .split_for_parts();
+    describe::complete(&mut openapi);
+    (router, openapi)
 }

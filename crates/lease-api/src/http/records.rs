@@ -96,7 +96,9 @@ pub(super) async fn write(
         Committed::Written { revision } => Ok(RecordBody::new(&key, body.value, revision)),
         Committed::FencedOut { current } => {
             let detail = match current {
-                Some(current) => format!("{} is held under generation {current}; nothing was written", fence.key),
+                Some(current) => {
+                    format!("{} is held under generation {current}; nothing was written", fence.key)
+                }
                 None => format!("{} is not held; nothing was written", fence.key),
             };
             Err(Problem::new(Code::FENCED_OUT, detail).with("generation", current.map(text)).into())

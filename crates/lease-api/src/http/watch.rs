@@ -67,7 +67,9 @@ pub(super) async fn watch(
 fn resume(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     let Some(id) = headers.get("last-event-id").filter(|id| !id.is_empty()) else { return Ok(None) };
     let number = id.to_str().ok().and_then(|id| id.parse().ok());
-    number.map(Some).ok_or_else(|| Error::invalid("last-event-id", "must be a revision, as the events' ids are"))
+    number
+        .map(Some)
+        .ok_or_else(|| Error::invalid("last-event-id", "must be a revision, as the events' ids are"))
 }
 
 fn event(watched: &Watched) -> Event {

@@ -60,7 +60,8 @@ for i = 1, count do
 end
 
 if mode == 'm' then call('SET', k[GLOBALS + 6], sub(proof, 2, 33)) end
-local revision = fmt('%d', tell(1))
+local steps = math.max(happened, 1)
+local revision = fmt('%d', tell(steps) + steps - 1)
 for i = 1, count do
   local x, y = b + (i - 1) * 4, p + (i - 1) * 4
   local kind, value, ttl = a[y + 1], a[y + 2], a[y + 3]

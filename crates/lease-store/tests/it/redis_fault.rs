@@ -5,6 +5,7 @@ use std::time::Duration;
 use lease::{Acquired, Clock, End, Error, Leases, Reason, Released, Renewed};
 use lease_store::{BootClock, Redis};
 use testkit::{Proxy, RedisServer, wait};
+use tokio::task::JoinSet;
 
 use crate::redis_bench::{LIMIT, busy, claim, granted, open, release, renewal};
 
@@ -149,13 +150,14 @@ async fn a_parked_claim_outlives_a_lost_connection() {
     let (holder, waiter) = (open(&server.url()).await, open(&proxy.url_for_redis()).await);
     let mine = claim("k", "node-1");
     granted(&holder, &mine).await;
-    let parked = tokio::spawn({
-        let claim = claim("k", "node-2").waiting(LIMIT);
-        async move { waiter.acquire(claim).await }
-    });
+    let mut parked = JoinSet::new();
+    let asked = claim("k", "node-2").waiting(LIMIT);
+    parked.spawn(async move { waiter.acquire(asked).await });
     wait::until("it is parked", LIMIT, || crate::redis_bench::int(&server, &["ZCARD", "tenure:w:k"]) == 1)
         .unwrap();
     proxy.cut().unwrap();
     holder.release(release(&mine)).await.unwrap();
-    assert!(matches!(parked.await.unwrap().unwrap(), Acquired::Granted(grant) if grant.parked));
+    assert!(
+        matches!(parked.join_next().await.unwrap().unwrap().unwrap(), Acquired::Granted(grant) if grant.parked)
+    );
 }

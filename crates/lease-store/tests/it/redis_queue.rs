@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lease::{Acquired, Leases};
 use testkit::{RedisServer, wait};
+use tokio::task::JoinSet;
 
 use crate::redis_bench::{LIMIT, claim, granted, int, open, release};
 
@@ -13,24 +14,23 @@ async fn fifty_waiters_are_granted_in_the_order_they_came() {
     let stores = [Arc::new(open(&server.url()).await), Arc::new(open(&server.url()).await)];
     let mut holder = claim("k", "first");
     granted(&stores[0], &holder).await;
-    let mut parked = Vec::new();
+    let (mut claims, mut parked) = (Vec::new(), JoinSet::new());
     for n in 0..50 {
         let claim = claim("k", &format!("w{n}")).waiting(LIMIT);
         let (store, asked) = (Arc::clone(&stores[n % 2]), claim.clone());
-        parked.push((claim, tokio::spawn(async move { store.acquire(asked).await })));
+        parked.spawn(async move { (n, store.acquire(asked).await) });
+        claims.push(claim);
         wait::until("it is parked", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == n as i64 + 1)
             .unwrap();
     }
     let mut last = None;
-    for (claim, waiting) in parked {
+    for (turn, claim) in claims.into_iter().enumerate() {
         stores[0].release(release(&holder)).await.unwrap();
-        match waiting.await.unwrap().unwrap() {
-            Acquired::Granted(grant) => {
-                assert!(grant.parked && Some(grant.lease.generation) > last);
-                last = Some(grant.lease.generation);
-            }
-            Acquired::Busy(busy) => panic!("{} was overtaken: {busy:?}", claim.holder),
-        }
+        let (n, answer) = parked.join_next().await.unwrap().unwrap();
+        let Acquired::Granted(grant) = answer.unwrap() else { panic!("w{n} was not granted") };
+        assert_eq!(n, turn);
+        assert!(grant.parked && Some(grant.lease.generation) > last);
+        last = Some(grant.lease.generation);
         holder = claim;
     }
 }

@@ -3,7 +3,7 @@
 use toml::Value;
 
 use super::place::Place;
-use super::spec::Spec;
+use super::spec::{Spec, path};
 use super::table::Table;
 
 /// What a secret looks like when it is shown.
@@ -20,6 +20,13 @@ pub struct Effective {
     pub value: Option<Value>,
     /// Where it came from.
     pub source: Place,
+}
+
+impl Effective {
+    /// `section.name`, or the name alone at the top.
+    pub fn path(&self) -> String {
+        path(&self.section, &self.name)
+    }
 }
 
 pub(super) fn entries(table: &Table) -> Vec<Effective> {

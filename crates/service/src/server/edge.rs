@@ -41,7 +41,9 @@ pub(super) struct Edge {
 
 impl Edge {
     pub(super) fn new(router: Router, limits: Limits, clock: Clock) -> Self {
-        let router = router.layer(DefaultBodyLimit::disable()).layer(middleware::from_fn(note_route));
+        // Extractors hold bodies to the same limit, also those that claim to be gRPC to get past `admit`.
+        let most = usize::try_from(limits.max_body_bytes).unwrap_or(usize::MAX);
+        let router = router.layer(DefaultBodyLimit::max(most)).layer(middleware::from_fn(note_route));
         Self { router, limits, clock }
     }
 

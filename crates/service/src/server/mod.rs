@@ -98,7 +98,9 @@ impl Server {
         if let Some(certificate) = &self.certificate {
             tasks.spawn(certificate.clone().keep_fresh(shutdown.clone()));
         }
+        // Also when this future is dropped, no connection outlives it.
         let cut = CancellationToken::new();
+        let _cut = cut.clone().drop_guard();
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         loop {
             let (stream, peer, place) = tokio::select! {

@@ -49,6 +49,15 @@ pub enum TelemetryError {
         /// What is wrong with it.
         source: opentelemetry_otlp::ExporterBuildError,
     },
+    /// `log.otlp_endpoint` is not plain HTTP.
+    #[error(
+        "log.otlp_endpoint: `{endpoint}` must begin with http://; send traces to a collector on this machine or \
+         in a trusted network, and let that one go further over TLS"
+    )]
+    OtlpScheme {
+        /// The endpoint.
+        endpoint: String,
+    },
     /// Something else in this process has taken the log.
     #[error("logging was started twice")]
     Twice(#[source] tracing::subscriber::SetGlobalDefaultError),
@@ -156,6 +165,15 @@ mod tests {
         });
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains("seen") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_collector_that_cannot_be_reached_is_an_error_that_names_the_setting() {
+        for endpoint in ["https://collector:4317", "collector:4317", "http://"] {
+            let log = Log { otlp_endpoint: Some(endpoint.into()), ..Log::default() };
+            let error = subscriber(&log, false, std::io::stderr).err().unwrap();
+            assert!(error.to_string().contains(&format!("log.otlp_endpoint: `{endpoint}`")), "{error}");
+        }
     }
 
     #[test]

@@ -23,6 +23,9 @@ const PLUMBING: [&str; 5] = ["h2", "hyper", "tonic", "tower", "opentelemetry"];
 
 /// A provider that sends to the collector at `endpoint`.
 pub(super) fn provider(endpoint: &str) -> Result<SdkTracerProvider, TelemetryError> {
+    if !endpoint.starts_with("http://") {
+        return Err(TelemetryError::OtlpScheme { endpoint: endpoint.to_owned() });
+    }
     let exporter = SpanExporter::builder()
         .with_tonic()
         .with_endpoint(endpoint)

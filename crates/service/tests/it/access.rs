@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use service::config::{Log, LogFormat};
 use service::{ApiToken, Caller, Scopes, health_routes, telemetry};
 
-use crate::support::start_with_auth;
+use crate::support::{listen_everywhere, start_with_auth};
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -43,6 +43,7 @@ async fn a_request_is_logged_with_what_it_was_and_without_what_is_secret() {
     let lines = Lines::default();
     let writer = lines.clone();
     let log = Log { format: LogFormat::Json, ..Log::default() };
+    listen_everywhere();
     let (subscriber, _guard) = telemetry::subscriber(&log, false, move || writer.clone()).unwrap();
     let _default = tracing::subscriber::set_default(subscriber);
     let router = Router::new()

@@ -8,9 +8,10 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use futures_util::stream;
 use service::Json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::support::{Running, soon, start};
+use crate::support::{Running, moment, soon, start};
 
 fn echo() -> Router {
     Router::new()
@@ -133,4 +134,67 @@ async fn work_for_a_client_that_went_away_is_cancelled() {
     wire.write("GET /wait HTTP/1.1\r\nhost: t\r\n\r\n").await;
     drop(wire);
     soon(dropped.notified()).await;
+}
+
+#[tokio::test]
+async fn an_http_2_connection_that_asks_for_nothing_is_closed() {
+    let server = start(|settings| settings.limits.idle_timeout_ms = 100, echo()).await;
+    let mut wire = server.connect().await;
+    // The preface and an empty SETTINGS frame.
+    wire.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    wire.rest().await;
+}
+
+#[tokio::test]
+async fn a_body_that_claims_to_be_grpc_is_no_larger_for_an_extractor() {
+    let router = Router::new().route("/bytes", post(|body: Bytes| async move { body.len().to_string() }));
+    let server = start(|settings| settings.limits.max_body_bytes = 1_024, router).await;
+    let reply =
+        server.send("POST /bytes HTTP/1.1\r\ncontent-type: application/grpc", &"x".repeat(2_000)).await;
+    assert_eq!(reply.header("tenure-code"), Some("BODY_TOO_LARGE"), "{reply:?}");
+}
+
+#[tokio::test]
+async fn hundreds_of_idle_connections_leave_room_for_those_who_are_in() {
+    let server = start(|settings| settings.limits.max_connections = 200, echo()).await;
+    let mut busy = server.connect().await;
+    busy.write(PLAIN).await;
+    assert_eq!(busy.next().await.status, 200);
+    let mut idle = Vec::new();
+    for _ in 0..400 {
+        idle.push(server.connect().await);
+    }
+    let refused = soon(idle.last_mut().unwrap().rest()).await;
+    assert!(refused.is_empty() || refused.starts_with("HTTP/1.1 503"), "{refused}");
+    busy.write(PLAIN).await;
+    assert_eq!(busy.next().await.status, 200);
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_keeps_its_place_and_is_not_idle() {
+    let upgrade = |socket: axum::extract::WebSocketUpgrade| async move {
+        socket.on_upgrade(|mut socket| async move { while let Some(Ok(_)) = socket.recv().await {} })
+    };
+    let change = |settings: &mut service::Settings| {
+        settings.limits.max_connections = 1;
+        settings.limits.idle_timeout_ms = 50;
+    };
+    let server = start(change, Router::new().route("/ws", get(upgrade))).await;
+    let mut socket = server.connect().await;
+    socket
+        .write(
+            "GET /ws HTTP/1.1\r\nhost: t\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        )
+        .await;
+    assert_eq!(socket.next().await.status, 101);
+    moment().await;
+    assert_eq!(server.send("GET /ws HTTP/1.1", "").await.status, 503, "its place is taken");
+    // A ping without contents, masked, and the pong.
+    socket.0.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.unwrap();
+    let mut pong = [0; 2];
+    soon(socket.0.read_exact(&mut pong)).await.unwrap();
+    assert_eq!(pong, [0x8a, 0]);
+    drop(socket);
+    soon(async { while server.send("GET /ws HTTP/1.1", "").await.status == 503 {} }).await;
 }

@@ -23,12 +23,17 @@ fn router() -> Router {
         )
 }
 
+fn client() -> reqwest::ClientBuilder {
+    service::install_crypto();
+    reqwest::Client::builder().no_proxy()
+}
+
 #[tokio::test]
 async fn both_versions_are_spoken_without_asking() {
     let server = start(|_| {}, router()).await;
     let url = format!("{}/version", server.url);
-    let one = reqwest::Client::builder().http1_only().build().unwrap();
-    let two = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let one = client().http1_only().build().unwrap();
+    let two = client().http2_prior_knowledge().build().unwrap();
     assert_eq!(one.get(&url).send().await.unwrap().text().await.unwrap(), "HTTP/1.1");
     let response = two.get(&url).send().await.unwrap();
     assert_eq!(response.version(), Version::HTTP_2);
@@ -42,7 +47,7 @@ async fn a_grpc_stream_outlives_the_limits_of_plain_bodies() {
         settings.limits.max_body_bytes = 1_024;
     };
     let server = start(change, router()).await;
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let client = client().http2_prior_knowledge().build().unwrap();
     let (chunks, body) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
     let body = futures_util::stream::unfold(body, |mut body| async move { Some((body.recv().await?, body)) });
     let request = client
@@ -76,7 +81,7 @@ async fn a_shutdown_lets_http_2_requests_finish() {
         }),
     );
     let mut server = start(|_| {}, router).await;
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let client = client().http2_prior_knowledge().build().unwrap();
     let url = format!("{}/hold", server.url);
     let shutdown = async {
         begins.recv().await.unwrap();

@@ -1,7 +1,7 @@
 //! A running server, and clients that can misbehave.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::Router;
@@ -43,7 +43,15 @@ pub(crate) async fn start_with_auth(
     (running, kept.unwrap())
 }
 
+/// Lets a test collect the events of its own thread. Without a subscriber for the rest, tracing may decide
+/// for good that nobody listens to an event, if another test comes to it first.
+pub(crate) fn listen_everywhere() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap());
+}
+
 async fn start_with(change: impl FnOnce(&mut Settings), router: impl FnOnce(Arc<Auth>) -> Router) -> Running {
+    listen_everywhere();
     let dir = tempfile::tempdir().unwrap();
     let mut settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),

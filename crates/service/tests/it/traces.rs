@@ -12,7 +12,7 @@ use service::config::Log;
 use service::telemetry;
 use tokio::sync::mpsc;
 
-use crate::support::{soon, start};
+use crate::support::{listen_everywhere, soon, start};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -73,6 +73,7 @@ async fn export(
 async fn spans_of_a_request_reach_the_collector_below_the_trace_it_came_with() {
     let (url, mut exports) = collector();
     let log = Log { otlp_endpoint: Some(url), ..Log::default() };
+    listen_everywhere();
     let (subscriber, guard) = telemetry::subscriber(&log, false, std::io::sink).unwrap();
     let default = tracing::subscriber::set_default(subscriber);
     let mut server = start(|_| {}, router()).await;

@@ -1,23 +1,19 @@
 //! `tenure config`: the configuration that `tenure up` would have here, secrets hidden.
 
-use std::path::PathBuf;
-
 use serde_json::{Map, Value};
-use service::config::{Environment, Loader};
 
 use super::{Failure, Result, Screen, exit};
+use crate::up;
 
-/// What to print.
+/// What to print: the settings that `tenure up` with the same flags would use.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The file to read [default: tenure.toml, if it is there]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    up: up::Args,
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
-    let loaded = Loader::new(Environment::process()).file(args.config).load();
-    let config = loaded.map_err(|error| Failure::usage(error.to_string()))?;
+    let config = args.up.load()?;
     if !screen.is_json() {
         screen.line(config.effective().trim())?;
         return Ok(exit::DONE);

@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use failure::{Failure, Result, exit};
 pub(crate) use screen::{Output, Screen};
-pub(crate) use target::{Target, connect};
+pub(crate) use target::{Place, Target, connect};
 
 use crate::{up, watchdog};
 

@@ -118,6 +118,14 @@ fn read(path: &Path) -> Result<Option<String>> {
 }
 
 impl Place {
+    /// The store at `url`, without a token.
+    pub(crate) fn new(url: &str) -> Self {
+        match remote::is_server(url) {
+            true => Self::Server { url: url.to_owned(), token: None, ca: None },
+            false => Self::Engine(url.to_owned()),
+        }
+    }
+
     /// What to call it in words: passwords hidden.
     pub(crate) fn shown(&self) -> String {
         match self {

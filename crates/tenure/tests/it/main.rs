@@ -1,6 +1,8 @@
 //! The built binary against real stores: what people and programs see, and what `tenure run` does when things
 //! go wrong.
 
+#![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
+
 mod bench;
 mod doctor;
 mod lease;

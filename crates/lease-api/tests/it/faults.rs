@@ -1,0 +1,127 @@
+//! Servers that are wrong, gone, or come back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{Error, Happened, Leases, Prefix, Records, Renewal, Renewed, Verb, Watched};
+use lease_api::{Client, Dial, Options};
+use lease_store::Local;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use crate::client::{claim, key, take};
+use crate::server::{ADMIN, LIMIT, Server};
+
+/// An address on which nobody listens.
+async fn nowhere() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("tenure://{}", listener.local_addr().unwrap())
+}
+
+async fn refusal(url: &str, dial: Dial) -> Error {
+    timeout(LIMIT, Client::dial(url, dial)).await.expect("connecting took too long").unwrap_err()
+}
+
+#[tokio::test]
+async fn connecting_says_what_to_do() {
+    let error = refusal("http://localhost:7400", Dial::default()).await.to_string();
+    assert!(error.contains("tenure://HOST:PORT"), "{error}");
+    let error = refusal(&nowhere().await, Dial::default()).await;
+    assert_eq!(error.happened(), Happened::No);
+    assert!(error.to_string().contains("`tenure up`"), "{error}");
+    let server = Server::start().await;
+    let url = format!("tenure://{}", server.address);
+    let error = refusal(&url, Dial::default()).await.to_string();
+    assert!(error.contains("wants a token"), "{error}");
+    let error = refusal(&url, Dial::default().token("wrong")).await.to_string();
+    assert!(error.contains("does not take this token"), "{error}");
+    let error = refusal(&url, Dial::default().token("line\nbreak")).await.to_string();
+    assert!(error.contains("copied whole"), "{error}");
+    let tls = url.replace("tenure://", "tenures://");
+    let error = refusal(&tls, Dial::default().token(ADMIN)).await.to_string();
+    assert!(error.contains("TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_of_another_kind_is_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("tenure://{}", listener.local_addr().unwrap());
+    let mut other = tokio::task::JoinSet::new();
+    other.spawn(async move { axum::serve(listener, axum::Router::new()).await.unwrap() });
+    let error = refusal(&url, Dial::default().token(ADMIN)).await.to_string();
+    assert!(error.contains("not a Tenure server"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("tenure://{}", listener.local_addr().unwrap());
+    let error = refusal(&url, Dial::default().call_timeout(Duration::from_millis(100))).await;
+    assert_eq!(error.happened(), Happened::Maybe, "{error}");
+}
+
+#[tokio::test]
+async fn calls_to_a_server_that_is_gone_did_not_happen() {
+    let server = Server::start().await;
+    let dial = Dial::default().token(ADMIN).call_timeout(Duration::from_millis(300));
+    let client = Client::dial(&format!("tenure://{}", server.address), dial).await.unwrap();
+    server.stop().await;
+    let gone = async {
+        // The first calls may still find the dying connection; from then on there is none.
+        loop {
+            match client.get(&key("k")).await {
+                Err(error) if error.happened() == Happened::No => return,
+                Err(_) => {}
+                Ok(_) => panic!("answered"),
+            }
+        }
+    };
+    timeout(LIMIT, gone).await.expect("the client did not notice");
+    let error = client.commit(&[lease::Op::Delete { key: key("k") }]).await.unwrap_err();
+    assert_eq!(error.happened(), Happened::No, "{error}");
+}
+
+#[tokio::test]
+async fn a_client_outlives_a_restart_of_its_server() {
+    let store: Arc<dyn lease::Store> = Arc::new(Local::memory());
+    let server = Server::with(store.clone(), Options::default()).await;
+    let client = server.client().await;
+    let claim = claim("k", "a");
+    let token = claim.token.clone();
+    let grant = take(&client, claim).await;
+    let item = Renewal { key: key("k"), token, generation: grant.lease.generation, ttl: None };
+    assert!(matches!(
+        client.renew(std::slice::from_ref(&item)).await.unwrap()[..],
+        [Renewed::Renewed { .. }]
+    ));
+    let mut watch = client.watch(&Prefix::default(), None).await.unwrap();
+    let address = server.stop().await;
+    let renewal = client.renew(std::slice::from_ref(&item));
+    let restart = async {
+        tokio::task::yield_now().await;
+        Server::on(address, store, Options::default()).await
+    };
+    let (renewed, server) = tokio::join!(renewal, restart);
+    assert!(matches!(renewed.unwrap()[..], [Renewed::Renewed { .. }]));
+    // What happened while the watch was broken is not missed.
+    server.store.acquire(crate::client::claim("later", "b")).await.unwrap();
+    let Watched::Event(event) = timeout(LIMIT, watch.next()).await.unwrap().unwrap() else {
+        panic!("lagged")
+    };
+    assert_eq!((event.verb, event.key.as_str()), (Verb::Granted, "later"));
+}
+
+#[tokio::test]
+async fn a_keep_alive_stream_ends_with_the_server_and_comes_back_with_it() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let claim = claim("k", "a");
+    let token = claim.token.clone();
+    let grant = take(&client, claim).await;
+    let item = [Renewal { key: key("k"), token, generation: grant.lease.generation, ttl: None }];
+    client.renew(&item).await.unwrap();
+    server.shutdown.trigger();
+    // The listener of this test still takes calls: the stream ended, the next one ends at once as well.
+    let error = timeout(LIMIT, client.renew(&item)).await.expect("no end").unwrap_err();
+    assert_eq!(error.happened(), Happened::Maybe, "{error}");
+}

@@ -1,0 +1,152 @@
+//! A server on a port of its own, and callers with every scope.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use lease_api::{Client, Dial, Options};
+use lease_store::Local;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use service::{ApiToken, Auth, Scopes, Settings, Shutdown};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+pub(crate) const READ: &str = "token-that-reads-0123456789abcdef";
+pub(crate) const WRITE: &str = "token-that-writes-0123456789abcdef";
+pub(crate) const ADMIN: &str = "token-that-overrules-0123456789abcdef";
+
+/// The longest a test waits for what must happen; nothing is right because of it.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<dyn lease::Store>,
+    pub(crate) shutdown: Shutdown,
+    http: reqwest::Client,
+    task: JoinSet<()>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(Arc::new(Local::memory()), Options::default()).await
+    }
+
+    pub(crate) async fn with(store: Arc<dyn lease::Store>, options: Options) -> Self {
+        Self::on("127.0.0.1:0".parse().unwrap(), store, options).await
+    }
+
+    pub(crate) async fn on(address: SocketAddr, store: Arc<dyn lease::Store>, options: Options) -> Self {
+        // Whoever comes second finds it done.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = Shutdown::new();
+        let options = options.shutdown(shutdown.clone());
+        let mut task = JoinSet::new();
+        let app = app(store.clone(), options, address);
+        task.spawn(serve(listener, app));
+        Self { address, store, shutdown, http: reqwest::Client::new(), task }
+    }
+
+    /// Ends the server and all its connections at once.
+    pub(crate) async fn stop(mut self) -> SocketAddr {
+        self.task.shutdown().await;
+        self.address
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn request(&self, token: &str, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, self.url(path)).bearer_auth(token)
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.post_as(WRITE, path, body).await
+    }
+
+    pub(crate) async fn post_as(&self, token: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        answer(self.request(token, Method::POST, path).json(&body)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        answer(self.request(WRITE, Method::PUT, path).json(&body)).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.request(READ, Method::GET, path)).await
+    }
+
+    /// A client with all rights.
+    pub(crate) async fn client(&self) -> Client {
+        self.client_as(ADMIN).await
+    }
+
+    pub(crate) async fn client_as(&self, token: &str) -> Client {
+        Client::dial(&format!("tenure://{}", self.address), Dial::default().token(token)).await.unwrap()
+    }
+
+    /// Waits until so many claims are parked on a key.
+    pub(crate) async fn parked(&self, key: &str, count: u32) {
+        let key = lease::Key::new(key).unwrap();
+        let all = async {
+            while self.store.inspect(&key).await.unwrap().waiters != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LIMIT, all).await.expect("nobody parked or nobody left");
+    }
+}
+
+/// Serves until dropped, and then no connection goes on.
+async fn serve(listener: TcpListener, app: axum::Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let service = TowerToHyperService::new(app.clone());
+        connections.spawn(async move {
+            let server = auto::Builder::new(TokioExecutor::new());
+            // A client that goes is no fault of the server.
+            drop(server.serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+pub(crate) async fn answer(request: reqwest::RequestBuilder) -> (StatusCode, Value) {
+    let response = request.timeout(LIMIT).send().await.unwrap();
+    let status = response.status();
+    let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+    let body: Value = response.json().await.unwrap();
+    match status.is_success() {
+        true => assert_eq!(kind, "application/json"),
+        false => {
+            assert_eq!(kind, "application/problem+json");
+            assert_eq!(body["status"], status.as_u16());
+            assert!(body["detail"].is_string() && body["title"].is_string(), "{body}");
+        }
+    }
+    (status, body)
+}
+
+fn app(store: Arc<dyn lease::Store>, options: Options, address: SocketAddr) -> axum::Router {
+    let token = |name: &str, text: &str, scope: &str| {
+        ApiToken::new(name, text, [scope.parse().unwrap()].into_iter().collect::<Scopes>())
+    };
+    let mut settings = Settings::default();
+    settings.limits.rate_per_second = 0;
+    settings.api_tokens = vec![
+        token("reader", READ, "lease:read"),
+        token("writer", WRITE, "lease:write"),
+        token("admin", ADMIN, "lease:admin"),
+    ];
+    let auth = Arc::new(Auth::open(&settings, address).unwrap());
+    let (http, _) = lease_api::http(store.clone(), options.clone());
+    let grpc = lease_api::grpc(store, options);
+    http.merge(grpc).layer(service::auth_layer(auth))
+}

@@ -1,0 +1,41 @@
+//! The console's files, inside the binary.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use service::{Code, Problem};
+
+#[derive(rust_embed::RustEmbed)]
+#[folder = "$CARGO_MANIFEST_DIR/../../web/console"]
+struct Files;
+
+/// What pages may do: nothing but talk to the server they came from.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+     connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'";
+
+/// `/` and the files beside it.
+pub(crate) fn routes() -> Router {
+    Router::new()
+        .route("/", get(async || file("index.html")))
+        .route("/{file}", get(async |Path(name): Path<String>| file(&name)))
+}
+
+fn file(name: &str) -> Response {
+    let Some(found) = Files::get(name) else {
+        return Problem::new(Code::NOT_FOUND, "there is nothing here").into_response();
+    };
+    let kind = HeaderValue::from_str(found.metadata.mimetype())
+        .unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        // A new binary brings new files under the same names.
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    ];
+    (StatusCode::OK, headers, found.data).into_response()
+}
