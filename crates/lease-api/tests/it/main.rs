@@ -7,6 +7,7 @@ mod conformance;
 mod faults;
 mod http;
 mod keeper;
+mod network;
 mod openapi;
 mod records;
 mod server;

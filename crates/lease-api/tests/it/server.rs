@@ -9,6 +9,7 @@ use lease_api::{Client, Dial, Options};
 use lease_store::{BootClock, Local};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
+use service::config::Tls;
 use service::{ApiToken, Auth, Scopes, Settings, Shutdown};
 use tokio::task::JoinSet;
 
@@ -37,9 +38,17 @@ impl Server {
     }
 
     pub(crate) async fn on(address: SocketAddr, store: Arc<dyn lease::Store>, options: Options) -> Self {
+        Self::run(settings(address), store, options).await
+    }
+
+    pub(crate) async fn over_tls(tls: Tls, store: Arc<dyn lease::Store>, options: Options) -> Self {
+        let settings = Settings { tls: Some(tls), ..settings("127.0.0.1:0".parse().unwrap()) };
+        Self::run(settings, store, options).await
+    }
+
+    async fn run(settings: Settings, store: Arc<dyn lease::Store>, options: Options) -> Self {
         // Whoever comes second finds it done.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let settings = settings(address);
         let server = service::Server::bind(&settings).await.unwrap();
         let address = server.local_addr();
         let shutdown = Shutdown::new();
