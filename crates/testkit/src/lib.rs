@@ -5,6 +5,7 @@
 //! blocks its only thread cannot starve it.
 
 mod child;
+mod clock;
 mod disk;
 mod etcd;
 mod launch;

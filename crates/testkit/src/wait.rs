@@ -1,7 +1,9 @@
 //! Bounded waiting for conditions in other processes, which no channel of ours can announce.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+pub(crate) use crate::clock::Deadline;
 
 use anyhow::{Result, bail};
 
@@ -45,29 +47,6 @@ pub async fn until_async(
             bail!("gave up after {limit:?} waiting until {what}");
         }
         nap_async().await;
-    }
-}
-
-/// A point in real time by which something outside this process must have happened.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadline(Instant);
-
-impl Deadline {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "bounds a wait for another process, which no simulated clock moves"
-    )]
-    pub(crate) fn after(limit: Duration) -> Self {
-        Self(Instant::now() + limit)
-    }
-
-    /// The time left, or nothing once the deadline has passed.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "bounds a wait for another process, which no simulated clock moves"
-    )]
-    pub(crate) fn remaining(self) -> Option<Duration> {
-        self.0.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 }
 

@@ -76,7 +76,7 @@ impl Bell {
                 Ok(()) => failures = 0,
                 Err(error) => tracing::debug!(error = %words(&error), "no connection for wake-ups"),
             }
-            let _ = self.listening.send(false);
+            self.listening.send_replace(false);
             failures += 1;
             wire.clock.sleep_until(wire.clock.now() + pause(failures)).await;
         }
@@ -92,7 +92,7 @@ impl Bell {
         };
         let Some(pubsub) = wire.before(limit, opening).await else { return Ok(()) };
         let mut messages = pubsub?.into_on_message();
-        let _ = self.listening.send(true);
+        self.listening.send_replace(true);
         self.ring_all();
         while let Some(message) = messages.next().await {
             self.ring(message.get_payload_bytes());

@@ -22,7 +22,7 @@ use super::wire::Wire;
 /// Most requests between callers and the task.
 const QUEUE: usize = 4_096;
 /// Most calls on their way at once.
-const CALLS: usize = 3;
+const CALLS: usize = 2;
 /// Most requests of dropped callers that wait for a place in the queue.
 const ORPHANS: usize = 65_536;
 

@@ -80,7 +80,9 @@ pub(super) async fn park(
     claim: &Claim,
     wait: Duration,
 ) -> Result<Acquired> {
-    let wait = wait.min(Duration::from_millis(limits::WAIT_MS));
+    if wait > Duration::from_millis(limits::WAIT_MS) {
+        return Err(Error::invalid("wait", format!("at most {} ms are allowed", limits::WAIT_MS)));
+    }
     let give_up = wire.clock.now() + wait;
     bell.ready(wire, wire.budget()).await?;
     let link = wire.link().await?;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lease::{
-    Committed, Fence, Key, LogEntry, Mode, Op, Page, Query, Record, Refusal, Result, Revision, Ttl, limits,
+    Committed, Error, Fence, Key, LogEntry, Mode, Op, Page, Query, Record, Refusal, Result, Revision, Ttl,
+    limits,
 };
 use redis::Value;
 
@@ -155,9 +156,8 @@ pub(super) async fn scan(wire: &Wire, query: &Query) -> Result<Page<Record>> {
 
 /// Reads a log.
 pub(super) async fn read_log(wire: &Wire, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
-    let limit = limit.min(limits::BATCH);
-    if limit == 0 {
-        return Ok(Vec::new());
+    if limit == 0 || limit > limits::BATCH {
+        return Err(Error::invalid("limit", format!("{limit} is not within 1 and {}", limits::BATCH)));
     }
     let answer = wire
         .call(&LOG, Repeat::Freely, |_, _| {

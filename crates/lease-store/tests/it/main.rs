@@ -3,3 +3,8 @@
 
 mod conformance;
 mod embedded;
+mod redis;
+mod redis_bench;
+mod redis_fault;
+mod redis_layout;
+mod redis_queue;

@@ -1,6 +1,8 @@
-//! `tenure config`: the effective configuration, each value with its source, secrets hidden.
+//! `tenure config`: the configuration that `tenure up` would have here, secrets hidden.
 
-use super::{Result, Screen, exit};
+use serde_json::{Map, Value};
+
+use super::{Failure, Result, Screen, exit};
 use crate::up;
 
 /// What to print: the settings that `tenure up` with the same flags would use.
@@ -11,6 +13,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
-    screen.line(args.up.load()?.effective().trim_end())?;
+    let config = args.up.load()?;
+    if !screen.is_json() {
+        screen.line(config.effective().trim())?;
+        return Ok(exit::DONE);
+    }
+    let mut all = Map::new();
+    for entry in config.entries() {
+        let path =
+            if entry.section.is_empty() { entry.name } else { format!("{}.{}", entry.section, entry.name) };
+        let value =
+            serde_json::to_value(&entry.value).map_err(|error| Failure::internal(error.to_string()))?;
+        let one = Map::from_iter([
+            ("value".to_owned(), value),
+            ("source".to_owned(), Value::String(entry.source.to_string())),
+        ]);
+        all.insert(path, Value::Object(one));
+    }
+    screen.json(&all)?;
     Ok(exit::DONE)
 }

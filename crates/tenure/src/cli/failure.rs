@@ -61,6 +61,12 @@ impl Failure {
         Self::new(exit::UNAVAILABLE, "UNAVAILABLE", detail)
     }
 
+    /// The token does not allow it.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(exit::PERMISSION, "FORBIDDEN", detail)
+            .hint("the token comes from --api-token, TENURE_TOKEN or the data directory of `tenure up`")
+    }
+
     /// Our own fault, or the operating system's.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         Self::new(exit::INTERNAL, "INTERNAL", detail)
@@ -122,22 +128,16 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let words = error.to_string();
         match error {
+            StoreError::Invalid { what: "credentials", .. } => Self::forbidden(words),
             StoreError::Invalid { .. } => Self::usage(words),
             StoreError::Refused(refusal) => refused(&refusal, words),
-            StoreError::Unavailable { .. } => match permission(&words) {
-                Some(code) => Self::new(exit::PERMISSION, code, words)
-                    .hint("the token in use does not allow this: see TENURE_TOKEN and --api-token"),
-                None => Self::unavailable(words).hint("nothing happened; `tenure doctor` says what is wrong"),
-            },
+            StoreError::Unavailable { .. } => {
+                Self::unavailable(words).hint("nothing happened; `tenure doctor` says what is wrong")
+            }
             StoreError::Unknown { .. } => Self::new(exit::UNAVAILABLE, "UNKNOWN_OUTCOME", words)
                 .hint("it may have happened: look with `tenure lease get KEY` before doing it again"),
         }
     }
-}
-
-/// The stable word of a refusal for lack of rights, which arrives as one of the server's own words.
-fn permission(words: &str) -> Option<&'static str> {
-    ["UNAUTHENTICATED", "FORBIDDEN", "RESERVED_KEY"].into_iter().find(|code| words.contains(code))
 }
 
 fn refused(refusal: &Refusal, words: String) -> Failure {
@@ -187,7 +187,7 @@ mod tests {
             (Refusal::TokenSpent.into(), 2, "TOKEN_SPENT"),
             (Refusal::TooMany { what: "waiters", limit: 3 }.into(), 75, "TOO_MANY"),
             (unavailable("connection refused"), 69, "UNAVAILABLE"),
-            (unavailable("FORBIDDEN: needs lease:admin"), 77, "FORBIDDEN"),
+            (StoreError::invalid("credentials", "needs lease:admin"), 77, "FORBIDDEN"),
             (StoreError::unknown("redis", "no answer"), 69, "UNKNOWN_OUTCOME"),
         ];
         for (error, exit, code) in table {

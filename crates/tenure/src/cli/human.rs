@@ -1,6 +1,6 @@
 //! Durations and times as people write and read them.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lease::Wall;
 
@@ -40,12 +40,17 @@ pub(crate) fn latency(time: Duration) -> String {
 
 /// A moment to the second, in UTC: `2026-01-31T12:00:00Z`.
 pub(crate) fn moment(wall: Wall) -> String {
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_micros(wall.as_micros())).to_string()
+    humantime::format_rfc3339_seconds(time(wall)).to_string()
 }
 
-/// A moment to the microsecond, in UTC, for programs.
+/// A moment to the millisecond, in UTC, for programs.
 pub(crate) fn precise(wall: Wall) -> String {
-    humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_micros(wall.as_micros())).to_string()
+    humantime::format_rfc3339_millis(time(wall)).to_string()
+}
+
+/// The formatter takes no moment after the year 9999.
+fn time(wall: Wall) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(wall.as_micros().min(253_402_300_799_000_000))
 }
 
 /// `1 lease`, `2 leases`.
@@ -84,6 +89,7 @@ mod tests {
     fn moments_are_in_utc() {
         let wall = Wall::from_micros(1_700_000_000_123_456);
         assert_eq!(moment(wall), "2023-11-14T22:13:20Z");
-        assert_eq!(precise(wall), "2023-11-14T22:13:20.123456Z");
+        assert_eq!(precise(wall), "2023-11-14T22:13:20.123Z");
+        assert_eq!(moment(Wall::from_micros(u64::MAX)), "9999-12-31T23:59:59Z");
     }
 }

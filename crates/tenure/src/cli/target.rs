@@ -35,6 +35,9 @@ pub(crate) struct Server {
     /// Where `tenure up` keeps its data, its address and its token
     #[arg(long, value_name = "FOLDER", env = "TENURE_DATA_DIR", default_value = "tenure-data")]
     data_dir: PathBuf,
+    /// Certificates (PEM) to trust instead of the machine's, for a server with TLS
+    #[arg(long, value_name = "FILE", env = "TENURE_CA")]
+    ca: Option<PathBuf>,
 }
 
 /// A store, found but not opened.
@@ -43,7 +46,7 @@ pub(crate) enum Place {
     /// An engine opened in this process.
     Engine(String),
     /// A running server.
-    Server { url: String, token: Option<String> },
+    Server { url: String, token: Option<String>, ca: Option<PathBuf> },
 }
 
 impl Target {
@@ -100,7 +103,7 @@ impl Server {
             }
             read(&self.data_dir.join("token")).ok().flatten()
         };
-        Place::Server { token: given.or_else(own), url }
+        Place::Server { token: given.or_else(own), url, ca: self.ca.clone() }
     }
 }
 
@@ -118,7 +121,7 @@ impl Place {
     /// The store at `url`, without a token.
     pub(crate) fn new(url: &str) -> Self {
         match remote::is_server(url) {
-            true => Self::Server { url: url.to_owned(), token: None },
+            true => Self::Server { url: url.to_owned(), token: None, ca: None },
             false => Self::Engine(url.to_owned()),
         }
     }
@@ -142,17 +145,27 @@ impl Place {
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>> {
         let opening = async {
             match self {
-                Self::Engine(url) => lease_store::Store::open(url).await.map(Into::into),
-                Self::Server { url, token } => remote::connect(url, token.as_deref()).await,
+                Self::Engine(url) => Ok(lease_store::Store::open(url).await?.into()),
+                Self::Server { url, token, .. } => {
+                    remote::connect(url, token.as_deref(), self.trust()?).await
+                }
             }
         };
         let opened = tokio::select! {
-            opened = opening => opened.map_err(|error| self.explain(error.into())),
+            opened = opening => opened.map_err(|failure| self.explain(failure)),
             () = BootClock.sleep_until(BootClock.now() + CONNECT_LIMIT) => {
                 Err(self.explain(Failure::unavailable("no answer")))
             }
         };
         opened.map_err(|failure| failure.during(&format!("cannot open {}", self.shown())))
+    }
+
+    /// The certificates to trust, if they were named.
+    pub(crate) fn trust(&self) -> Result<Option<Vec<u8>>> {
+        let Self::Server { ca: Some(path), .. } = self else { return Ok(None) };
+        let pem = fs::read(path)
+            .map_err(|error| Failure::usage(format!("--ca: cannot read {}: {error}", path.display())))?;
+        Ok(Some(pem))
     }
 
     fn explain(&self, failure: Failure) -> Failure {
@@ -168,7 +181,7 @@ impl Place {
                  server instead, by leaving --store out",
             ),
             Self::Engine(_) => failure,
-            Self::Server { .. } => failure.hint("is it running? start one with `tenure up`"),
+            Self::Server { .. } => failure.hint("`tenure up` starts one on this machine"),
         }
     }
 }
@@ -193,11 +206,16 @@ mod tests {
     use super::*;
 
     fn server(dir: &Path, url: Option<&str>, token: Option<&str>) -> Server {
-        Server { url: url.map(Into::into), api_token: token.map(Into::into), data_dir: dir.to_owned() }
+        Server {
+            url: url.map(Into::into),
+            api_token: token.map(Into::into),
+            data_dir: dir.to_owned(),
+            ca: None,
+        }
     }
 
     fn at(url: &str, token: Option<&str>) -> Place {
-        Place::Server { url: url.into(), token: token.map(Into::into) }
+        Place::Server { url: url.into(), token: token.map(Into::into), ca: None }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What programs see: the fields of the lease service, generations as strings.
 
-use lease::{Busy, Event, Lease, Phase, Reign, Status, Token, Watched};
+use std::time::Duration;
+
+use lease::{Busy, Lease, Phase, Reign, Status, Token, Watched};
 use serde::Serialize;
 
 use super::human;
@@ -40,7 +42,7 @@ impl From<&Status> for StatusView {
             state: phase(status.phase),
             holder: status.holder.as_ref().map(ToString::to_string),
             generation: status.generation.map(|generation| generation.to_string()),
-            remaining_ms: status.remaining.map(|left| left.as_millis() as u64),
+            remaining_ms: status.remaining.map(at_most),
             meta: (!status.meta.is_empty()).then(|| status.meta.as_str().to_owned()),
             since: status.since.map(human::precise),
             waiters: status.waiters,
@@ -48,11 +50,18 @@ impl From<&Status> for StatusView {
     }
 }
 
+/// What others have to wait: a little more rather than less.
+fn at_most(time: Duration) -> u64 {
+    time.as_micros().div_ceil(1_000) as u64
+}
+
 /// A page of keys.
 #[derive(Debug, Serialize)]
 pub(crate) struct ListView {
     pub(crate) items: Vec<StatusView>,
     pub(crate) next: Option<String>,
+    /// Watch from here to miss nothing.
+    pub(crate) revision: String,
 }
 
 /// One reign.
@@ -78,9 +87,9 @@ impl From<&Reign> for ReignView {
 }
 
 /// One change.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct EventView {
-    event: &'static str,
+    verb: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,19 +104,11 @@ pub(crate) struct EventView {
 
 impl From<&Watched> for EventView {
     fn from(watched: &Watched) -> Self {
-        match watched {
-            Watched::Lagged => {
-                Self { event: "lagged", revision: None, at: None, key: None, holder: None, generation: None }
-            }
-            Watched::Event(event) => event.into(),
-        }
-    }
-}
-
-impl From<&Event> for EventView {
-    fn from(event: &Event) -> Self {
+        let Watched::Event(event) = watched else {
+            return Self { verb: "lagged", ..Self::default() };
+        };
         Self {
-            event: event.verb.as_str(),
+            verb: event.verb.as_str(),
             revision: Some(event.revision.get().to_string()),
             at: Some(human::precise(event.at)),
             key: Some(event.key.to_string()),
@@ -158,7 +159,7 @@ impl From<&Busy> for BusyView {
             code: "BUSY",
             holder: busy.holder.as_ref().map(ToString::to_string),
             generation: busy.generation.map(|generation| generation.to_string()),
-            remaining_ms: busy.remaining.map(|left| left.as_millis() as u64),
+            remaining_ms: busy.remaining.map(at_most),
             position: busy.position,
             reason: busy.reason.as_str(),
         }

@@ -134,22 +134,27 @@ fn force_ends_exactly_the_reign_that_was_meant() {
 fn changes_are_seen_as_they_happen_and_from_where_one_left() {
     let rig = Rig::new();
     let store = rig.store();
-    rig.json(&["lease", "acquire", "w/1"]);
-    let watch = |from: &[&str]| {
-        let args = [&["lease", "watch", "w/", "--json", "--store", &store], from].concat();
+    rig.json(&["lease", "acquire", "w/0"]);
+    let start = rig.json(&["lease", "ls"]);
+    let watch = |from: &str| {
+        let args = ["lease", "watch", "w/", "--json", "--from", from, "--store", &store];
         Process::spawn(tenure(rig.dir.path(), &args)).unwrap()
     };
     let line = |process: &Process| -> serde_json::Value {
         serde_json::from_str(&process.wait_for_line(|_| true, LIMIT).unwrap()).unwrap()
     };
-    let old = watch(&["--from", "0"]);
-    let first = line(&old);
-    assert_eq!((text(&first, "event"), text(&first, "key")), ("granted", "w/1"));
+    let old = watch(text(&start, "revision"));
+    let seen = |key: &str| {
+        let change = line(&old);
+        assert_eq!((text(&change, "verb"), text(&change, "key")), ("granted", key));
+        change
+    };
+    rig.json(&["lease", "acquire", "w/1"]);
+    let first = seen("w/1");
     rig.json(&["lease", "acquire", "other"]);
     rig.json(&["lease", "acquire", "w/2"]);
-    let second = line(&old);
-    assert_eq!((text(&second, "event"), text(&second, "key")), ("granted", "w/2"));
-    let resumed = watch(&["--from", text(&first, "revision")]);
+    let second = seen("w/2");
+    let resumed = watch(text(&first, "revision"));
     assert_eq!(line(&resumed), second);
 }
 

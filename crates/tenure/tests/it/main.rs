@@ -1,11 +1,14 @@
 //! The built binary against real stores: what people and programs see, and what `tenure run` does when things
 //! go wrong.
 
+#![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
+
 mod bench;
 mod doctor;
 mod lease;
 mod loss;
 mod rig;
 mod run;
+mod server;
 mod shell;
 mod stamps;

@@ -55,6 +55,20 @@ fn a_password_is_not_repeated() {
 }
 
 #[test]
+fn the_configuration_in_force_is_shown_with_its_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("tenure.toml"), "listen = \"127.0.0.1:7777\"\n").unwrap();
+    let text = said(tenure(dir.path(), &["config"]));
+    assert!(text.code == 0 && text.out.contains("127.0.0.1:7777"), "{} {}", text.out, text.err);
+    let json = said(tenure(dir.path(), &["config", "--json"])).json();
+    assert_eq!(json["listen"]["value"], "127.0.0.1:7777");
+    assert!(json["listen"]["source"].as_str().unwrap().contains("tenure.toml"), "{json}");
+    std::fs::write(dir.path().join("tenure.toml"), "listenn = 1\n").unwrap();
+    let wrong = said(tenure(dir.path(), &["config"]));
+    assert!(wrong.code == 2 && wrong.err.contains("listenn"), "{}", wrong.err);
+}
+
+#[test]
 fn every_shell_has_completions() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish"] {

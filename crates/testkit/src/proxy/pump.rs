@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::clock::runtime_now as now;
+
 use super::lane::{Lane, Shared};
 use super::trap::{Passed, Seen};
 use super::{Direction, Mode};
@@ -181,11 +183,6 @@ async fn change(modes: &mut watch::Receiver<Mode>) {
 
 fn count(counter: &AtomicU64, bytes: usize) {
     counter.fetch_add(bytes as u64, Ordering::SeqCst);
-}
-
-#[expect(clippy::disallowed_methods, reason = "a delay on a real network, on the proxy's own runtime")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a delay on a real network, on the proxy's own runtime")]

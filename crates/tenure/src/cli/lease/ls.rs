@@ -28,10 +28,13 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     let most = if args.all { usize::MAX } else { args.limit as usize };
     let mut query = Query::new(args.prefix);
     let mut items: Vec<Status> = Vec::new();
+    let mut revision = None;
     loop {
         query.limit = limits::BATCH.min(most - items.len());
         let page = store.list(&query).await?;
         items.extend(page.items);
+        // Of the first page: what changed while the others were read is seen from there on.
+        revision.get_or_insert(page.revision);
         query.after = page.next;
         if query.after.is_none() || items.len() >= most {
             break;
@@ -39,7 +42,8 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     }
     if screen.is_json() {
         let next = query.after.map(|key| key.to_string());
-        screen.json(&ListView { items: items.iter().map(Into::into).collect(), next })?;
+        let revision = revision.unwrap_or_default().get().to_string();
+        screen.json(&ListView { items: items.iter().map(Into::into).collect(), next, revision })?;
         return Ok(exit::DONE);
     }
     if items.is_empty() {
