@@ -72,7 +72,10 @@ fn main() -> Result<()> {
             Case::EmbeddedRenew => cases::embedded_renew::run(&bench)?,
             Case::EmbeddedCycle => cases::embedded_cycle::run(&bench)?,
             Case::EmbeddedMillion => cases::embedded_million::run(&bench)?,
-            Case::RedisCycle | Case::RedisRenew | Case::RedisHandover | Case::All => {}
+            Case::RedisCycle => cases::redis_cycle::run(&bench)?,
+            Case::RedisRenew => cases::redis_renew::run(&bench)?,
+            Case::RedisHandover => cases::redis_handover::run(&bench)?,
+            Case::All => {}
         }
     }
     Ok(())

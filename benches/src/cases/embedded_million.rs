@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use lease::{Acquired, Claim, End, Generation, Holder, Key, Prefix, Renewal, Token, Ttl, Verb, Watched};
 use lease_store::{Local, Options, OsEntropy, Store};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::Bench;
@@ -16,6 +17,7 @@ use crate::clock::{Moment, Until, cpu, nap, pause};
 use crate::contest::{Side, contest};
 use crate::machine::{Others, resident};
 use crate::numbers::{Lags, plain, short};
+use crate::peers::map::Map;
 use crate::report::{self, Goal};
 
 const LEASES: usize = 1_000_000;
@@ -56,11 +58,15 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let work = |store, held, batch| {
         move |slice| bench.runtime.block_on(renewals(store, held, batch, Until::after(slice)))
     };
+    let (large, little) = (Map::holding(&held), Map::holding(&handful));
+    let peer = |map, held| move |slice| Map::renewals(map, held, BATCH, Until::after(slice));
     let plan = bench.plan(SLICE, false);
     let mut sides = [
         Side::new("1,000,000 leases, any order", work(&store, &held, BATCH)),
         Side::new("1,000,000 leases, as acquired", work(&store, &in_order, BATCH)),
         Side::new("1,000 leases, any order", work(&few, &handful, BATCH)),
+        Side::new("locked map of 1,000,000, any order", peer(&large, &held)),
+        Side::new("locked map of 1,000, any order", peer(&little, &handful)),
     ];
     let batched = contest(plan, &mut sides)?;
     report::outcome("renewals", &sides, &batched);
@@ -175,39 +181,47 @@ fn expiry(bench: &Bench<'_>, store: &Store, load: &[Renewal]) -> Result<Lags> {
 
 async fn sample(store: &Store) -> Result<Lags> {
     let mut watch = store.watch(&Prefix::new("sample/")?, None).await?;
-    let mut due = HashMap::new();
+    let (due, lags) = (Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
     let holder = Holder::new("sample")?;
-    for i in 0..SAMPLE {
-        let ttl = Duration::from_millis(2_000 + i as u64 * 7_919 % SPREAD_MS);
-        let key = Key::new(format!("sample/{i}"))?;
-        let claim = Claim::new(
-            key.clone(),
-            holder.clone(),
-            Token::random(&OsEntropy),
-            Ttl::from_millis(ttl.as_millis() as u64)?,
-        );
-        // Before the call, so that the lag is never made smaller than it is.
-        due.insert(key, Moment::now().plus(ttl));
-        if let Acquired::Busy(busy) = store.acquire(claim).await? {
-            bail!("the sample is busy: {busy:?}");
-        }
-    }
-    let mut lags = Vec::new();
-    let limit = pause(Duration::from_millis(SPREAD_MS + 10_000));
-    tokio::pin!(limit);
-    while lags.len() < SAMPLE {
-        let watched = tokio::select! {
-            watched = watch.next() => watched?,
-            () = &mut limit => bail!("only {} of {SAMPLE} leases expired in time", lags.len()),
-        };
-        match watched {
-            Watched::Event(event) if event.verb == Verb::Ended(End::Expired) => {
-                let due = due.get(&event.key).context("an expiry of another key")?;
-                lags.push(Moment::now().since(*due));
+    let acquire = |i: usize| {
+        let (due, holder) = (&due, holder.clone());
+        async move {
+            let ttl = Duration::from_millis(2_000 + i as u64 * 7_919 % SPREAD_MS);
+            let (key, token) = (Key::new(format!("sample/{i}"))?, Token::random(&OsEntropy));
+            let claim = Claim::new(key.clone(), holder, token, Ttl::from_millis(ttl.as_millis() as u64)?);
+            // Before the call, so that the lag is never made smaller than it is.
+            due.lock().insert(key, Moment::now().plus(ttl));
+            match store.acquire(claim).await? {
+                Acquired::Granted(_) => Ok(()),
+                Acquired::Busy(busy) => bail!("the sample is busy: {busy:?}"),
             }
-            Watched::Event(_) => {}
-            Watched::Lagged => bail!("the watcher fell behind"),
+        }
+    };
+    let acquiring = async {
+        for start in (0..SAMPLE).step_by(100) {
+            futures_util::future::try_join_all((start..start + 100).map(acquire)).await?;
+        }
+        anyhow::Ok(())
+    };
+    let watching = async {
+        while lags.lock().len() < SAMPLE {
+            match watch.next().await? {
+                Watched::Event(event) if event.verb == Verb::Ended(End::Expired) => {
+                    let now = Moment::now();
+                    let moment = due.lock().remove(&event.key).context("an expiry that was not due")?;
+                    lags.lock().push(now.since(moment));
+                }
+                Watched::Event(_) => {}
+                Watched::Lagged => bail!("the watcher fell behind"),
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        done = futures_util::future::try_join(acquiring, watching) => done.map(drop)?,
+        () = pause(Duration::from_millis(SPREAD_MS + 30_000)) => {
+            bail!("only {} of {SAMPLE} leases expired in time", lags.lock().len())
         }
     }
-    Ok(Lags::new(lags))
+    Ok(Lags::new(lags.into_inner()))
 }

@@ -37,3 +37,8 @@ impl Bench<'_> {
             .with_context(|| format!("a folder in {}", self.dir.display()))
     }
 }
+
+/// The store on a server, without the wait that a server which may have lost its data would ask for.
+fn store_url(server: &testkit::RedisServer) -> String {
+    format!("{}?quarantine_ms=0", server.url())
+}
