@@ -21,6 +21,9 @@ impl Store {
         if let Some(folder) = url.strip_prefix("embedded:").filter(|folder| !folder.is_empty()) {
             return Local::open(folder, Options::default()).await.map(Self::new);
         }
+        if url.starts_with("redis://") {
+            return crate::Redis::open(url).await.map(Self::new);
+        }
         Err(Error::invalid(
             "store",
             format!("{url:?} is none of memory:, embedded:FOLDER, redis://HOST:PORT"),

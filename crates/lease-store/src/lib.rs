@@ -11,10 +11,12 @@
 mod clock;
 mod handle;
 mod local;
+mod redis;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
 pub use local::{Disk, Folder, Local, Medium, Options};
+pub use redis::Redis;
 
 /// Data that is there and cannot be read.
 pub(crate) fn corrupt(why: impl Into<String>) -> lease::Error {

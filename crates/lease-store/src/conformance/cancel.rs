@@ -1,0 +1,88 @@
+//! Dropped futures leave nothing behind.
+
+use std::pin::pin;
+
+use lease::Acquired;
+
+use super::{World, said};
+
+pub async fn a_dropped_waiter_leaves_the_queue(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    let bob = world.queue(held.key(), "bob").await;
+    drop(bob);
+    world.until_parked(held.key(), 0).await;
+    world.give_back(&held).await;
+    world.hold(held.key(), "cat").await;
+}
+
+pub async fn a_dropped_waiter_does_not_hold_up_the_next(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    let mut claim = world.claim(held.key(), "bob");
+    claim.ttl = world.orphan_ttl();
+    let bob = world.park(claim).await;
+    let cat = world.queue(held.key(), "cat").await;
+    drop(bob);
+    world.give_back(&held).await;
+    assert_eq!(cat.granted(world).await.lease.holder, world.holder("cat"));
+}
+
+pub async fn a_waiter_dropped_when_it_was_granted_frees_the_key_for_the_next(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    let store = world.store();
+    let mut claim = world.claim(held.key(), "bob").waiting(world.long_ttl().as_duration());
+    claim.ttl = world.orphan_ttl();
+    let mut bob = Box::pin(store.acquire(claim));
+    tokio::select! {
+        biased;
+        answer = &mut bob => panic!("the key is held: {answer:?}"),
+        () = world.until_parked(held.key(), 1) => {}
+    }
+    let cat = world.queue(held.key(), "cat").await;
+    // Bob is not polled any more: what the release gives it, it never sees.
+    world.give_back(&held).await;
+    drop(bob);
+    assert_eq!(cat.granted(world).await.lease.holder, world.holder("cat"));
+}
+
+pub async fn a_waiter_dropped_when_it_was_granted_frees_the_key_for_anybody(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    let store = world.store();
+    let mut claim = world.claim(held.key(), "bob").waiting(world.long_ttl().as_duration());
+    claim.ttl = world.orphan_ttl();
+    let mut bob = Box::pin(store.acquire(claim));
+    tokio::select! {
+        biased;
+        answer = &mut bob => panic!("the key is held: {answer:?}"),
+        () = world.until_parked(held.key(), 1) => {}
+    }
+    world.give_back(&held).await;
+    drop(bob);
+    world.until_free(held.key()).await;
+    world.hold(held.key(), "cat").await;
+}
+
+pub async fn an_acquire_dropped_on_its_way_leaves_nothing_held(world: &World) {
+    let (key, store) = (world.key("k"), world.store());
+    let mut claim = world.claim(&key, "ann");
+    claim.ttl = world.orphan_ttl();
+    {
+        let mut acquire = pin!(store.acquire(claim.clone()));
+        if let std::task::Poll::Ready(answer) = futures_util::poll!(&mut acquire) {
+            // Answered at once, so nothing was on its way.
+            assert!(matches!(said(answer), Acquired::Granted(_)));
+            return;
+        }
+    }
+    world.until_free(&key).await;
+    world.hold(&key, "bob").await;
+}
+
+pub async fn a_dropped_renewal_loses_nothing(world: &World) {
+    let (held, store) = (world.hold(&world.key("k"), "ann").await, world.store());
+    {
+        let items = [held.renewal(None)];
+        let mut renew = pin!(store.renew(&items));
+        let _ = futures_util::poll!(&mut renew);
+    }
+    world.assert_live(&held).await;
+}

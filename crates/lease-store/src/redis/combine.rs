@@ -1,0 +1,194 @@
+//! Many concurrent claims and releases become a few calls.
+//!
+//! One task owns the queues. While a small number of calls is on its way, requests gather; each call takes
+//! whatever is there. Alone, a request leaves at once.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use lease::{Error, Result, Tick};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::fault::ENGINE;
+use super::job::{Claimed, Claiming, Releasing};
+use super::lane::{Lane, Waiting, carry};
+use super::wire::Wire;
+
+/// Most requests between callers and the task.
+const QUEUE: usize = 4_096;
+/// Most calls on their way at once.
+const CALLS: usize = 3;
+/// Most requests of dropped callers that wait for a place in the queue.
+const ORPHANS: usize = 65_536;
+
+/// A request.
+pub(super) enum Request {
+    Claim(Waiting<Claiming>),
+    Release(Waiting<Releasing>),
+}
+
+/// Where requests are handed in.
+#[derive(Clone)]
+pub(super) struct Desk {
+    wire: Arc<Wire>,
+    queue: mpsc::Sender<Request>,
+    orphans: Arc<Orphans>,
+}
+
+/// Releases that nobody waits for and that found the queue full.
+#[derive(Default)]
+struct Orphans {
+    waiting: Mutex<VecDeque<Releasing>>,
+    arrived: Notify,
+}
+
+impl Desk {
+    /// A desk and the task behind it.
+    pub(super) fn open(wire: Arc<Wire>) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let orphans = Arc::new(Orphans::default());
+        let desk = Self { wire: Arc::clone(&wire), queue: sender, orphans: Arc::clone(&orphans) };
+        (desk, serve(wire, receiver, orphans))
+    }
+
+    /// Claims a key.
+    pub(super) async fn claim(&self, job: Claiming) -> Result<Claimed> {
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting { job, deadline: self.wire.budget(), reply: Some(reply) };
+        self.queue.send(Request::Claim(waiting)).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Gives a key back.
+    pub(super) async fn release(&self, job: Releasing) -> Result<lease::Released> {
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting { job, deadline: self.wire.budget(), reply: Some(reply) };
+        self.queue.send(Request::Release(waiting)).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Gives a key back for a caller that is gone. Never waits and is never lost silently.
+    pub(super) fn abandon(&self, mut job: Releasing) {
+        job.until = Some(self.wire.clock.now() + self.wire.options.max_ttl.as_duration());
+        let waiting = Waiting { job, deadline: self.wire.budget(), reply: None };
+        let job = match self.queue.try_send(Request::Release(waiting)) {
+            Ok(()) => return,
+            Err(mpsc::error::TrySendError::Full(Request::Release(waiting))) => waiting.job,
+            // The engine is closed: what its process held ends with its ttl.
+            Err(_) => return,
+        };
+        let mut orphans = self.orphans.waiting.lock();
+        if orphans.len() < ORPHANS {
+            orphans.push_back(job);
+            self.orphans.arrived.notify_one();
+        } else {
+            lost(&job);
+        }
+    }
+}
+
+/// A call, which leaves behind the releases that failed and that nobody waits for.
+type OnItsWay = Pin<Box<dyn Future<Output = Vec<Waiting<Releasing>>> + Send>>;
+
+struct Counter {
+    wire: Arc<Wire>,
+    claims: Lane<Claiming>,
+    releases: Lane<Releasing>,
+    calls: FuturesUnordered<OnItsWay>,
+}
+
+async fn serve(wire: Arc<Wire>, mut queue: mpsc::Receiver<Request>, orphans: Arc<Orphans>) {
+    let (claims, releases, calls) = (Lane::default(), Lane::default(), FuturesUnordered::new());
+    let mut counter = Counter { wire, claims, releases, calls };
+    let mut inbox = Vec::with_capacity(QUEUE);
+    loop {
+        let room = QUEUE.saturating_sub(counter.len());
+        let overdue = counter.overdue();
+        let clock = Arc::clone(&counter.wire.clock);
+        tokio::select! {
+            biased;
+            Some(left) = counter.calls.next(), if !counter.calls.is_empty() => counter.again(left),
+            taken = queue.recv_many(&mut inbox, room), if room > 0 => {
+                if taken == 0 {
+                    return;
+                }
+                inbox.drain(..).for_each(|request| counter.push(request));
+            }
+            () = orphans.arrived.notified(), if room > 0 => {
+                let jobs: Vec<_> = orphans.waiting.lock().drain(..).collect();
+                let deadline = counter.wire.budget();
+                for job in jobs {
+                    counter.releases.push(Waiting { job, deadline, reply: None });
+                }
+            }
+            () = async move { clock.sleep_until(overdue.unwrap_or_default()).await }, if overdue.is_some() => {
+                let now = counter.wire.clock.now();
+                counter.claims.expire(now);
+                counter.releases.expire(now);
+            }
+        }
+        counter.launch();
+    }
+}
+
+impl Counter {
+    fn len(&self) -> usize {
+        self.claims.len() + self.releases.len()
+    }
+
+    fn push(&mut self, request: Request) {
+        match request {
+            Request::Claim(waiting) => self.claims.push(waiting),
+            Request::Release(waiting) => self.releases.push(waiting),
+        }
+    }
+
+    /// Tries abandoned releases again while what they would give back can still be held.
+    fn again(&mut self, left: Vec<Waiting<Releasing>>) {
+        let now = self.wire.clock.now();
+        for waiting in left {
+            // A fault that came at once would come again at once.
+            let waited = waiting.deadline.since(now) < self.wire.options.op_timeout / 2;
+            match waited && waiting.job.until.is_some_and(|until| now < until) {
+                true => self.releases.push(Waiting { deadline: self.wire.budget(), ..waiting }),
+                false => lost(&waiting.job),
+            }
+        }
+    }
+
+    /// When the first waiting request runs out of time.
+    fn overdue(&self) -> Option<Tick> {
+        [self.claims.deadline(), self.releases.deadline()].into_iter().flatten().min()
+    }
+
+    fn launch(&mut self) {
+        while self.calls.len() < CALLS && self.len() > 0 {
+            let wire = Arc::clone(&self.wire);
+            let call: OnItsWay = match self.claims.len() > self.releases.len() {
+                true => {
+                    let batch = self.claims.take();
+                    Box::pin(async move {
+                        carry(wire, batch).await;
+                        Vec::new()
+                    })
+                }
+                false => Box::pin(carry(wire, self.releases.take())),
+            };
+            self.calls.push(call);
+        }
+    }
+}
+
+fn lost(job: &Releasing) {
+    metrics::counter!("tenure_redis_orphans_lost_total").increment(1);
+    tracing::warn!(key = %job.key, "a dropped claim could not be given back: what it holds ends with its ttl");
+}
+
+fn closed() -> Error {
+    Error::unavailable(ENGINE, "the store is closed")
+}

@@ -1,0 +1,189 @@
+//! Claims and releases on their way to a shared call.
+
+use std::sync::Arc;
+
+use lease::{
+    Busy, Claim, Digest, Error, Generation, Holder, Key, Meta, Refusal, Release, Released, Result, Tick, Ttl,
+    limits,
+};
+
+use super::fault::{ENGINE, strange, too_many};
+use super::names::Call;
+use super::reply;
+use super::script::{ACQUIRE, RELEASE, Script};
+
+/// A request of which many share one call.
+pub(super) trait Job: Send + 'static {
+    /// What it is answered with.
+    type Answer: Send;
+
+    /// The script that serves it.
+    fn script() -> &'static Script;
+
+    /// Its key; two requests for one key never share a call.
+    fn key(&self) -> &Key;
+
+    /// Writes its arguments. `again` says that an earlier attempt may have been applied.
+    fn write(&self, call: &mut Call, again: bool);
+
+    /// Reads its answer.
+    fn read(&self, raw: &[u8]) -> Result<Self::Answer>;
+}
+
+/// What a claim does about the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Park {
+    /// Nothing.
+    No,
+    /// Takes a place, or keeps the one it has.
+    Stay,
+    /// Gives its place up, whatever the answer.
+    Leave,
+}
+
+/// A claim on its way.
+pub(super) struct Claiming {
+    pub(super) key: Key,
+    pub(super) holder: Holder,
+    pub(super) digest: Digest,
+    pub(super) ttl: Ttl,
+    pub(super) meta: Meta,
+    pub(super) instead_of: Option<Generation>,
+    pub(super) park: Park,
+    pub(super) entry: Option<Arc<[u8]>>,
+}
+
+/// What a claim is told.
+#[derive(Debug)]
+pub(super) enum Claimed {
+    /// A new reign.
+    New(Generation),
+    /// The reign that this token has.
+    Kept(Generation, Ttl, Holder),
+    /// Something is in the way.
+    Busy(Busy),
+}
+
+/// What a release does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum How {
+    /// Gives the key back, and the place in the queue if there is one.
+    Back,
+    /// Only gives the place in the queue up.
+    Quit,
+}
+
+/// A release on its way.
+pub(super) struct Releasing {
+    pub(super) key: Key,
+    pub(super) digest: Digest,
+    pub(super) generation: Option<Generation>,
+    pub(super) to: Option<Holder>,
+    pub(super) how: How,
+    pub(super) entry: Option<Arc<[u8]>>,
+    /// Until when a release that nobody waits for is worth repeating.
+    pub(super) until: Option<Tick>,
+}
+
+impl Claiming {
+    /// The claim without a place in the queue.
+    pub(super) fn new(claim: &Claim) -> Self {
+        Self {
+            key: claim.key.clone(),
+            holder: claim.holder.clone(),
+            digest: *claim.token.digest(),
+            ttl: claim.ttl,
+            meta: claim.meta.clone(),
+            instead_of: claim.instead_of,
+            park: Park::No,
+            entry: None,
+        }
+    }
+}
+
+impl Job for Claiming {
+    type Answer = Claimed;
+
+    fn script() -> &'static Script {
+        &ACQUIRE
+    }
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn write(&self, call: &mut Call, _again: bool) {
+        call.text(self.holder.as_str());
+        call.text(self.digest.as_bytes());
+        call.number(self.ttl.as_millis());
+        call.text(self.meta.as_str());
+        call.generation(self.instead_of);
+        call.text(match self.park {
+            Park::No => "",
+            Park::Stay => "w",
+            Park::Leave => "l",
+        });
+        call.text(self.entry.as_deref().unwrap_or_default());
+    }
+
+    fn read(&self, raw: &[u8]) -> Result<Claimed> {
+        let (sign, rest) = raw.split_first().ok_or_else(|| strange("nothing"))?;
+        let words = || std::str::from_utf8(rest).map_err(|_| strange("not a text"));
+        match sign {
+            b'+' => Ok(Claimed::New(reply::minted(words()?)?)),
+            b'=' => {
+                let mut words = words()?.splitn(3, ' ');
+                let mut word = || words.next().unwrap_or_default();
+                let generation = reply::minted(word())?;
+                let ttl = word().parse().map_err(|_| strange("not a ttl"))?;
+                Ok(Claimed::Kept(generation, Ttl::from_millis(ttl)?, Holder::new(word())?))
+            }
+            b'-' => Ok(Claimed::Busy(reply::busy(rest)?)),
+            b'!' => Err(match rest {
+                b"spent" => Refusal::TokenSpent.into(),
+                b"waiters" => too_many("claims parked on one key", limits::WAITERS),
+                _ => Error::unavailable(ENGINE, "all 2^53 generations of this key are used"),
+            }),
+            _ => Err(strange(&format!("{:?}", String::from_utf8_lossy(raw)))),
+        }
+    }
+}
+
+impl From<Release> for Releasing {
+    fn from(release: Release) -> Self {
+        let Release { key, token, generation, to } = release;
+        Self { key, digest: *token.digest(), generation, to, how: How::Back, entry: None, until: None }
+    }
+}
+
+impl Job for Releasing {
+    type Answer = Released;
+
+    fn script() -> &'static Script {
+        &RELEASE
+    }
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn write(&self, call: &mut Call, again: bool) {
+        call.text(self.digest.as_bytes());
+        call.generation(self.generation);
+        call.text(self.to.as_ref().map(Holder::as_str).unwrap_or_default());
+        call.text(match self.how {
+            How::Quit => "q",
+            How::Back if again => "a",
+            How::Back => "r",
+        });
+        call.text(self.entry.as_deref().unwrap_or_default());
+    }
+
+    fn read(&self, raw: &[u8]) -> Result<Released> {
+        match raw {
+            b"r" => Ok(Released::Released),
+            b"n" => Ok(Released::NotHeld),
+            _ => Err(strange(&format!("{:?}", String::from_utf8_lossy(raw)))),
+        }
+    }
+}

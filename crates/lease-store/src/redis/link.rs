@@ -1,0 +1,89 @@
+//! One connection to one server process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lease::{Clock, Tick};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisError};
+
+use super::options::Options;
+use super::script::Script;
+
+/// How long a connection may take to be established.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// A connection, and which server process it ends in. A server's `run_id` lives as long as its process, so
+/// reading it once per connection is enough.
+pub(super) struct Link {
+    conn: MultiplexedConnection,
+    clock: Arc<dyn Clock>,
+    /// The server process.
+    pub(super) run_id: String,
+    /// Whether this engine has talked to another server process before.
+    pub(super) changed: bool,
+    /// How long nothing is granted after the server was replaced.
+    pub(super) quarantine_ms: u64,
+    connected: Tick,
+    uptime: Duration,
+    server_ms: u64,
+    broken: AtomicBool,
+}
+
+impl Link {
+    /// Connects and asks the server who it is. `seen` is the process talked to before.
+    pub(super) async fn open(
+        options: &Options,
+        clock: Arc<dyn Clock>,
+        seen: Option<(&str, bool)>,
+    ) -> Result<Self, RedisError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            .set_response_timeout(Some(options.op_timeout));
+        let mut conn = options.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let connected = clock.now();
+        let info: String = redis::cmd("INFO").arg("server").query_async(&mut conn).await?;
+        let field = |name: &str| {
+            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
+        };
+        let number = |name: &str| field(name).trim().parse().unwrap_or(0_u64);
+        let run_id = field("run_id").trim().to_owned();
+        let changed = seen.is_some_and(|(run, changed)| changed || run != run_id);
+        let quarantine_ms = options.quarantine.as_millis() as u64;
+        let uptime = Duration::from_secs(number("uptime_in_seconds"));
+        let server_ms = number("server_time_usec") / 1_000;
+        let broken = AtomicBool::new(false);
+        Ok(Self { conn, clock, run_id, changed, quarantine_ms, connected, uptime, server_ms, broken })
+    }
+
+    /// How long the server process has been running, at least.
+    pub(super) fn uptime_ms(&self) -> u64 {
+        (self.uptime + self.clock.now().since(self.connected)).as_millis() as u64
+    }
+
+    /// What the server's clock shows, nearly.
+    pub(super) fn server_ms(&self) -> u64 {
+        self.server_ms + self.clock.now().since(self.connected).as_millis() as u64
+    }
+
+    /// Sends one command and waits for its answer.
+    pub(super) async fn send(&self, cmd: &Cmd) -> Result<redis::Value, RedisError> {
+        self.conn.clone().send_packed_command(cmd).await?.extract_error()
+    }
+
+    /// Loads a script.
+    pub(super) async fn load(&self, script: &Script) -> Result<(), RedisError> {
+        self.send(redis::cmd("SCRIPT").arg("LOAD").arg(&script.text)).await.map(drop)
+    }
+
+    /// Gives the connection up: the next caller gets another.
+    pub(super) fn give_up(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was given up.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+}

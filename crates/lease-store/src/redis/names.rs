@@ -1,0 +1,146 @@
+//! The keys in Redis, and the texts that scripts take.
+
+use lease::{Digest, Generation, Key};
+use redis::Cmd;
+
+use super::link::Link;
+use super::script::Script;
+
+/// The set of lease keys ordered by key.
+pub(super) const KEYS: &str = "tenure:keys";
+/// The set of lease keys ordered by when time changes them.
+pub(super) const INDEX: &str = "tenure:index";
+/// The set of record keys ordered by key.
+pub(super) const RECORDS: &str = "tenure:rindex";
+const REV: &str = "tenure:rev";
+/// The stream of events.
+pub(super) const EVENTS: &str = "tenure:events";
+/// The tokens that were given up before they held anything.
+pub(super) const TOMBS: &str = "tenure:tombs";
+
+const GLOBALS: [&str; 7] = ["tenure:inc", "tenure:floor", INDEX, KEYS, REV, EVENTS, TOMBS];
+const COMPANIONS: [&str; 5] = ["tenure:l:", "tenure:g:", "tenure:w:", "tenure:o:", "tenure:h:"];
+
+/// One call of a script under construction: first its keys, then its arguments.
+pub(super) struct Call {
+    cmd: Cmd,
+    /// The name of a companion, reused.
+    name: String,
+}
+
+impl Call {
+    /// A call with so many keys.
+    pub(super) fn new(script: &Script, keys: usize) -> Self {
+        let mut cmd = Cmd::with_capacity(8 + keys * 2, 128 + keys * 96);
+        cmd.arg("EVALSHA").arg(&script.sha).arg(keys);
+        Self { cmd, name: String::with_capacity(64) }
+    }
+
+    /// A call on lease keys: the globals and every companion of each, and the server's incarnation.
+    pub(super) fn on<'a>(script: &Script, link: &Link, keys: impl ExactSizeIterator<Item = &'a Key>) -> Self {
+        let mut call = Self::new(script, GLOBALS.len() + keys.len() * (1 + COMPANIONS.len()));
+        call.globals();
+        for key in keys {
+            call.key(key.as_str());
+            for kind in COMPANIONS {
+                call.companion(kind, key);
+            }
+        }
+        call.head(link);
+        call
+    }
+
+    /// The keys that belong to the whole store.
+    pub(super) fn globals(&mut self) {
+        for key in GLOBALS {
+            self.cmd.arg(key);
+        }
+    }
+
+    /// How many those are.
+    pub(super) const fn global_count() -> usize {
+        GLOBALS.len()
+    }
+
+    /// The arguments that describe the server's incarnation.
+    pub(super) fn head(&mut self, link: &Link) {
+        self.text(&link.run_id);
+        self.number(link.uptime_ms());
+        self.number(link.quarantine_ms);
+        self.text(if link.changed { "1" } else { "0" });
+    }
+
+    /// A key.
+    pub(super) fn key(&mut self, key: &str) {
+        self.cmd.arg(key);
+    }
+
+    /// A companion of a key.
+    pub(super) fn companion(&mut self, kind: &str, key: &Key) {
+        self.name.clear();
+        self.name.push_str(kind);
+        self.name.push_str(key.as_str());
+        self.cmd.arg(&self.name);
+    }
+
+    /// An argument.
+    pub(super) fn text(&mut self, text: impl AsRef<[u8]>) {
+        self.cmd.arg(text.as_ref());
+    }
+
+    /// An argument that is a number.
+    pub(super) fn number(&mut self, number: u64) {
+        self.cmd.arg(number);
+    }
+
+    /// An argument that is a number or nothing.
+    pub(super) fn maybe(&mut self, number: Option<u64>) {
+        match number {
+            Some(number) => self.number(number),
+            None => self.text(""),
+        }
+    }
+
+    /// A padded generation, or nothing.
+    pub(super) fn generation(&mut self, generation: Option<Generation>) {
+        match generation {
+            Some(generation) => self.text(padded(generation)),
+            None => self.text(""),
+        }
+    }
+
+    /// Generation and digest as a held key begins with them.
+    pub(super) fn proof(&mut self, generation: Generation, digest: &Digest) {
+        let mut text = [b'h'; 49];
+        text[1..17].copy_from_slice(&padded(generation));
+        text[17..].copy_from_slice(digest.as_bytes());
+        self.text(text);
+    }
+
+    /// The finished call.
+    pub(super) fn done(self) -> Cmd {
+        self.cmd
+    }
+}
+
+/// A generation as 16 digits.
+pub(super) fn padded(generation: Generation) -> [u8; 16] {
+    let mut digits = [b'0'; 16];
+    let mut rest = generation.get();
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_padded_to_sixteen_digits() {
+        assert_eq!(&padded(Generation::new(42).unwrap()), b"0000000000000042");
+        assert_eq!(&padded(Generation::new((1 << 53) - 1).unwrap()), b"9007199254740991");
+    }
+}

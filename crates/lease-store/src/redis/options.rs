@@ -1,0 +1,91 @@
+//! What a `redis://` address says.
+
+use std::time::Duration;
+
+use lease::{Error, Result, Ttl};
+use redis::{Client, IntoConnectionInfo};
+
+/// The shortest TTL this engine keeps.
+pub(super) const MIN_TTL_MS: u64 = 500;
+
+/// How an engine is reached and what it grants.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    /// Where the server is, without the parameters that are ours.
+    pub(super) client: Client,
+    /// The greatest TTL granted.
+    pub(super) max_ttl: Ttl,
+    /// How long nothing is granted after the server was replaced; zero switches it off.
+    pub(super) quarantine: Duration,
+    /// How long one verb may take, all repetitions included.
+    pub(super) op_timeout: Duration,
+}
+
+impl Options {
+    /// Reads `redis://HOST:PORT/DB?max_ttl_ms=&quarantine_ms=&op_timeout_ms=`.
+    pub(super) fn parse(url: &str) -> Result<Self> {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let (mut max_ttl, mut quarantine, mut op_timeout) = (30_000, None, 2_000);
+        let mut rest = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "max_ttl_ms" => max_ttl = number(name, value)?,
+                "quarantine_ms" => quarantine = Some(number(name, value)?),
+                "op_timeout_ms" => op_timeout = number(name, value)?,
+                _ => rest.push(pair),
+            }
+        }
+        if max_ttl < MIN_TTL_MS {
+            let why = format!("max_ttl_ms={max_ttl} is below {MIN_TTL_MS}, the shortest ttl redis can keep");
+            return Err(Error::invalid("store", why));
+        }
+        if op_timeout == 0 {
+            return Err(Error::invalid("store", "op_timeout_ms must not be 0"));
+        }
+        let address = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+        let client = address
+            .into_connection_info()
+            .and_then(Client::open)
+            .map_err(|e| Error::invalid("store", format!("not an address of a Redis server: {e}")))?;
+        Ok(Self {
+            client,
+            max_ttl: Ttl::from_millis(max_ttl)?,
+            quarantine: Duration::from_millis(quarantine.unwrap_or(max_ttl)),
+            op_timeout: Duration::from_millis(op_timeout),
+        })
+    }
+}
+
+fn number(name: &str, value: &str) -> Result<u64> {
+    value
+        .parse()
+        .map_err(|_| Error::invalid("store", format!("{name}={value:?} is not a number of milliseconds")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_parameters_are_taken_out_of_the_address() {
+        let options =
+            Options::parse("redis://127.0.0.1:7/3?max_ttl_ms=60000&protocol=resp3&quarantine_ms=0").unwrap();
+        assert_eq!(options.max_ttl.as_millis(), 60_000);
+        assert!(options.quarantine.is_zero());
+        let plain = Options::parse("redis://localhost").unwrap();
+        assert_eq!(plain.quarantine, plain.max_ttl.as_duration());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for bad in [
+            "redis://h?max_ttl_ms=499",
+            "redis://h?quarantine_ms=soon",
+            "redis://h?op_timeout_ms=0",
+            "redis://",
+        ] {
+            assert!(Options::parse(bad).is_err() || bad == "redis://", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The scripts, loaded once and called by their digest.
+
+use std::sync::LazyLock;
+
+use redis::Script as Loaded;
+
+/// One script.
+pub(super) struct Script {
+    /// Its name, for errors and metrics.
+    pub(super) name: &'static str,
+    /// Its text.
+    pub(super) text: String,
+    /// Its digest.
+    pub(super) sha: String,
+}
+
+impl Script {
+    fn new(name: &'static str, parts: &[&str]) -> Self {
+        let text = parts.join("\n");
+        let sha = Loaded::new(&text).get_hash().to_owned();
+        Self { name, text, sha }
+    }
+}
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident = $file:literal, [$($part:literal),*];)*) => {
+        $(
+            $(#[$doc])*
+            pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
+                Script::new($file, &[
+                    $(include_str!(concat!("../scripts/", $part, ".lua")),)*
+                    include_str!(concat!("../scripts/", $file, ".lua")),
+                ])
+            });
+        )*
+    };
+}
+
+scripts! {
+    /// Claims.
+    ACQUIRE = "acquire", ["prelude", "reign"];
+    /// Releases.
+    RELEASE = "release", ["prelude", "reign"];
+    /// Renewals.
+    RENEW = "renew", [];
+    /// Brings keys up to date.
+    TOUCH = "touch", ["prelude", "reign"];
+    /// Keys that time may have changed.
+    DUE = "due", [];
+    /// Hands a key to a parked successor.
+    TRANSFER = "transfer", ["prelude", "reign"];
+    /// Ends a reign by force.
+    REVOKE = "revoke", ["prelude", "reign"];
+    /// What keys are doing.
+    INSPECT = "inspect", ["prelude"];
+    /// The last reigns.
+    HISTORY = "history", ["prelude", "reign"];
+    /// What a token is to a key.
+    VERIFY = "verify", ["prelude"];
+    /// Ends every reign under a prefix.
+    WIPE = "wipe", ["prelude", "reign"];
+    /// The last revision.
+    TIP = "tip", ["prelude", "reign"];
+    /// Writes of records and logs.
+    COMMIT = "commit", ["prelude", "reign"];
+    /// Reads of records.
+    READ = "read", [];
+    /// Reads of logs.
+    LOG = "log", [];
+}

@@ -1,0 +1,204 @@
+//! The way to the server: one shared connection, renewed when it breaks, and the only place that repeats.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{Clock, Result, Tick};
+use parking_lot::RwLock;
+use redis::{Cmd, Value};
+use tokio::sync::Mutex;
+
+use super::fault::{Fault, Remedy, remedy, words};
+use super::link::Link;
+use super::options::Options;
+use super::script::Script;
+
+/// The shortest and the longest pause between two attempts.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(400));
+
+/// Whether a request may be sent twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Repeat {
+    /// It has the same effect however often it is sent.
+    Freely,
+    /// A lost answer leaves it unknown.
+    Never,
+}
+
+/// The shared way to the server.
+pub(super) struct Wire {
+    /// How the engine was opened.
+    pub(super) options: Options,
+    /// The clock of this process.
+    pub(super) clock: Arc<dyn Clock>,
+    current: RwLock<Option<Arc<Link>>>,
+    dial: Mutex<Dial>,
+}
+
+#[derive(Default)]
+struct Dial {
+    /// The last server process, and whether it already was another than the first.
+    seen: Option<(String, bool)>,
+    failures: u32,
+    not_before: Tick,
+}
+
+impl Wire {
+    pub(super) fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
+        Self { options, clock, current: RwLock::new(None), dial: Mutex::new(Dial::default()) }
+    }
+
+    /// When a verb that starts now must be answered.
+    pub(super) fn budget(&self) -> Tick {
+        self.clock.now() + self.options.op_timeout
+    }
+
+    /// The connection, made if there is none. An error is one failed attempt.
+    pub(super) async fn link(&self) -> Result<Arc<Link>, Fault> {
+        if let Some(link) = self.working() {
+            return Ok(link);
+        }
+        let mut dial = self.dial.lock().await;
+        if let Some(link) = self.working() {
+            return Ok(link);
+        }
+        self.clock.sleep_until(dial.not_before).await;
+        let seen = dial.seen.as_ref().map(|(run, changed)| (run.as_str(), *changed));
+        match Link::open(&self.options, Arc::clone(&self.clock), seen).await {
+            Ok(link) => {
+                dial.failures = 0;
+                if link.changed && dial.seen.as_ref().is_some_and(|(run, _)| *run != link.run_id) {
+                    tracing::warn!(run_id = %link.run_id, "redis is another server process than before");
+                }
+                dial.seen = Some((link.run_id.clone(), link.changed));
+                let link = Arc::new(link);
+                *self.current.write() = Some(Arc::clone(&link));
+                Ok(link)
+            }
+            Err(error) => {
+                dial.failures = dial.failures.saturating_add(1);
+                dial.not_before = self.clock.now() + pause(dial.failures);
+                Err(Fault::unsent(words(&error)))
+            }
+        }
+    }
+
+    fn working(&self) -> Option<Arc<Link>> {
+        self.current.read().as_ref().filter(|link| !link.is_broken()).cloned()
+    }
+
+    /// Calls a script until it answers, at most until `deadline`. `build` is told whether an earlier attempt
+    /// may have been applied.
+    pub(super) async fn run(
+        &self,
+        script: Option<&Script>,
+        deadline: Tick,
+        repeat: Repeat,
+        build: impl Fn(&Link, bool) -> Cmd,
+    ) -> Result<Value, Fault> {
+        let mut fault = Fault::unsent("no connection to the server");
+        let mut sent = false;
+        for attempt in 1_u32.. {
+            let link = match self.before(deadline, self.link()).await {
+                Some(Ok(link)) => link,
+                Some(Err(why)) => {
+                    fault.why = why.why;
+                    if self.clock.now() >= deadline {
+                        break;
+                    }
+                    continue;
+                }
+                None => break,
+            };
+            let cmd = build(&link, sent);
+            match self.attempt(script, &link, &cmd, deadline).await {
+                Ok(value) => return Ok(value),
+                Err((Remedy::Hopeless, why)) => return Err(Fault { sent, why }),
+                Err((Remedy::Strange, why)) => {
+                    return Err(Fault::sent(match script {
+                        Some(script) => format!("{}: {why}", script.name),
+                        None => why,
+                    }));
+                }
+                Err((Remedy::Again | Remedy::Load, why)) => fault.why = why,
+                Err((Remedy::Reconnect, why)) => {
+                    link.give_up();
+                    fault.why = why;
+                }
+                Err((Remedy::Broken, why)) => {
+                    link.give_up();
+                    sent = true;
+                    fault.why = why;
+                    if repeat == Repeat::Never {
+                        break;
+                    }
+                }
+            }
+            let again = self.clock.now() + pause(attempt);
+            if again >= deadline {
+                break;
+            }
+            self.clock.sleep_until(again).await;
+        }
+        Err(Fault { sent, ..fault })
+    }
+
+    /// One attempt, and another right away when the script had to be loaded first. It gets half of what is
+    /// left, so that a silent connection leaves time for a second one.
+    async fn attempt(
+        &self,
+        script: Option<&Script>,
+        link: &Link,
+        cmd: &Cmd,
+        deadline: Tick,
+    ) -> Result<Value, (Remedy, String)> {
+        let now = self.clock.now();
+        let until = now + (deadline.since(now) / 2).max(Duration::from_millis(50));
+        let work = async {
+            match link.send(cmd).await {
+                Err(error) => match script.filter(|_| remedy(&error) == Remedy::Load) {
+                    Some(script) => {
+                        link.load(script).await?;
+                        link.send(cmd).await
+                    }
+                    None => Err(error),
+                },
+                answer => answer,
+            }
+        };
+        match self.before(until, work).await {
+            Some(answer) => answer.map_err(|error| (remedy(&error), words(&error))),
+            None => Err((Remedy::Broken, "the server does not answer".to_owned())),
+        }
+    }
+
+    /// What `work` gives, unless `deadline` comes first.
+    pub(super) async fn before<T>(&self, deadline: Tick, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.clock.sleep_until(deadline) => None,
+        }
+    }
+
+    /// Calls a script within the usual budget.
+    pub(super) async fn call(
+        &self,
+        script: &Script,
+        repeat: Repeat,
+        build: impl Fn(&Link, bool) -> Cmd,
+    ) -> Result<Value> {
+        Ok(self.run(Some(script), self.budget(), repeat, build).await?)
+    }
+
+    /// Sends a command that reads, within the usual budget.
+    pub(super) async fn plain(&self, build: impl Fn() -> Cmd) -> Result<Value> {
+        Ok(self.run(None, self.budget(), Repeat::Freely, |_, _| build()).await?)
+    }
+}
+
+/// A pause that doubles, up to a bound.
+pub(super) fn pause(failures: u32) -> Duration {
+    (PAUSE.0 * 2_u32.saturating_pow(failures.saturating_sub(1).min(10))).min(PAUSE.1)
+}

@@ -1,0 +1,126 @@
+-- How reigns begin and end: shared by every script that changes who holds a key.
+local floor, quarantine = 0, 0
+
+-- Raises the floor once per server process and decides whether a forgotten holder may still be alive.
+local function incarnate()
+  local known = call('HMGET', k[1], 'r', 'q')
+  local wait, ends = tonumber(a[3]), tonumber(known[2] or 0) or 0
+  local last = tonumber(call('GET', k[2]) or 0) or 0
+  floor = last
+  if known[1] ~= a[1] or last == 0 then
+    floor = math.min(math.max(last + 1048576, time[1] * 1048576 + time[2]), 9007199254740990)
+    call('SET', k[2], fmt('%.0f', floor))
+    local rev = tonumber(call('GET', k[5]) or 0) or 0
+    call('SET', k[5], fmt('%.0f', math.max(rev + (rev > 0 and 1048576 or 0), us)))
+    ends = 0
+    if tonumber(a[2]) < wait then ends = now + wait - a[2] end
+    call('HSET', k[1], 'r', a[1], 'q', fmt('%.0f', ends))
+  end
+  if a[4] == '1' and ends == 0 and wait > 0 then
+    ends = now + wait
+    call('HSET', k[1], 'q', fmt('%.0f', ends))
+  end
+  if wait > 0 and ends > now then quarantine = ends - now end
+end
+
+-- The next generation as plain decimal and padded to 16 digits; none when all are used.
+local function mint(last)
+  local n = tonumber(last or 0) or 0
+  if n < floor then n = floor end
+  n = n + 1
+  if n >= 9007199254740992 then return nil end
+  local plain = fmt('%.0f', n)
+  return plain, #plain == 16 and plain or fmt('%016.0f', n)
+end
+
+-- Closes the reign in `o` in the history and the events; the caller writes what comes after.
+local function close(b, o, why)
+  local gen, holder = sub(o, 2, 17), holder_of(o)
+  local kept = call('LPUSH', k[b + 6], why .. gen .. sub(o, 58, 73) .. stamp .. sub(o, 18, 33) .. holder)
+  if kept > 48 then call('LTRIM', k[b + 6], 0, 31) end
+  event(WORD[why], k[b + 1], holder, gen)
+end
+
+local function note(key, at)
+  call('ZADD', k[3], 'LT', at, key)
+  call('ZADD', k[4], 0, key)
+end
+
+-- Begins a reign, whatever the key held before. Returns its padded generation.
+local function grant(b, holder, digest, ttl, meta, spent, plain, gen)
+  local key, ends = k[b + 1], now + ttl
+  call('SET', key, holder, 'PXAT', ends)
+  call('HSET', k[b + 2], 'g', plain, 't', digest, 'm', meta, 's', stamp, 'h', holder)
+  call('PEXPIREAT', k[b + 2], ends)
+  local o = 'h' .. gen .. digest .. fmt('%08d', ttl) .. stamp .. fmt('%03d', #holder) .. holder .. spent
+  call('MSET', k[b + 3], plain, k[b + 5], o)
+  note(key, ends)
+  event('granted', key, holder, gen)
+  return gen
+end
+
+-- Whether a token was given up on this key before it held anything.
+local function given_up(digest, key)
+  local ends = call('ZSCORE', k[7], sub(digest, 1, 16) .. key)
+  return ends and tonumber(ends) > now
+end
+
+-- A parked claim: id(16) digest(32) ttl(8) deadline(16) instance(16) length(3) holder meta.
+-- Grants to the first one that is alive, or to the first one called `to`. A claim whose process no longer
+-- listens, whose time is over or whose token was spent meanwhile loses its place. `me` needs no message.
+-- `before` runs once a successor is sure and before anything is written. Returns the parked claim.
+local function hand_on(b, last, spent, me, to, before)
+  local queue = k[b + 4]
+  local members = call('ZRANGE', queue, 0, to and -1 or 0)
+  local at = 1
+  while members[at] do
+    local m = members[at]
+    local length = tonumber(sub(m, 89, 91))
+    local holder = sub(m, 92, 91 + length)
+    if not to or holder == to then
+      local id, digest = sub(m, 1, 16), sub(m, 17, 48)
+      local plain, gen = mint(last)
+      call('ZREM', queue, m)
+      if plain and tonumber(sub(m, 57, 72)) >= now and not find(spent, sub(digest, 1, 16), 1, true)
+        and not given_up(digest, k[b + 1])
+        and (id == me or call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), id .. gen .. digest .. k[b + 1]) > 0)
+      then
+        if before then spent = before() end
+        grant(b, holder, digest, tonumber(sub(m, 49, 56)), sub(m, 92 + length), spent, plain, gen)
+        return m
+      end
+    end
+    if to then
+      at = at + 1
+    else
+      members = call('ZRANGE', queue, 0, 0)
+    end
+  end
+  return nil
+end
+
+-- Brings a key up to date: closes a reign that is over and hands a free key to whoever is parked first.
+-- Returns state (h held, r reserved, d delayed, x foreign, f free), K's value, tenure:o, tenure:g.
+local function settle(b, me)
+  local key = k[b + 1]
+  local got = call('MGET', key, k[b + 5], k[b + 3])
+  local value, o, last = got[1], got[2], got[3]
+  local state = o and sub(o, 1, 1) or 'f'
+  if state == 'h' then
+    local alive = call('EXISTS', k[b + 2]) == 1
+    if alive and value == holder_of(o) then return 'h', value, o, last end
+    close(b, o, alive and 'g' or 'e')
+    if alive then call('DEL', k[b + 2]) end
+    o = 'f' .. spent_of(o)
+    call('SET', k[b + 5], o)
+  elseif state == 'r' and tonumber(sub(o, 2, 17)) > now and value == heir_of(o) then
+    return 'r', value, o, last
+  end
+  if value or call('EXISTS', key) == 1 then return 'x', value, o, last end
+  if state == 'd' and tonumber(sub(o, 2, 17)) > now then return 'd', value, o, last end
+  if quarantine == 0 and hand_on(b, last, spent_of(o), me) then
+    got = call('MGET', key, k[b + 5], k[b + 3])
+    return 'h', got[1], got[2], got[3]
+  end
+  return 'f', value, o, last
+end

@@ -1,0 +1,24 @@
+-- Ends a reign by force. ARGV: generation, delay in ms or ''.
+-- Answers: 'vdelay', or 'scurrent' with the live generation or nothing.
+incarnate()
+local b = GLOBALS
+local state, _, o, last = settle(b, nil)
+local answer = 's'
+if state == 'h' and sub(o, 2, 17) == a[HEAD + 1] then
+  local delay = a[HEAD + 2] ~= '' and tonumber(a[HEAD + 2]) or math.max(call('PTTL', k[b + 1]), 0)
+  local spent = spend(sub(o, 18, 49), spent_of(o))
+  close(b, o, 'v')
+  call('DEL', k[b + 1], k[b + 2])
+  if delay > 0 then
+    call('SET', k[b + 5], 'd' .. fmt('%016.0f', now + delay) .. spent)
+    note(k[b + 1], now + delay)
+  else
+    call('SET', k[b + 5], 'f' .. spent)
+    hand_on(b, last, spent)
+  end
+  answer = 'v' .. fmt('%.0f', delay)
+elseif state == 'h' then
+  answer = 's' .. sub(o, 2, 17)
+end
+tell(happened)
+return answer
