@@ -1,6 +1,7 @@
 //! Many callers at once, and the work each of them does.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -81,13 +82,11 @@ pub(crate) fn renewal(key: Key, token: Token, generation: lease::Generation) -> 
 }
 
 /// Renews batch after batch, round and round, until the slice is over.
-pub(crate) async fn renewals(store: &Store, held: &[Renewal], batch: usize, until: Until) -> Result<u64> {
+pub(crate) async fn renewals(store: &Store, held: &[Renewal], batch: &Batches, until: Until) -> Result<u64> {
     let mut done = 0;
-    for items in held.chunks(batch).cycle() {
-        // Reading the clock costs a tenth of a single renewal, so it is not read for each.
-        if (batch > 1 || done % 16 == 0) && until.over() {
-            break;
-        }
+    // Reading the clock costs a tenth of a single renewal, so it is not read for each.
+    while (batch.size == 1 && done % 16 != 0) || !until.over() {
+        let items = batch.next(held);
         for (answer, item) in store.renew(items).await?.iter().zip(items) {
             if let lease::Renewed::Lost(end) = answer {
                 bail!("{} was lost: {end}", item.key);
@@ -96,6 +95,25 @@ pub(crate) async fn renewals(store: &Store, held: &[Renewal], batch: usize, unti
         done += items.len() as u64;
     }
     Ok(done)
+}
+
+/// Where in its items a caller is; the next slice goes on there, so that all of them get their turn.
+pub(crate) struct Batches {
+    pub(crate) size: usize,
+    at: AtomicUsize,
+}
+
+impl Batches {
+    pub(crate) fn of(size: usize) -> Self {
+        Self { size, at: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn next<'a, T>(&self, items: &'a [T]) -> &'a [T] {
+        let start = self.at.load(Ordering::Relaxed);
+        let end = items.len().min(start + self.size);
+        self.at.store(if end == items.len() { 0 } else { end }, Ordering::Relaxed);
+        &items[start..end]
+    }
 }
 
 /// The same items in an order that has nothing to do with where they lie in memory, always the same one.

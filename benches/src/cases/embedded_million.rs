@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::Bench;
-use crate::callers::{hold, renewal, renewals, shuffled};
+use crate::callers::{Batches, hold, renewal, renewals, shuffled};
 use crate::clock::{Moment, Until, cpu, nap, pause};
 use crate::contest::{Side, contest};
 use crate::machine::{Others, resident};
@@ -55,16 +55,20 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     );
 
     let handful = shuffled(bench.runtime.block_on(hold(&few, "renew", FEW, Ttl::from_secs(3_600)?))?);
-    let work = |store, held, batch| {
-        move |slice| bench.runtime.block_on(renewals(store, held, batch, Until::after(slice)))
+    let work = |store, held| {
+        let batch = Batches::of(BATCH);
+        move |slice| bench.runtime.block_on(renewals(store, held, &batch, Until::after(slice)))
     };
     let (large, little) = (Map::holding(&held), Map::holding(&handful));
-    let peer = |map, held| move |slice| Map::renewals(map, held, BATCH, Until::after(slice));
+    let peer = |map, held| {
+        let batch = Batches::of(BATCH);
+        move |slice| Map::renewals(map, held, &batch, Until::after(slice))
+    };
     let plan = bench.plan(SLICE, false);
     let mut sides = [
-        Side::new("1,000,000 leases, any order", work(&store, &held, BATCH)),
-        Side::new("1,000,000 leases, as acquired", work(&store, &in_order, BATCH)),
-        Side::new("1,000 leases, any order", work(&few, &handful, BATCH)),
+        Side::new("1,000,000 leases, any order", work(&store, &held)),
+        Side::new("1,000,000 leases, as acquired", work(&store, &in_order)),
+        Side::new("1,000 leases, any order", work(&few, &handful)),
         Side::new("locked map of 1,000,000, any order", peer(&large, &held)),
         Side::new("locked map of 1,000, any order", peer(&little, &handful)),
     ];
@@ -165,9 +169,10 @@ fn expiry(bench: &Bench<'_>, store: &Store, load: &[Renewal]) -> Result<Lags> {
         let renewing = scope.spawn({
             let (store, stop) = (store.clone(), stop.clone());
             move || {
+                let batch = Batches::of(BATCH);
                 while !load.is_empty() && !stop.load(Ordering::Relaxed) {
                     let until = Until::after(Duration::from_millis(100));
-                    bench.runtime.block_on(renewals(&store, load, BATCH, until))?;
+                    bench.runtime.block_on(renewals(&store, load, &batch, until))?;
                 }
                 anyhow::Ok(())
             }

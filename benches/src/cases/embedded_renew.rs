@@ -7,7 +7,7 @@ use lease::Ttl;
 use lease_store::{Local, Options, Store};
 
 use super::Bench;
-use crate::callers::{hold, renewals, shuffled};
+use crate::callers::{Batches, hold, renewals, shuffled};
 use crate::clock::Until;
 use crate::contest::{Side, contest};
 use crate::machine::Others;
@@ -30,11 +30,13 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let map = Map::holding(&held);
     let ours = |batch| {
         let (store, held) = (&store, &held);
-        move |slice| bench.runtime.block_on(renewals(store, held, batch, Until::after(slice)))
+        let batch = Batches::of(batch);
+        move |slice| bench.runtime.block_on(renewals(store, held, &batch, Until::after(slice)))
     };
     let peer = |batch| {
         let (map, held) = (&map, &held);
-        move |slice| map.renewals(held, batch, Until::after(slice))
+        let batch = Batches::of(batch);
+        move |slice| map.renewals(held, &batch, Until::after(slice))
     };
     let plan = bench.plan(SLICE, false);
     let mut sides =

@@ -9,7 +9,7 @@ use lease_store::Store;
 use testkit::RedisServer;
 
 use super::Bench;
-use crate::callers::{hold, renewals, together};
+use crate::callers::{Batches, hold, renewals, together};
 use crate::contest::{Side, contest};
 use crate::machine::Others;
 use crate::numbers::plain;
@@ -27,26 +27,28 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let server = RedisServer::start()?;
     let (store, held, hand, theirs) = bench.runtime.block_on(async {
         let store = Store::open(&super::store_url(&server)).await?;
-        let held: Arc<[Renewal]> = hold(&store, "renew", LEASES, Ttl::from_secs(3_600)?).await?.into();
+        let held: Arc<[Renewal]> = hold(&store, "renew", LEASES, Ttl::from_secs(30)?).await?.into();
         let hand = Arc::new(Hand::connect(&server.url(), 4).await?);
         let theirs: Arc<[_]> = hand.hold(LEASES).await?.into();
         anyhow::Ok((store, held, hand, theirs))
     })?;
     let ours = |callers: usize| {
         let (store, held) = (store.clone(), held.clone());
+        let batches: Arc<[_]> = (0..callers).map(|_| Batches::of(BATCH)).collect();
         move |slice| {
             together(bench.runtime, callers, slice, |me, until| {
-                let (store, held) = (store.clone(), held.clone());
-                async move { renewals(&store, &held[part(me, callers)], BATCH, until).await }
+                let (store, held, batches) = (store.clone(), held.clone(), batches.clone());
+                async move { renewals(&store, &held[part(me, callers)], &batches[me], until).await }
             })
         }
     };
     let pipes = |callers: usize| {
         let (hand, theirs) = (hand.clone(), theirs.clone());
+        let batches: Arc<[_]> = (0..callers).map(|_| Batches::of(DEPTH)).collect();
         move |slice| {
             together(bench.runtime, callers, slice, |me, until| {
-                let (hand, theirs) = (hand.clone(), theirs.clone());
-                async move { hand.renewals(&theirs[part(me, callers)], DEPTH, me, until).await }
+                let (hand, theirs, batches) = (hand.clone(), theirs.clone(), batches.clone());
+                async move { hand.renewals(&theirs[part(me, callers)], &batches[me], me, until).await }
             })
         }
     };

@@ -7,6 +7,7 @@ use lease::{Clock, Digest, Generation, Key, Renewal, Tick};
 use lease_store::BootClock;
 use parking_lot::Mutex;
 
+use crate::callers::Batches;
 use crate::clock::Until;
 
 const TTL: std::time::Duration = std::time::Duration::from_secs(3_600);
@@ -30,13 +31,11 @@ impl Map {
         Self(Mutex::new(items.iter().map(held).collect()))
     }
 
-    /// Renews round and round until the slice is over, `batch` under one lock and one look at the clock.
-    pub(crate) fn renewals(&self, items: &[Renewal], batch: usize, until: Until) -> Result<u64> {
+    /// Renews round and round until the slice is over, a batch under one lock and one look at the clock.
+    pub(crate) fn renewals(&self, all: &[Renewal], batch: &Batches, until: Until) -> Result<u64> {
         let mut done = 0;
-        for items in items.chunks(batch).cycle() {
-            if (batch > 1 || done % 16 == 0) && until.over() {
-                break;
-            }
+        while (batch.size == 1 && done % 16 != 0) || !until.over() {
+            let items = batch.next(all);
             let now = BootClock.now();
             let mut map = self.0.lock();
             for item in items {

@@ -6,6 +6,7 @@ use lease_store::OsEntropy;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, Script};
 
+use crate::callers::Batches;
 use crate::clock::{Until, pause};
 
 const TTL_MS: u64 = 30_000;
@@ -101,20 +102,18 @@ impl Hand {
         Ok(held)
     }
 
-    /// Prolongs round and round, `depth` scripts per pipeline, until the slice is over.
+    /// Prolongs round and round, one pipeline per batch, until the slice is over.
     pub(crate) async fn renewals(
         &self,
         held: &[(String, String)],
-        depth: usize,
+        batch: &Batches,
         me: usize,
         until: Until,
     ) -> Result<u64> {
         let mut connection = self.connection(me);
         let mut done = 0;
-        for some in held.chunks(depth).cycle() {
-            if until.over() {
-                break;
-            }
+        while !until.over() {
+            let some = batch.next(held);
             let mut pipe = Pipeline::new();
             for (key, secret) in some {
                 pipe.add_command(evalsha(&self.prolong, &[key], &[secret, "3600000"]));
