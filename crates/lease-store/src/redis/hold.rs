@@ -9,7 +9,7 @@ use lease::{
 };
 
 use super::fault::{strange, too_many};
-use super::names::{Call, INDEX};
+use super::names::{Call, INDEX, digits, proof};
 use super::reply;
 use super::script::{RENEW, REVOKE, TRANSFER, VERIFY, WIPE};
 use super::sweep::touch;
@@ -30,16 +30,15 @@ pub(super) async fn renew(wire: &Wire, items: &[Renewal]) -> Result<Vec<Renewed>
 async fn renew_part(wire: &Wire, items: &[Renewal]) -> Result<Vec<Renewed>> {
     let answer = wire
         .call(&RENEW, Repeat::Freely, |_, _| {
-            let mut call = Call::new(&RENEW, 1 + items.len() * 3);
+            let mut call = Call::new(&RENEW, 1 + items.len());
             call.key(INDEX);
+            items.iter().for_each(|item| call.key(item.key.as_str()));
             for item in items {
-                call.key(item.key.as_str());
-                call.companion("tenure:l:", &item.key);
-                call.companion("tenure:o:", &item.key);
-            }
-            for item in items {
-                call.proof(item.generation, item.token.digest());
-                call.maybe(item.ttl.map(Ttl::as_millis));
+                let proof = proof(item.generation, item.token.digest());
+                match item.ttl {
+                    Some(ttl) => call.packed(&[&proof, &digits::<8>(ttl.as_millis())]),
+                    None => call.text(proof),
+                }
             }
             call.done()
         })

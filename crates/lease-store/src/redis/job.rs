@@ -8,7 +8,7 @@ use lease::{
 };
 
 use super::fault::{ENGINE, strange, too_many};
-use super::names::Call;
+use super::names::{Call, digits, padded};
 use super::reply;
 use super::script::{ACQUIRE, RELEASE, Script};
 
@@ -113,17 +113,19 @@ impl Job for Claiming {
     }
 
     fn write(&self, call: &mut Call, _again: bool) {
-        call.text(self.holder.as_str());
-        call.text(self.digest.as_bytes());
-        call.number(self.ttl.as_millis());
-        call.text(self.meta.as_str());
-        call.generation(self.instead_of);
-        call.text(match self.park {
-            Park::No => "",
-            Park::Stay => "w",
-            Park::Leave => "l",
-        });
-        call.text(self.entry.as_deref().unwrap_or_default());
+        let (holder, meta) = (self.holder.as_str().as_bytes(), self.meta.as_str().as_bytes());
+        let (ttl, length) = (digits::<8>(self.ttl.as_millis()), digits::<3>(holder.len() as u64));
+        call.packed(&[self.digest.as_bytes(), &ttl, &length, holder, meta]);
+        if self.instead_of.is_none() && self.park == Park::No {
+            return call.text("");
+        }
+        let mode: &[u8] = match self.park {
+            Park::No => b"-",
+            Park::Stay => b"w",
+            Park::Leave => b"l",
+        };
+        let replace = self.instead_of.map_or([b'0'; 16], padded);
+        call.packed(&[&replace, mode, self.entry.as_deref().unwrap_or_default()]);
     }
 
     fn read(&self, raw: &[u8]) -> Result<Claimed> {
@@ -168,15 +170,16 @@ impl Job for Releasing {
     }
 
     fn write(&self, call: &mut Call, again: bool) {
-        call.text(self.digest.as_bytes());
-        call.generation(self.generation);
-        call.text(self.to.as_ref().map(Holder::as_str).unwrap_or_default());
-        call.text(match self.how {
-            How::Quit => "q",
-            How::Back if again => "a",
-            How::Back => "r",
-        });
-        call.text(self.entry.as_deref().unwrap_or_default());
+        let how: &[u8] = match self.how {
+            How::Quit => b"q",
+            How::Back if again => b"a",
+            How::Back => b"r",
+        };
+        let generation = self.generation.map_or([b'0'; 16], padded);
+        let heir = self.to.as_ref().map(Holder::as_str).unwrap_or_default().as_bytes();
+        let length = digits::<3>(heir.len() as u64);
+        let entry = self.entry.as_deref().unwrap_or_default();
+        call.packed(&[&generation, self.digest.as_bytes(), how, &length, heir, entry]);
     }
 
     fn read(&self, raw: &[u8]) -> Result<Released> {

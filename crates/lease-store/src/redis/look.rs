@@ -75,8 +75,7 @@ pub(super) async fn history(wire: &Wire, key: &Key) -> Result<Vec<Reign>> {
         .await?;
     let parts = reply::array(answer)?;
     let (running, closed) = parts.split_first().ok_or_else(|| strange("nothing"))?;
-    let mut reigns =
-        closed.iter().rev().map(|raw| closed_reign(reply::bytes(raw)?)).collect::<Result<Vec<_>>>()?;
+    let mut reigns = closed.iter().map(|raw| closed_reign(reply::bytes(raw)?)).collect::<Result<Vec<_>>>()?;
     let running = reply::bytes(running)?;
     if !running.is_empty() {
         let length = number(running, 73..76)? as usize;
@@ -93,10 +92,10 @@ pub(super) async fn history(wire: &Wire, key: &Key) -> Result<Vec<Reign>> {
     Ok(reigns)
 }
 
-/// `why generation(16) since(16) until(16) digest(16) holder`
+/// `why generation(16) since(16) until(16) digest(8) holder`
 fn closed_reign(raw: &[u8]) -> Result<Reign> {
     Ok(Reign {
-        holder: reply::holder(raw.get(65..).unwrap_or_default())?,
+        holder: reply::holder(raw.get(57..).unwrap_or_default())?,
         generation: reply::minted(digits(raw, 1..17)?)?,
         from: Wall::from_micros(number(raw, 17..33)?),
         until: Some(Wall::from_micros(number(raw, 33..49)?)),

@@ -19,13 +19,14 @@ pub(super) const EVENTS: &str = "tenure:events";
 pub(super) const TOMBS: &str = "tenure:tombs";
 
 const GLOBALS: [&str; 7] = ["tenure:inc", "tenure:floor", INDEX, KEYS, REV, EVENTS, TOMBS];
-const COMPANIONS: [&str; 5] = ["tenure:l:", "tenure:g:", "tenure:w:", "tenure:o:", "tenure:h:"];
 
 /// One call of a script under construction: first its keys, then its arguments.
 pub(super) struct Call {
     cmd: Cmd,
     /// The name of a companion, reused.
     name: String,
+    /// An argument of several parts, reused.
+    part: Vec<u8>,
 }
 
 impl Call {
@@ -33,19 +34,15 @@ impl Call {
     pub(super) fn new(script: &Script, keys: usize) -> Self {
         let mut cmd = Cmd::with_capacity(8 + keys * 2, 128 + keys * 96);
         cmd.arg("EVALSHA").arg(&script.sha).arg(keys);
-        Self { cmd, name: String::with_capacity(64) }
+        Self { cmd, name: String::new(), part: Vec::with_capacity(128) }
     }
 
-    /// A call on lease keys: the globals and every companion of each, and the server's incarnation.
+    /// A call on lease keys, whose companions the scripts spell themselves: the globals, the keys, and the server's
+    /// incarnation.
     pub(super) fn on<'a>(script: &Script, link: &Link, keys: impl ExactSizeIterator<Item = &'a Key>) -> Self {
-        let mut call = Self::new(script, GLOBALS.len() + keys.len() * (1 + COMPANIONS.len()));
+        let mut call = Self::new(script, GLOBALS.len() + keys.len());
         call.globals();
-        for key in keys {
-            call.key(key.as_str());
-            for kind in COMPANIONS {
-                call.companion(kind, key);
-            }
-        }
+        keys.for_each(|key| call.key(key.as_str()));
         call.head(link);
         call
     }
@@ -111,10 +108,14 @@ impl Call {
 
     /// Generation and digest as a held key begins with them.
     pub(super) fn proof(&mut self, generation: Generation, digest: &Digest) {
-        let mut text = [b'h'; 49];
-        text[1..17].copy_from_slice(&padded(generation));
-        text[17..].copy_from_slice(digest.as_bytes());
-        self.text(text);
+        self.text(proof(generation, digest));
+    }
+
+    /// An argument of several parts.
+    pub(super) fn packed(&mut self, parts: &[&[u8]]) {
+        self.part.clear();
+        parts.iter().for_each(|part| self.part.extend_from_slice(part));
+        self.cmd.arg(&self.part[..]);
     }
 
     /// The finished call.
@@ -123,10 +124,22 @@ impl Call {
     }
 }
 
+/// Generation and digest as a held key begins with them.
+pub(super) fn proof(generation: Generation, digest: &Digest) -> [u8; 49] {
+    let mut text = [b'h'; 49];
+    text[1..17].copy_from_slice(&padded(generation));
+    text[17..].copy_from_slice(digest.as_bytes());
+    text
+}
+
 /// A generation as 16 digits.
 pub(super) fn padded(generation: Generation) -> [u8; 16] {
-    let mut digits = [b'0'; 16];
-    let mut rest = generation.get();
+    digits(generation.get())
+}
+
+/// A number in decimal, padded with zeros to a fixed length.
+pub(super) fn digits<const N: usize>(mut rest: u64) -> [u8; N] {
+    let mut digits = [b'0'; N];
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;

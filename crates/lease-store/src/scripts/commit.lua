@@ -5,6 +5,7 @@
 -- kind (p put, a if absent, r if revision, d delete, l append), value, ttl or '', revision or longest log.
 -- Answers: {w, revision}, {f, current}, {c, index, found}, {k, index}.
 incarnate()
+k = KEYS
 local mode, proof = a[HEAD + 1], a[HEAD + 2]
 local b, p = GLOBALS + 1, HEAD + 2
 local index = k[b]
@@ -40,7 +41,7 @@ for i = 1, count do
     local value, o = got[1], got[3]
     local was = o and sub(o, 1, 1)
     if value and ((was == 'h' and value == holder_of(o) and call('EXISTS', k[x + 3]) == 1)
-      or (was == 'r' and value == heir_of(o) and tonumber(sub(o, 2, 17)) > now))
+      or (was == 'r' and reserved(o, value)))
     then
       return { 'k', i - 1 }
     end
@@ -59,7 +60,7 @@ for i = 1, count do
 end
 
 if mode == 'm' then call('SET', k[GLOBALS + 6], sub(proof, 2, 33)) end
-local revision = fmt('%.0f', tell(1))
+local revision = fmt('%d', tell(1))
 for i = 1, count do
   local x, y = b + (i - 1) * 4, p + (i - 1) * 4
   local kind, value, ttl = a[y + 1], a[y + 2], a[y + 3]
@@ -75,8 +76,8 @@ for i = 1, count do
     if ttl == '' then
       call('MSET', k[x + 1], value, k[x + 2], mark)
     else
-      call('SET', k[x + 1], value, 'PXAT', now + ttl)
-      call('SET', k[x + 2], mark, 'PXAT', now + ttl)
+      call('SET', k[x + 1], value, 'PXAT', fmt('%d', now + ttl))
+      call('SET', k[x + 2], mark, 'PXAT', fmt('%d', now + ttl))
     end
     call('ZADD', index, 0, k[x + 1])
   end

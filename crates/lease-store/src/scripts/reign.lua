@@ -9,16 +9,16 @@ local function incarnate()
   floor = last
   if known[1] ~= a[1] or last == 0 then
     floor = math.min(math.max(last + 1048576, time[1] * 1048576 + time[2]), 9007199254740990)
-    call('SET', k[2], fmt('%.0f', floor))
+    call('SET', k[2], fmt('%d', floor))
     local rev = tonumber(call('GET', k[5]) or 0) or 0
-    call('SET', k[5], fmt('%.0f', math.max(rev + (rev > 0 and 1048576 or 0), us)))
+    call('SET', k[5], fmt('%d', math.max(rev + (rev > 0 and 1048576 or 0), us)))
     ends = 0
     if tonumber(a[2]) < wait then ends = now + wait - a[2] end
-    call('HSET', k[1], 'r', a[1], 'q', fmt('%.0f', ends))
+    call('HSET', k[1], 'r', a[1], 'q', fmt('%d', ends))
   end
   if a[4] == '1' and ends == 0 and wait > 0 then
     ends = now + wait
-    call('HSET', k[1], 'q', fmt('%.0f', ends))
+    call('HSET', k[1], 'q', fmt('%d', ends))
   end
   if wait > 0 and ends > now then quarantine = ends - now end
 end
@@ -29,15 +29,14 @@ local function mint(last)
   if n < floor then n = floor end
   n = n + 1
   if n >= 9007199254740992 then return nil end
-  local plain = fmt('%.0f', n)
-  return plain, #plain == 16 and plain or fmt('%016.0f', n)
+  return fmt('%d', n), fmt('%016d', n)
 end
 
 -- Closes the reign in `o` in the history and the events; the caller writes what comes after.
 local function close(b, o, why)
   local gen, holder = sub(o, 2, 17), holder_of(o)
-  local kept = call('LPUSH', k[b + 6], why .. gen .. sub(o, 58, 73) .. stamp .. sub(o, 18, 33) .. holder)
-  if kept > 48 then call('LTRIM', k[b + 6], 0, 31) end
+  local kept = call('RPUSH', k[b + 6], why .. gen .. sub(o, 58, 73) .. stamp .. sub(o, 18, 25) .. holder)
+  if kept > 48 then call('LTRIM', k[b + 6], -32, -1) end
   event(WORD[why], k[b + 1], holder, gen)
 end
 
@@ -48,9 +47,11 @@ end
 
 -- Begins a reign, whatever the key held before. Returns its padded generation.
 local function grant(b, holder, digest, ttl, meta, spent, plain, gen)
-  local key, ends = k[b + 1], now + ttl
+  local key, ends = k[b + 1], fmt('%d', now + ttl)
+  call('DEL', k[b + 2])
   call('SET', key, holder, 'PXAT', ends)
-  call('HSET', k[b + 2], 'g', plain, 't', digest, 'm', meta, 's', stamp, 'h', holder)
+  call('HSET', k[b + 2], 'g', plain, 't', digest, 's', stamp, 'h', holder)
+  if meta ~= '' then call('HSET', k[b + 2], 'm', meta) end
   call('PEXPIREAT', k[b + 2], ends)
   local o = 'h' .. gen .. digest .. fmt('%08d', ttl) .. stamp .. fmt('%03d', #holder) .. holder .. spent
   call('MSET', k[b + 3], plain, k[b + 5], o)
@@ -61,7 +62,7 @@ end
 
 -- Whether a token was given up on this key before it held anything.
 local function given_up(digest, key)
-  local ends = call('ZSCORE', k[7], sub(digest, 1, 16) .. key)
+  local ends = call('ZSCORE', k[7], sub(digest, 1, 8) .. key)
   return ends and tonumber(ends) > now
 end
 
@@ -81,7 +82,7 @@ local function hand_on(b, last, spent, me, to, before)
       local id, digest = sub(m, 1, 16), sub(m, 17, 48)
       local plain, gen = mint(last)
       call('ZREM', queue, m)
-      if plain and tonumber(sub(m, 57, 72)) >= now and not find(spent, sub(digest, 1, 16), 1, true)
+      if plain and tonumber(sub(m, 57, 72)) >= now and not is_spent(digest, spent)
         and not given_up(digest, k[b + 1])
         and (id == me or call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), id .. gen .. digest .. k[b + 1]) > 0)
       then
@@ -111,9 +112,9 @@ local function settle(b, me)
     if alive and value == holder_of(o) then return 'h', value, o, last end
     close(b, o, alive and 'g' or 'e')
     if alive then call('DEL', k[b + 2]) end
-    o = 'f' .. spent_of(o)
+    o = 'f' .. sub(o, 2, 17) .. spent_of(o)
     call('SET', k[b + 5], o)
-  elseif state == 'r' and tonumber(sub(o, 2, 17)) > now and value == heir_of(o) then
+  elseif state == 'r' and reserved(o, value) then
     return 'r', value, o, last
   end
   if value or call('EXISTS', key) == 1 then return 'x', value, o, last end

@@ -1,34 +1,38 @@
--- Many renewals. KEYS: index, then per item K, tenure:l, tenure:o.
--- ARGV per item: 'h' generation digest as one text, ttl or ''.
+-- Many renewals. KEYS: index, then one per item.
+-- ARGV per item: 'h' gen(16) digest(32) and the ttl, if it changes.
 -- Answers per item: the ttl from now on, or -1 when this is not the live reign.
-local call, k, a = redis.call, KEYS, ARGV
-local sub = string.sub
+local call, a = redis.call, ARGV
+local sub, fmt = string.sub, string.format
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local count = (#k - 1) / 3
-local read, out = {}, {}
+local count = #KEYS - 1
+local read, out, ending = {}, {}, {}
 for i = 1, count do
-  read[i * 2 - 1], read[i * 2] = k[i * 3 - 1], k[i * 3 + 1]
+  local key = KEYS[i + 1]
+  read[i * 2 - 1], read[i * 2] = key, 'tenure:o:' .. key
 end
 local got = call('MGET', unpack(read))
 for i = 1, count do
-  local value, o, asked = got[i * 2 - 1], got[i * 2], a[i * 2]
-  local ttl = -1
-  if value and o and sub(o, 1, 49) == a[i * 2 - 1] and sub(o, 77, 76 + sub(o, 74, 76)) == value then
-    ttl = sub(o, 50, 57) + 0
-    local granted = ttl
-    if asked ~= '' then ttl = asked + 0 end
-    local ends = now + ttl
-    if call('PEXPIREAT', k[i * 3], ends) == 1 then
-      call('PEXPIREAT', k[i * 3 - 1], ends)
+  local value, o, item = got[i * 2 - 1], got[i * 2], a[i]
+  local proof = #item == 49 and item or sub(item, 1, 49)
+  local left = -1
+  if value and o and sub(o, 1, 49) == proof and sub(o, 77, 76 + sub(o, 74, 76)) == value then
+    local granted = sub(o, 50, 57)
+    local ttl = #item > 49 and sub(item, 50) or granted
+    local ends = ending[ttl]
+    if not ends then
+      ends = fmt('%d', now + ttl)
+      ending[ttl] = ends
+    end
+    if call('PEXPIREAT', 'tenure:l:' .. KEYS[i + 1], ends) == 1 then
+      call('PEXPIREAT', KEYS[i + 1], ends)
+      left = 0 + ttl
       if ttl ~= granted then
-        call('SET', k[i * 3 + 1], sub(o, 1, 49) .. string.format('%08d', ttl) .. sub(o, 58))
-        if ttl < granted then call('ZADD', k[1], 'LT', ends, k[i * 3 - 1]) end
+        call('SET', read[i * 2], sub(o, 1, 49) .. ttl .. sub(o, 58))
+        if 0 + ttl < 0 + granted then call('ZADD', KEYS[1], 'LT', ends, KEYS[i + 1]) end
       end
-    else
-      ttl = -1
     end
   end
-  out[i] = ttl
+  out[i] = left
 end
 return out

@@ -1,7 +1,7 @@
 -- Ends a reign by force. ARGV: generation, delay in ms or ''.
 -- Answers: 'vdelay', or 'scurrent' with the live generation or nothing.
 incarnate()
-local b = GLOBALS
+local b = spell(KEYS[GLOBALS + 1])
 local state, _, o, last = settle(b, nil)
 local answer = 's'
 if state == 'h' and sub(o, 2, 17) == a[HEAD + 1] then
@@ -10,13 +10,13 @@ if state == 'h' and sub(o, 2, 17) == a[HEAD + 1] then
   close(b, o, 'v')
   call('DEL', k[b + 1], k[b + 2])
   if delay > 0 then
-    call('SET', k[b + 5], 'd' .. fmt('%016.0f', now + delay) .. spent)
-    note(k[b + 1], now + delay)
+    call('SET', k[b + 5], 'd' .. fmt('%016d', now + delay) .. spent)
+    note(k[b + 1], fmt('%d', now + delay))
   else
-    call('SET', k[b + 5], 'f' .. spent)
+    call('SET', k[b + 5], 'f' .. sub(o, 2, 17) .. spent)
     hand_on(b, last, spent)
   end
-  answer = 'v' .. fmt('%.0f', delay)
+  answer = 'v' .. fmt('%d', delay)
 elseif state == 'h' then
   answer = 's' .. sub(o, 2, 17)
 end

@@ -2,7 +2,7 @@
 incarnate()
 local rev = call('GET', k[5])
 if not rev then
-  rev = fmt('%.0f', us)
+  rev = fmt('%d', us)
   call('SET', k[5], rev)
 end
 return rev

@@ -1,22 +1,22 @@
 -- Brings keys up to date and says why a reign ended.
 -- ARGV per key: a padded generation or ''. Answers per key: the end's letter, h while it lives, g when unknown.
 incarnate()
-for i = 1, (#k - GLOBALS) / PER_KEY do
-  local b, gen = GLOBALS + (i - 1) * PER_KEY, a[HEAD + i]
-  local key = k[b + 1]
+for i = 1, #KEYS - GLOBALS do
+  local key, gen = KEYS[GLOBALS + i], a[HEAD + i]
+  local b = spell(key)
   local state, _, o = settle(b, nil)
   local answer = 'g'
   if gen ~= '' then
     if state == 'h' and sub(o, 2, 17) == gen then answer = 'h' end
-    for _, reign in ipairs(call('LRANGE', k[b + 6], 0, 31)) do
+    for _, reign in ipairs(call('LRANGE', k[b + 6], -32, -1)) do
       if sub(reign, 2, 17) == gen then answer = sub(reign, 1, 1) end
     end
   elseif state == 'h' or state == 'r' then
-    call('ZADD', k[3], now + math.max(call('PTTL', key), 1), key)
+    call('ZADD', k[3], fmt('%d', now + math.max(call('PTTL', key), 1)), key)
   elseif state == 'd' then
     call('ZADD', k[3], sub(o, 2, 17), key)
   elseif call('EXISTS', k[b + 4]) == 1 then
-    call('ZADD', k[3], now + 1000, key)
+    call('ZADD', k[3], fmt('%d', now + 1000), key)
   else
     call('ZREM', k[3], key)
     call('ZREM', k[4], key)

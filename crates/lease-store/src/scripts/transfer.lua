@@ -1,7 +1,7 @@
 -- Hands a key to a parked successor. ARGV: 'h' generation digest as one text, successor.
 -- Answers: n not held, s no successor, or 'tgen ttl'.
 incarnate()
-local b = GLOBALS
+local b = spell(KEYS[GLOBALS + 1])
 local state, _, o, last = settle(b, nil)
 local answer = 'n'
 if state == 'h' and sub(o, 1, 49) == a[HEAD + 1] then

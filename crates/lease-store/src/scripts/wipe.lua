@@ -1,9 +1,9 @@
--- Ends every reign under a prefix. KEYS: the globals and the gate's keys; the keys to wipe come from the index.
+-- Ends every reign under a prefix. KEYS: the globals and the gate's key; the keys to wipe come from the index.
 -- ARGV: 'h' generation digest of the gate as one text, first and last key of the range, most leases.
 -- Answers: how many, -1 unproven, -2 too many.
 incarnate()
-local gate = k[GLOBALS + 1]
-local state, _, o = settle(GLOBALS, nil)
+local gate = KEYS[GLOBALS + 1]
+local state, _, o = settle(spell(gate), nil)
 if state ~= 'h' or sub(o, 1, 49) ~= a[HEAD + 1] then
   tell(happened)
   return -1
@@ -27,17 +27,13 @@ if n > most then
   tell(happened)
   return -2
 end
-k = { unpack(KEYS, 1, GLOBALS) }
 for i = 1, n do
-  for j, kind in ipairs({ '', 'tenure:l:', 'tenure:g:', 'tenure:w:', 'tenure:o:', 'tenure:h:' }) do
-    k[GLOBALS + j] = kind .. doomed[i]
-  end
-  local b = GLOBALS
+  local b = spell(doomed[i])
   local got = call('MGET', k[b + 5], k[b + 3])
   local spent = spend(sub(got[1], 18, 49), spent_of(got[1]))
   close(b, got[1], 'w')
   call('DEL', k[b + 1], k[b + 2])
-  call('SET', k[b + 5], 'f' .. spent)
+  call('SET', k[b + 5], 'f' .. sub(got[1], 2, 17) .. spent)
   hand_on(b, got[2], spent)
 end
 tell(happened)

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lease::{
-    Acquired, Claim, Clock, Committed, End, Error, Generation, Grant, Happened, Holder, Key, Leases, Op, Phase,
-    Records, Release, Renewal, Renewed, Token, Ttl,
+    Acquired, Claim, Clock, Committed, End, Error, Generation, Grant, Happened, Holder, Key, Leases, Op,
+    Phase, Records, Release, Renewal, Renewed, Token, Ttl,
 };
 use lease_store::{BootClock, Disk, Folder, Local, Medium, Options, OsEntropy};
 use testkit::{Process, SmallDisk};

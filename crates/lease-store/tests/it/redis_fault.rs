@@ -1,0 +1,162 @@
+//! The Redis engine against servers that restart, forget, stall and split, and connections that break.
+
+use std::time::Duration;
+
+use lease::{Acquired, Clock, End, Error, Leases, Reason, Released, Renewed};
+use lease_store::{BootClock, Redis};
+use testkit::{Proxy, RedisServer, wait};
+
+use crate::redis_bench::{LIMIT, busy, claim, granted, open, release, renewal};
+
+#[tokio::test]
+async fn after_a_restart_without_data_free_keys_wait_and_generations_rise() {
+    let server = RedisServer::start().unwrap();
+    let url = format!("{}?max_ttl_ms=2000", server.url());
+    let brief = |name: &str, who: &str| {
+        let mut claim = claim(name, who);
+        claim.ttl = lease::Ttl::from_millis(2_000).unwrap();
+        claim
+    };
+    let store = Redis::open(&url).await.unwrap();
+    let first = match store.acquire(brief("k", "node-1").waiting(LIMIT)).await.unwrap() {
+        Acquired::Granted(grant) => grant,
+        Acquired::Busy(busy) => panic!("{busy:?}"),
+    };
+    server.restart_empty().unwrap();
+    let answer = busy(&store, &brief("k", "node-2")).await;
+    assert_eq!(answer.reason, Reason::Quarantine);
+    assert!(answer.remaining.is_some_and(|left| left <= Duration::from_secs(2)), "{answer:?}");
+    let fresh = Redis::open(&url).await.unwrap();
+    assert_eq!(busy(&fresh, &brief("k", "node-3")).await.reason, Reason::Quarantine);
+    match store.acquire(brief("k", "node-2").waiting(LIMIT)).await.unwrap() {
+        Acquired::Granted(grant) => assert!(grant.lease.generation > first.lease.generation),
+        Acquired::Busy(busy) => panic!("{busy:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_persistence_that_forgot_all_loses_leases_as_gone() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = granted(&store, &mine).await;
+    server.flushall().unwrap();
+    assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [Renewed::Lost(End::Gone)]);
+    let next = granted(&store, &claim("k", "node-2")).await;
+    assert!(next.lease.generation > grant.lease.generation);
+}
+
+#[tokio::test]
+async fn a_stale_replica_that_was_promoted_repeats_no_generation() {
+    let primary = RedisServer::start().unwrap();
+    let link = Proxy::start(primary.addr()).unwrap();
+    let replica = RedisServer::builder().replica_of_addr(link.addr()).start().unwrap();
+    let old = open(&primary.url()).await;
+    granted(&old, &claim("k", "before")).await;
+    replica.wait_for_sync(LIMIT).unwrap();
+    link.refuse().unwrap();
+    link.cut().unwrap();
+    let mut seen = Vec::new();
+    for n in 0..5 {
+        let claim = claim(&format!("t/{n}"), "old");
+        seen.push((claim.key.clone(), granted(&old, &claim).await.lease.generation));
+        old.release(release(&claim)).await.unwrap();
+        seen.push((
+            claim.key.clone(),
+            granted(&old, &self::claim(claim.key.as_str(), "old")).await.lease.generation,
+        ));
+    }
+    replica.promote().unwrap();
+    let new = open(&replica.url()).await;
+    for n in 0..5 {
+        let claim = claim(&format!("t/{n}"), "new");
+        let grant = granted(&new, &claim).await;
+        assert!(
+            seen.iter().all(|(key, g)| *key != claim.key || *g < grant.lease.generation),
+            "{grant:?} {seen:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_acquire_whose_reply_is_lost_is_answered_by_asking_again() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(server.addr()).unwrap();
+    let store = open(&proxy.url_for_redis()).await;
+    let mine = claim("k", "node-1");
+    proxy.cut_before_reply_to("node-1");
+    let grant = granted(&store, &mine).await;
+    assert_eq!(proxy.traps_sprung(), 1);
+    let again = granted(&open(&server.url()).await, &mine).await;
+    assert_eq!(again.lease.generation, grant.lease.generation);
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_is_still_a_release() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(server.addr()).unwrap();
+    let store = open(&proxy.url_for_redis()).await;
+    let mine = claim("k", "node-1");
+    granted(&store, &mine).await;
+    proxy.cut_before_reply_to(mine.token.digest().as_bytes());
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+    assert_eq!(proxy.traps_sprung(), 1);
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::NotHeld);
+}
+
+#[tokio::test]
+async fn a_server_that_stands_still_is_unknown_within_the_budget_and_recovers() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::open(&format!("{}?quarantine_ms=0&op_timeout_ms=600", server.url())).await.unwrap();
+    let mine = claim("k", "node-1");
+    let grant = granted(&store, &mine).await;
+    server.pause().unwrap();
+    let start = BootClock.now();
+    for answer in [
+        store.acquire(claim("other", "node-1")).await.map(drop),
+        store.renew(&[renewal(&mine, &grant)]).await.map(drop),
+    ] {
+        assert!(matches!(answer, Err(Error::Unknown { .. })), "{answer:?}");
+    }
+    let took = BootClock.now().since(start);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    server.resume().unwrap();
+    let mut last = None;
+    for _ in 0..20 {
+        last = store.renew(&[renewal(&mine, &grant)]).await.ok();
+        if last.is_some() {
+            break;
+        }
+    }
+    assert!(matches!(last.as_deref(), Some([Renewed::Renewed { .. }])), "{last:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable_and_nothing_happened() {
+    let server = RedisServer::start().unwrap();
+    let store = Redis::open(&format!("{}?quarantine_ms=0&op_timeout_ms=400", server.url())).await.unwrap();
+    server.kill9().unwrap();
+    // The first call may have left on the old connection; the second finds none.
+    let _ = store.acquire(claim("k", "node-1")).await;
+    let answer = store.acquire(claim("k", "node-1")).await;
+    assert!(matches!(answer, Err(Error::Unavailable { .. })), "{answer:?}");
+    assert!(Redis::open(&format!("{}?op_timeout_ms=200", server.url())).await.is_err());
+}
+
+#[tokio::test]
+async fn a_parked_claim_outlives_a_lost_connection() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(server.addr()).unwrap();
+    let (holder, waiter) = (open(&server.url()).await, open(&proxy.url_for_redis()).await);
+    let mine = claim("k", "node-1");
+    granted(&holder, &mine).await;
+    let parked = tokio::spawn({
+        let claim = claim("k", "node-2").waiting(LIMIT);
+        async move { waiter.acquire(claim).await }
+    });
+    wait::until("it is parked", LIMIT, || crate::redis_bench::int(&server, &["ZCARD", "tenure:w:k"]) == 1)
+        .unwrap();
+    proxy.cut().unwrap();
+    holder.release(release(&mine)).await.unwrap();
+    assert!(matches!(parked.await.unwrap().unwrap(), Acquired::Granted(grant) if grant.parked));
+}

@@ -1,0 +1,128 @@
+//! What other programs see of a lease in Redis, and what Tenure sees of theirs.
+
+use lease::{End, Leases, Op, Reason, Records, Released, Renewed, Revision};
+use testkit::RedisServer;
+
+use crate::redis_bench::{busy, claim, granted, int, key, open, release, renewal, text};
+
+const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end \
+                      return 0";
+const DELETE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+#[tokio::test]
+async fn a_plain_get_shows_the_holder_and_pttl_the_ttl() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let grant = granted(&store, &claim("tuner/1", "node-1")).await;
+    assert_eq!(text(&server, &["GET", "tuner/1"]).as_deref(), Some("node-1"));
+    let left = int(&server, &["PTTL", "tuner/1"]);
+    assert!((1..=20_000).contains(&left), "{left}");
+    let generation = grant.lease.generation.to_string();
+    assert_eq!(text(&server, &["GET", "tenure:g:tuner/1"]), Some(generation.clone()));
+    assert_eq!(int(&server, &["PTTL", "tenure:g:tuner/1"]), -1);
+    assert_eq!(text(&server, &["TYPE", "tenure:l:tuner/1"]).as_deref(), Some("hash"));
+    assert_eq!(text(&server, &["HGET", "tenure:l:tuner/1", "g"]), Some(generation));
+    assert_eq!(int(&server, &["PEXPIRETIME", "tuner/1"]), int(&server, &["PEXPIRETIME", "tenure:l:tuner/1"]));
+}
+
+#[tokio::test]
+async fn a_released_key_leaves_only_its_generation_and_its_past() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let claim = claim("tuner/1", "node-1");
+    granted(&store, &claim).await;
+    assert_eq!(store.release(release(&claim)).await.unwrap(), Released::Released);
+    assert_eq!(int(&server, &["EXISTS", "tuner/1", "tenure:l:tuner/1", "tenure:w:tuner/1"]), 0);
+    assert_eq!(int(&server, &["EXISTS", "tenure:g:tuner/1"]), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_something_else_set_counts_as_held() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    text(&server, &["SET", "k", "two words"]);
+    let answer = busy(&store, &claim("k", "node-1")).await;
+    assert_eq!((answer.reason, answer.remaining, answer.generation), (Reason::Foreign, None, None));
+    assert_eq!(answer.holder.unwrap().as_str(), "two?words");
+    text(&server, &["SET", "k", "node-9", "PX", "9000"]);
+    let answer = busy(&store, &claim("k", "node-1")).await;
+    assert!(answer.remaining.is_some_and(|left| left.as_millis() <= 9_000), "{answer:?}");
+    assert_eq!(answer.holder.unwrap().as_str(), "node-9");
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_counts_as_held_by_nobody_known() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    int(&server, &["RPUSH", "k", "a"]);
+    let answer = busy(&store, &claim("k", "node-1")).await;
+    assert_eq!((answer.reason, answer.holder.unwrap().as_str()), (Reason::Foreign, "?"));
+    assert_eq!(int(&server, &["LLEN", "k"]), 1);
+}
+
+#[tokio::test]
+async fn a_lease_that_something_else_overwrote_is_lost_and_the_key_left_alone() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let claim = claim("k", "node-1");
+    let grant = granted(&store, &claim).await;
+    text(&server, &["SET", "k", "thief"]);
+    assert_eq!(store.renew(&[renewal(&claim, &grant)]).await.unwrap(), [Renewed::Lost(End::Gone)]);
+    assert_eq!(store.release(release(&claim)).await.unwrap(), Released::NotHeld);
+    assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("thief"));
+    assert_eq!(int(&server, &["PTTL", "k"]), -1);
+}
+
+#[tokio::test]
+async fn the_same_name_in_a_key_that_was_set_again_is_no_lease() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let claim = claim("k", "node-1");
+    let grant = granted(&store, &claim).await;
+    assert_eq!(store.release(release(&claim)).await.unwrap(), Released::Released);
+    text(&server, &["SET", "k", "node-1", "PX", "9000"]);
+    assert_eq!(store.renew(&[renewal(&claim, &grant)]).await.unwrap(), [Renewed::Lost(End::Released)]);
+    assert_eq!(store.release(release(&claim)).await.unwrap(), Released::NotHeld);
+    assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("node-1"));
+}
+
+#[tokio::test]
+async fn scripts_that_compare_and_extend_or_delete_work_on_our_keys() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = granted(&store, &mine).await;
+    assert_eq!(int(&server, &["EVAL", EXTEND, "1", "k", "node-1", "15000"]), 1);
+    assert_eq!(int(&server, &["EVAL", EXTEND, "1", "k", "node-2", "15000"]), 0);
+    assert!(matches!(store.renew(&[renewal(&mine, &grant)]).await.unwrap()[..], [Renewed::Renewed { .. }]));
+    assert_eq!(int(&server, &["EVAL", DELETE, "1", "k", "node-1"]), 1);
+    assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [Renewed::Lost(End::Gone)]);
+    let next = granted(&store, &claim("k", "node-2")).await;
+    assert!(next.lease.generation > grant.lease.generation);
+}
+
+#[tokio::test]
+async fn a_record_that_something_else_wrote_has_revision_zero() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    text(&server, &["SET", "r", "theirs"]);
+    assert_eq!(store.get(&key("r")).await.unwrap().unwrap().revision, Revision::new(0));
+    store.commit(&[Op::Put { key: key("r"), value: (*b"ours").into(), ttl: None }]).await.unwrap();
+    assert_eq!(text(&server, &["GET", "r"]).as_deref(), Some("ours"));
+    assert!(store.get(&key("r")).await.unwrap().unwrap().revision > Revision::new(0));
+    text(&server, &["SET", "r", "them"]);
+    assert_eq!(store.get(&key("r")).await.unwrap().unwrap().revision, Revision::new(0));
+}
+
+#[tokio::test]
+async fn scripts_are_loaded_again_after_the_server_forgot_them() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = granted(&store, &mine).await;
+    text(&server, &["SCRIPT", "FLUSH"]);
+    assert!(matches!(store.renew(&[renewal(&mine, &grant)]).await.unwrap()[..], [Renewed::Renewed { .. }]));
+    text(&server, &["SCRIPT", "FLUSH"]);
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+}
