@@ -60,7 +60,8 @@ pub(crate) fn contest(plan: Plan, sides: &mut [Side<'_>]) -> Result<Outcome> {
         settle(plan);
     }
     let turns = sides.len() + 1;
-    let laps = (plan.round.as_secs_f64() / (plan.slice.as_secs_f64() * turns as f64)).round().max(1.0) as usize;
+    let laps =
+        (plan.round.as_secs_f64() / (plan.slice.as_secs_f64() * turns as f64)).round().max(1.0) as usize;
     let mut rates = vec![Vec::new(); turns];
     let mut ratios = vec![Vec::new(); turns];
     let mut lap_number = 0;

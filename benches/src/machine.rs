@@ -91,7 +91,7 @@ impl Others {
 }
 
 /// Clock ticks per second in `/proc`, the same on every Linux of today.
-const TICKS: f64 = 100.0;
+pub(crate) const TICKS: f64 = 100.0;
 
 /// Ticks that all cores together were not idle.
 fn busy() -> u64 {

@@ -51,8 +51,7 @@ fn main() -> Result<()> {
     let dir = args.dir.unwrap_or_else(std::env::temp_dir);
     machine::on_disk(&dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("a runtime")?;
-    let bench =
-        Bench { runtime: &runtime, dir: &dir, seconds: args.seconds, rounds: args.rounds as usize };
+    let bench = Bench { runtime: &runtime, dir: &dir, seconds: args.seconds, rounds: args.rounds as usize };
     report::line(&machine::facts(&dir)?);
     report::line(&format!("{} rounds of {} s.", args.rounds, args.seconds));
     let chosen: &[Case] = match args.case {

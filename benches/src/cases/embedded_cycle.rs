@@ -34,7 +34,8 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         let owned = etcd::clients(&server.endpoint(), CALLERS, CALLERS).await?;
         anyhow::Ok((store, shared, owned))
     })?;
-    let embedded = |slice| together(bench.runtime, CALLERS, slice, |me, until| cycles(store.clone(), me, until));
+    let embedded =
+        |slice| together(bench.runtime, CALLERS, slice, |me, until| cycles(store.clone(), me, until));
     let etcd = |clients: &Vec<etcd::Client>, slice| {
         together(bench.runtime, CALLERS, slice, |me, until| clients[me].clone().cycles(until))
     };

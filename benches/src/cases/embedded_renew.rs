@@ -43,7 +43,8 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         [Side::new("embedded, batches of 1,000", ours(BATCH)), Side::new("locked map, one by one", peer(1))];
     let batched = contest(plan, &mut sides)?;
     report::outcome("renewals", &sides, &batched);
-    let mut sides = [Side::new("embedded, one by one", ours(1)), Side::new("locked map, one by one", peer(1))];
+    let mut sides =
+        [Side::new("embedded, one by one", ours(1)), Side::new("locked map, one by one", peer(1))];
     let single = contest(plan, &mut sides)?;
     report::outcome("renewals", &sides, &single);
     report::goals(&[

@@ -6,6 +6,7 @@ pub(crate) mod embedded_renew;
 pub(crate) mod redis_cycle;
 pub(crate) mod redis_handover;
 pub(crate) mod redis_renew;
+mod served;
 
 use std::path::Path;
 use std::time::Duration;

@@ -7,6 +7,7 @@ use lease_store::Store;
 use testkit::RedisServer;
 
 use super::Bench;
+use super::served::Served;
 use crate::callers::{CALLERS, cycles, together};
 use crate::contest::{Side, contest};
 use crate::machine::Others;
@@ -27,10 +28,17 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         let (hand, runtime) = (hand.clone(), bench.runtime);
         move |slice| together(runtime, CALLERS, slice, |me, until| hand.clone().cycles(recipe, me, until))
     };
+    let ours = |slice| together(bench.runtime, CALLERS, slice, |me, until| cycles(store.clone(), me, until));
+    report::table(
+        &Served::HEAD,
+        &[
+            Served::by(&server, ours)?.row("Tenure"),
+            Served::by(&server, hand(&one, Recipe::Bare))?.row("bare recipe, 1 connection"),
+            Served::by(&server, hand(&one, Recipe::Minting))?.row("minting recipe, 1 connection"),
+        ],
+    );
     let mut sides = [
-        Side::new("Tenure", |slice| {
-            together(bench.runtime, CALLERS, slice, |me, until| cycles(store.clone(), me, until))
-        }),
+        Side::new("Tenure", ours),
         Side::new("bare recipe, 1 connection", hand(&one, Recipe::Bare)),
         Side::new("bare recipe, 4 connections", hand(&four, Recipe::Bare)),
         Side::new("minting recipe, 1 connection", hand(&one, Recipe::Minting)),

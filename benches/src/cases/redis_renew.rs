@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use lease::{Renewal, Ttl};
 use lease_store::Store;
 use testkit::RedisServer;
 
 use super::Bench;
+use super::served::Served;
 use crate::callers::{Batches, hold, renewals, together};
 use crate::contest::{Side, contest};
 use crate::machine::Others;
-use crate::numbers::plain;
 use crate::peers::recipe::Hand;
 use crate::report::{self, Goal};
 
@@ -52,16 +52,9 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
             })
         }
     };
-    let (our_sent, our_all) = commands(&server, ours(1))?;
-    let (their_sent, their_all) = commands(&server, pipes(1))?;
-    report::line(&format!(
-        "Per 1,000 renewals Tenure sends {} scripts and Redis runs {} commands in all; the pipeline sends {} \
-         and Redis runs {}.\n",
-        plain(our_sent * 1e3),
-        plain(our_all * 1e3),
-        plain(their_sent * 1e3),
-        plain(their_all * 1e3)
-    ));
+    let (our_part, their_part) = (Served::by(&server, ours(1))?, Served::by(&server, pipes(1))?);
+    let rows = [our_part.row("Tenure, 1 caller"), their_part.row("pipelines of 100, 1 connection")];
+    report::table(&Served::HEAD, &rows);
     let mut sides = [
         Side::new("Tenure, 4 callers", ours(4)),
         Side::new("Tenure, 1 caller", ours(1)),
@@ -76,7 +69,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
             1.0,
             outcome.ratios[2].median.min(outcome.ratios[3].median),
         ),
-        Goal::at_least("the pipeline's commands ÷ ours", 50.0, their_sent / our_sent),
+        Goal::at_least("the pipeline's commands ÷ ours", 50.0, their_part.sent / our_part.sent),
     ]);
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
     Ok(())
@@ -85,25 +78,4 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
 /// The share of one caller among several.
 fn part(me: usize, callers: usize) -> std::ops::Range<usize> {
     me * LEASES / callers..(me + 1) * LEASES / callers
-}
-
-/// Scripts sent, and commands run by Redis within and without them, for each operation of `work`.
-fn commands(server: &RedisServer, mut work: impl FnMut(Duration) -> Result<u64>) -> Result<(f64, f64)> {
-    let before = counted(server)?;
-    let done = work(Duration::from_secs(1))?.max(1) as f64;
-    let after = counted(server)?;
-    Ok(((after.0 - before.0) as f64 / done, (after.1 - before.1) as f64 / done))
-}
-
-fn counted(server: &RedisServer) -> Result<(u64, u64)> {
-    let info = server.command(&["INFO", "everything"])?;
-    let info = info.text().context("INFO is text")?;
-    let number = |line: &str| line.split([',', '\r']).next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    let calls = |name: &str| {
-        let start = format!("cmdstat_{name}:calls=");
-        info.lines().find_map(|line| line.strip_prefix(&start)).map_or(0, number)
-    };
-    let sent = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"].map(calls).iter().sum();
-    let all = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:")).map_or(0, number);
-    Ok((sent, all))
 }

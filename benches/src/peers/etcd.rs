@@ -132,7 +132,8 @@ impl Client {
 
     /// Does `then` if the key was created at `revision`, where zero means that it does not exist.
     async fn txn(&mut self, revision: i64, then: Request) -> Result<i64> {
-        let compare = Compare { result: 0, target: 1, key: self.key.clone(), create_revision: Some(revision) };
+        let compare =
+            Compare { result: 0, target: 1, key: self.key.clone(), create_revision: Some(revision) };
         let success = vec![RequestOp { request: Some(then) }];
         let request = TxnRequest { compare: vec![compare], success };
         let answer: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
