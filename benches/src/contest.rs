@@ -90,7 +90,7 @@ fn lap(plan: Plan, sides: &mut [Side<'_>], number: usize) -> Result<Vec<f64>> {
     let mut rates = vec![0.0; turns];
     for step in 0..turns {
         let place = (step + number / 2) % turns;
-        let turn = if number % 2 == 0 { place } else { turns - 1 - place };
+        let turn = if number.is_multiple_of(2) { place } else { turns - 1 - place };
         rates[turn] = sides[turn % sides.len()].rate(plan.slice)?;
         settle(plan);
     }

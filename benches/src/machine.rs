@@ -55,7 +55,7 @@ fn syncs(folder: &Path) -> Result<Lags> {
         file.sync_data()?;
         Ok(start.passed())
     };
-    Ok(Lags::new((0..512).map(|i| one(i, &file)).collect::<Result<_>>()?))
+    Ok(Lags::new((0..200).map(|i| one(i, &file)).collect::<Result<_>>()?))
 }
 
 /// Bytes of this process in memory.
