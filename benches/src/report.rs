@@ -4,6 +4,9 @@
 use crate::contest::{Outcome, Side};
 use crate::numbers::plain;
 
+/// How far a side may be from itself before a run is void.
+const CONTROL: f64 = 0.05;
+
 /// A goal and what was found.
 pub(crate) struct Goal {
     pub(crate) what: String,
@@ -60,6 +63,11 @@ pub(crate) fn outcome(unit: &str, sides: &[Side<'_>], outcome: &Outcome) {
         .collect();
     let (rate, ratio) = (format!("{unit}/s, median [min–max]"), format!("{} ÷ this", sides[0].name));
     table(&["side", &rate, &ratio], &rows);
+    if (outcome.control.median - 1.0).abs() > CONTROL {
+        line(
+            "The control is off by more than a twentieth: these ratios decide nothing. Run it on a quiet machine.\n",
+        );
+    }
 }
 
 pub(crate) fn goals(goals: &[Goal]) {
