@@ -9,6 +9,7 @@ mod clock;
 mod example;
 mod freshness;
 mod metadata;
+mod openapi;
 mod step;
 mod suite;
 mod tidy;
