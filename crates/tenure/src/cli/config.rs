@@ -7,6 +7,7 @@ use crate::up;
 
 /// What to print: the settings that `tenure up` with the same flags would use.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     up: up::Args,
