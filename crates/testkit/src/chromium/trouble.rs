@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn an_exception_is_told_with_its_description() {
-        let details = json!({"text": "Uncaught", "url": "http://x/a.js", "exception": {"description": "Error: no"}});
+        let details =
+            json!({"text": "Uncaught", "url": "http://x/a.js", "exception": {"description": "Error: no"}});
         let trouble = trouble("Runtime.exceptionThrown", &json!({"exceptionDetails": details})).unwrap();
         assert_eq!(trouble.to_string(), "Exception: Uncaught Error: no (http://x/a.js)");
     }
