@@ -9,6 +9,7 @@ mod clock;
 mod example;
 mod freshness;
 mod metadata;
+mod screenshots;
 mod step;
 mod suite;
 mod tidy;
@@ -31,6 +32,7 @@ Commands:
   tidy             check the walls, the map, the invariants, file sizes and forbidden words
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
   bench [ARGS...]  run the load generators in release mode with ARGS
+  screenshots      take the pictures of the console in docs/images anew, in a real browser
   help             print this text
 
 Builds go to CARGO_TARGET_DIR, or to ~/.cache/tenure/target where that is unset.";
@@ -52,6 +54,7 @@ fn run(args: &[String]) -> Result<()> {
         ["test"] => suite::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?),
         ["tidy", "--record"] => tidy::record(&Workspace::find()?),
+        ["screenshots"] => screenshots::run(&Workspace::find()?),
         ["bench", rest @ ..] => {
             let workspace = Workspace::find()?;
             let _fresh = freshness::hold(&workspace)?;

@@ -71,7 +71,7 @@ impl Console {
 
     /// Signs in with a token on the sign-in screen.
     pub(crate) fn sign_in(&self, token: &str) {
-        self.page.type_text(&hook("login-token"), token).unwrap();
+        self.page.fill(&hook("login-token"), token).unwrap();
         self.page.click(&hook("login-submit")).unwrap();
     }
 

@@ -24,7 +24,7 @@ fn nothing_scrolls_sideways_on_a_phone() {
     let up = Up::start();
     let long = format!("recordings/{}", "a-rather-long-name-".repeat(12));
     up.claim(&serde_json::json!({
-        "key": long, "holder": "h".repeat(200), "ttl_ms": 120_000, "meta": format!("{{\"path\":\"{}\"}}", "x".repeat(300)),
+        "key": long, "holder": "h".repeat(128), "ttl_ms": 120_000, "meta": format!("{{\"path\":\"{}\"}}", "x".repeat(300)),
     }));
     up.acquire("tuner/1", "node-a", 120_000);
     let chromium = Chromium::start().unwrap();

@@ -48,7 +48,7 @@ fn past(up: &Up, key: &str) {
     up.release(&third);
     let fourth = up.acquire(key, "node-c", ttl);
     reign_for(up, &fourth, ttl, 1_200);
-    up.revoke(&fourth, 700);
+    up.revoke(key, &fourth.generation, 700);
     wait::until("the delay is over", LIMIT, || up.one(key)["state"] == "free").unwrap();
     let meta = json!({ "service": "recorder", "channel": "news-hd", "pid": 4711 }).to_string();
     let last = json!({ "key": key, "holder": "node-b", "ttl_ms": ttl, "meta": meta });
@@ -56,45 +56,50 @@ fn past(up: &Up, key: &str) {
     reign_for(up, &last, ttl, 1_000);
 }
 
+/// What a busy afternoon looks like, before and after the page is opened.
+fn scene(up: &Up) {
+    past(up, "tuner/3");
+    for (key, holder, ttl) in [
+        ("backup/nightly", "backup-01", 900_000),
+        ("camera/entrance", "edge-7", 45_000),
+        ("camera/garage", "edge-2", 60_000),
+        ("leader/scheduler", "sched-1", 30_000),
+        ("tuner/0", "node-a", 60_000),
+    ] {
+        up.acquire(key, holder, ttl);
+    }
+}
+
 #[test]
 fn the_console_is_worth_a_picture() {
     let up = Up::start();
+    scene(&up);
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
     console.colour_scheme(ColourScheme::Light).unwrap();
     console.screen(1120, 700, 1.5, false).unwrap();
-    past(&up, "tuner/3");
-    for (key, holder, ttl) in [
-        ("backup/nightly", "backup-01", 900_000),
-        ("camera/entrance", "edge-7", 45_000),
-        ("leader/scheduler", "sched-1", 30_000),
-        ("tuner/0", "node-a", 60_000),
-        ("tuner/1", "node-c", 60_000),
-    ] {
-        up.acquire(key, holder, ttl);
-    }
-    let broken = up.acquire("camera/garage", "edge-2", 60_000);
-    up.revoke(&broken, 50_000);
+    console.sees_element(&row("tuner/3"));
     let waiters =
         [up.park("leader/scheduler", "sched-2", 30_000), up.park("leader/scheduler", "sched-3", 30_000)];
+    up.acquire("tuner/1", "node-c", 60_000);
+    let broken = up.one("camera/garage")["generation"].as_str().unwrap().to_owned();
+    up.revoke("camera/garage", &broken, 50_000);
     console.sees("document.querySelectorAll('[data-test=row]').length === 7");
     console.sees_words(&format!("{} [data-test=waiters]", row("leader/scheduler")), "2");
+    console.sees_words(&hook("feed"), "revoked");
     take(&console, "console-list.png");
     console.colour_scheme(ColourScheme::Dark).unwrap();
-    take(&console, "console-list-dark.png");
+    take(&console, "console-dark.png");
 
-    console.open_lease("tuner/3");
-    take(&console, "console-lease-dark.png");
     console.colour_scheme(ColourScheme::Light).unwrap();
+    console.screen(1120, 1060, 1.5, false).unwrap();
+    console.open_lease("tuner/3");
     take(&console, "console-lease.png");
     console.screen(390, 780, 2.0, true).unwrap();
-    console.evaluate("scrollTo(0, 0)").unwrap();
-    take(&console, "console-lease-phone.png");
     console.click(&hook("back")).unwrap();
     console.sees_element(&row("tuner/0"));
     console.evaluate("scrollTo(0, 0)").unwrap();
     take(&console, "console-phone.png");
     console.is_calm();
-    drop(up);
-    drop(waiters);
+    drop((up, waiters));
 }

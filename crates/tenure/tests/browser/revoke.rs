@@ -20,7 +20,7 @@ fn revoking_through_the_dialog_ends_the_lease_in_the_store_and_shows_in_its_past
     assert_eq!(up.one("tuner/1")["state"], "held", "a cancelled dialog does nothing");
 
     console.click(&hook("revoke")).unwrap();
-    console.type_text(&hook("field-reason"), "the node is gone").unwrap();
+    console.fill(&hook("field-reason"), "the node is gone").unwrap();
     console.click(&hook("dialog-confirm")).unwrap();
     console.sees_words(&hook("notice"), "Revoked tuner/1");
     console.sees("!document.querySelector('dialog')");
@@ -53,7 +53,7 @@ fn a_reign_that_ended_meanwhile_is_not_revoked_in_the_name_of_its_successor() {
     let console = Console::signed_in(&chromium, &up);
     console.open_lease("tuner/1");
     console.click(&hook("revoke")).unwrap();
-    console.type_text(&hook("field-reason"), "too slow").unwrap();
+    console.fill(&hook("field-reason"), "too slow").unwrap();
     up.release(&grant);
     let next = up.acquire("tuner/1", "node-b", 120_000);
     console.click(&hook("dialog-confirm")).unwrap();

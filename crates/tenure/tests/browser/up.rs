@@ -133,8 +133,7 @@ impl Up {
         self.post("transfer", &json!({ "key": key, "token": token, "generation": generation, "to": to }));
     }
 
-    pub(crate) fn revoke(&self, grant: &Grant, delay_ms: u64) {
-        let Grant { key, generation, .. } = grant;
+    pub(crate) fn revoke(&self, key: &str, generation: &str, delay_ms: u64) {
         let body = json!({ "key": key, "generation": generation, "reason": "a test", "delay_ms": delay_ms });
         self.post("revoke", &body);
     }
@@ -188,6 +187,8 @@ fn launch(data: &Path, listen: &str, origins: &[String]) -> (Process, String) {
         }
     }
     command.current_dir(data.parent().unwrap()).args(["up", "--listen", listen, "--data-dir"]).arg(data);
+    // Every request is logged at `info`, and pages make many.
+    command.env("TENURE_LOG__FILTER", "warn");
     if !origins.is_empty() {
         command.env("TENURE_ALLOWED_ORIGINS", origins.join(","));
     }

@@ -84,7 +84,8 @@ impl Page {
         }
     }
 
-    /// Clicks where a person would: on the middle of the first element that matches, once it is there, enabled, and
+    /// Clicks where a person would: on the middle of the first element that matches (of its first line, if it
+    /// is text over several), once it is there, enabled, and
     /// not covered by another.
     pub fn click(&self, selector: &str) -> Result<()> {
         let (x, y) = self.reach(selector)?;
@@ -104,9 +105,10 @@ impl Page {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y })).map(drop)
     }
 
-    /// Clicks into a field and enters `text` behind what is there.
-    pub fn type_text(&self, selector: &str, text: &str) -> Result<()> {
+    /// Clicks into a field and enters `text` instead of what is there.
+    pub fn fill(&self, selector: &str, text: &str) -> Result<()> {
         self.click(selector)?;
+        self.evaluate("document.activeElement.select()")?;
         self.call("Input.insertText", json!({ "text": text })).map(drop)
     }
 
@@ -204,8 +206,8 @@ const REACH: &str = "(selector) => {
   if (!element) return 'there is no such element';
   if (element.disabled) return 'it is disabled';
   element.scrollIntoView({ block: 'center', inline: 'nearest', behavior: 'instant' });
-  const box = element.getBoundingClientRect();
-  if (!box.width || !box.height) return 'it is not shown';
+  const box = element.getClientRects()[0]; // of a link over several lines, the first line
+  if (!box?.width || !box.height) return 'it is not shown';
   const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
   const hit = document.elementFromPoint(x, y);
   if (!hit || !(element.contains(hit) || hit.control === element)) return `it is covered by ${hit?.outerHTML.slice(0, 120)}`;

@@ -24,7 +24,7 @@ fn a_page_is_clicked_typed_into_and_asked() {
     let page = chromium
         .open("data:text/html,<input id=name><button onclick='this.textContent=document.getElementById(`name`).value'>?")
         .unwrap();
-    page.type_text("#name", "Ada").unwrap();
+    page.fill("#name", "Ada").unwrap();
     page.press("!").unwrap();
     page.click("button").unwrap();
     page.wait_for("document.querySelector('button').textContent === 'Ada!'", LIMIT).unwrap();
