@@ -48,6 +48,7 @@ fn a_token_signs_in_a_wrong_one_does_not_and_signing_out_ends_the_session() {
 
     console.click(&hook("logout")).unwrap();
     console.sees_element(&hook("login"));
+    console.sees("!document.querySelector('[data-test=login-error]').checkVisibility()");
     assert_eq!(console.evaluate("fetch('/whoami').then((answer) => answer.status)").unwrap(), 401);
     console.is_calm_but(unauthenticated);
 }

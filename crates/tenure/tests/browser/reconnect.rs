@@ -54,7 +54,7 @@ fn after_a_restart_the_page_asks_to_sign_in_and_goes_on_with_the_lease_that_surv
     console.sees_element("[data-test=connection][data-state=reconnecting]");
     console.sees_words(&hook("lease-error"), "What you see is the last that was known");
     let up = up.restart();
-    console.sees_element(&hook("login"));
+    console.sees_words(&hook("login-error"), "Your session has ended");
     console.sign_in(&up.token);
     console.sees_words(&hook("lease-key"), "tuner/1");
     console.wait_until_live();
