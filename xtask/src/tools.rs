@@ -20,6 +20,7 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { program: "redis-server", package: "redis-server" },
     Tool { program: "etcd", package: "etcd-server" },
+    Tool { program: "chromium", package: "chromium" },
 ];
 
 /// Tries while another installation holds apt's lock.
