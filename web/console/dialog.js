@@ -48,8 +48,8 @@ const tokenField = () => field("token", "Token of this reign", { type: "password
 /** Force, for operators: ends the reign whatever the holder thinks. */
 export function askRevoke(lease, done) {
   const choice = h("select", { name: "delay", test: "field-delay" },
-    h("option", { value: "" }, "until the holder's time is over (safe)"),
-    h("option", { value: "0" }, "none: the next may take it at once"),
+    h("option", { value: "" }, "the holder's time left (safe)"),
+    h("option", { value: "0" }, "none: free at once"),
     [5, 30, 300].map((seconds) => h("option", { value: seconds * 1000 }, duration(seconds * 1000))));
   ask({
     test: "revoke-dialog", title: "Revoke this lease?", lease, done, danger: true, button: "Revoke",

@@ -26,13 +26,15 @@ const WORDS = {
   connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing",
 };
 
+const ENDED = "Your session has ended: the server was started anew, or twelve hours are over. Sign in to go on where you were.";
+
 let view = null, me = null, wanted = null, home = "#/";
 
 const live = new Live({
   onState: connection,
   onEvent: (event) => view?.event(event),
   onResync: () => { view?.refresh(); askHealth(); },
-  onSignedOut: () => signedOut(),
+  onSignedOut: ended,
 });
 
 function connection(state) {
@@ -99,6 +101,11 @@ function signedOut(why) {
   show(loginView(why, signedIn));
   connection("off");
   view.focus();
+}
+
+/** The server no longer knows us; several requests may learn that at once. */
+function ended() {
+  if (me) signedOut(ENDED);
 }
 
 async function signedIn() {
@@ -169,7 +176,7 @@ async function start() {
   }
 }
 
-whenUnauthorized(() => signedOut());
+whenUnauthorized(ended);
 addEventListener("hashchange", () => (location.hash.startsWith("#login=") ? start() : location.hash === "#main" ? null : route()));
 byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); });
 byId("theme").addEventListener("click", () => theme({ auto: "light", light: "dark", dark: "auto" }[document.documentElement.dataset.theme ?? "auto"]));

@@ -111,17 +111,19 @@ export function timeline(point) {
     const marks = ticks(all, even, x, width - gutter);
     const picture = s("svg", { width, height: bottom + 26, role: "group", "aria-label": summary(holders, now), onkeydown: keys },
       s("defs", {}, s("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("line", { class: "hatch", x1: 0, y1: 0, x2: 0, y2: 7 }))));
-    holders.forEach((holder, i) => {
-      const y = top + i * lane;
-      if (i) picture.append(s("line", { class: "rule", x1: 0, x2: width, y1: y, y2: y }));
-      picture.append(s("text", { class: "lane", x: narrow ? 8 : 4, y: narrow ? y + 14 : y + lane / 2 + 4 }, holder.length > most ? `${holder.slice(0, most - 1)}…` : holder, s("title", {}, holder)));
-    });
     for (const t of marks) {
       const fine = marks.step < 1000, days = marks.step >= 864e5;
       picture.append(s("line", { class: "grid", x1: x(t), x2: x(t), y1: top, y2: bottom }),
         s("text", { class: "axis", x: Math.min(Math.max(x(t), 24), width - 30), y: bottom + 18, "text-anchor": "middle" }, days ? dayOnly(t) : timeOnly(t, fine)));
     }
-    for (const span of all) if (!span.reign) picture.append(s("rect", { class: "gap", x: x(span.from), y: top, width: Math.max(1, x(span.until) - x(span.from)), height: bottom - top, fill: "url(#hatch)" }, s("title", {}, `Nobody, for ${duration(span.until - span.from)}`)));
+    // A gap too narrow to see would be a stray dotted line; even steps show it.
+    const gaps = all.filter((span) => !span.reign && x(span.until) - x(span.from) >= 2);
+    for (const { from, until } of gaps) picture.append(s("rect", { class: "gap", x: x(from), y: top, width: x(until) - x(from), height: bottom - top, fill: "url(#hatch)" }, s("title", {}, `Nobody, for ${duration(until - from)}`)));
+    holders.forEach((holder, i) => {
+      const y = top + i * lane;
+      if (i) picture.append(s("line", { class: "rule", x1: 0, x2: width, y1: y, y2: y }));
+      picture.append(s("text", { class: "lane", x: narrow ? 8 : 4, y: narrow ? y + 14 : y + lane / 2 + 4 }, holder.length > most ? `${holder.slice(0, most - 1)}…` : holder, s("title", {}, holder)));
+    });
     for (const { reign, from, until } of all) {
       if (!reign) continue;
       const y = top + holders.indexOf(reign.holder) * lane + (narrow ? 20 : 6), high = lane - (narrow ? 25 : 12);
@@ -143,7 +145,7 @@ export function timeline(point) {
     if (!shown) show(null, null);
     const used = [...new Set(reigns.map((reign) => reign.end).filter(Boolean))];
     legend.replaceChildren(...used.map((end) => h("li", {}, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(end, 0, 0)), h("b", {}, ENDS[end] ?? end), MARKS[end] && h("span", {}, MARKS[end][2]))),
-      ...(all.some((span) => !span.reign) ? [h("li", {}, h("i", { class: "swatch gap", "aria-hidden": "true" }), h("span", {}, "nobody held it"))] : []),
+      ...(gaps.length ? [h("li", {}, h("i", { class: "swatch gap", "aria-hidden": "true" }), h("span", {}, "nobody held it"))] : []),
       ...(reigns.at(-1).end ? [] : [h("li", {}, dot(taken.get(reigns.at(-1).holder)), h("span", {}, "still held"))]));
     lastDraw = performance.now();
   }

@@ -10,6 +10,8 @@ mod deploy;
 mod example;
 mod freshness;
 mod metadata;
+mod openapi;
+mod screenshots;
 mod step;
 mod suite;
 mod tidy;
@@ -28,11 +30,13 @@ Developer commands of the Tenure workspace
 Usage: cargo xtask COMMAND
 
 Commands:
-  test             install what the tests need, then fmt, clippy, tidy, deploy, tests, doc tests, rustdoc, examples
+  test             install what the tests need, then fmt, clippy, tidy, deploy, tests, doc tests, rustdoc, examples, openapi
   tidy             check the walls, the map, the invariants, metrics, deploy files, file sizes and forbidden words
   deploy           check alerts, dashboard and unit with promtool and systemd-analyze
+  openapi          start a server and hold it to its own /openapi.json with schemathesis
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
   bench [ARGS...]  run the load generators in release mode with ARGS
+  screenshots      take the pictures of the console in docs/images anew, in a real browser
   help             print this text
 
 Builds go to CARGO_TARGET_DIR, or to ~/.cache/tenure/target where that is unset.";
@@ -54,7 +58,9 @@ fn run(args: &[String]) -> Result<()> {
         ["test"] => suite::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?),
         ["deploy"] => deploy::run(&Workspace::find()?),
+        ["openapi"] => openapi::check(&Workspace::find()?),
         ["tidy", "--record"] => tidy::record(&Workspace::find()?),
+        ["screenshots"] => screenshots::run(&Workspace::find()?),
         ["bench", rest @ ..] => {
             let workspace = Workspace::find()?;
             let _fresh = freshness::hold(&workspace)?;

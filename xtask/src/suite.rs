@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::step::{self, Step};
 use crate::workspace::Workspace;
-use crate::{deploy, example, freshness, tidy, tools};
+use crate::{deploy, example, freshness, openapi, tidy, tools};
 
 /// Runs every step in order and prints the summary line.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -30,6 +30,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         name: "examples",
         what: "build them all, run each for at most 60 s".into(),
         work: Box::new(|| example::run_all(workspace)),
+    });
+    steps.push(Step {
+        name: "openapi",
+        what: "schemathesis against the running server".into(),
+        work: Box::new(|| openapi::check(workspace)),
     });
     let summary = step::run(steps)?;
     println!("xtask test: {summary}");

@@ -22,6 +22,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "etcd", package: "etcd-server" },
     Tool { program: "promtool", package: "prometheus" },
     Tool { program: "systemd-analyze", package: "systemd" },
+    Tool { program: "chromium", package: "chromium" },
 ];
 
 /// Tries while another installation holds apt's lock.

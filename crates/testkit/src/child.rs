@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
@@ -77,6 +77,19 @@ impl Child {
                 return Ok(());
             }
             kill(self.pid, Signal::SIGKILL).context("send SIGKILL")?;
+        }
+        self.wait(KILL_LIMIT).map(|_| ())
+    }
+
+    /// [`Child::kill9`] for a child that leads a process group, together with the whole group. Once the child was
+    /// reaped the group's number may be another's, so what a child that ended by itself left behind is left alone.
+    pub(crate) fn kill9_group(&self) -> Result<()> {
+        {
+            let status = lock(&self.end.status);
+            if status.is_some() {
+                return Ok(());
+            }
+            killpg(self.pid, Signal::SIGKILL).context("send SIGKILL to the group")?;
         }
         self.wait(KILL_LIMIT).map(|_| ())
     }

@@ -5,6 +5,7 @@
 //! blocks its only thread cannot starve it.
 
 mod child;
+mod chromium;
 mod clock;
 mod disk;
 mod etcd;
@@ -17,6 +18,7 @@ mod redis;
 mod resp;
 pub mod wait;
 
+pub use chromium::{Chromium, ChromiumBuilder, ColourScheme, Page, Trouble, TroubleKind};
 pub use disk::SmallDisk;
 pub use etcd::{EtcdBuilder, EtcdServer};
 pub use ports::free_port;

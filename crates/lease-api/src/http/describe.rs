@@ -1,9 +1,12 @@
 //! What the OpenAPI description says besides the routes.
 
+use lease::Capabilities;
 use serde::Serialize;
+use utoipa::Number;
 use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::Schema;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{Content, Ref};
+use utoipa::openapi::{Content, Ref, RefOr};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 /// An error (RFC 9457). Programs match on `code`; further members depend on it.
@@ -94,11 +97,18 @@ pub(super) struct BusyBody {
 )]
 pub(super) struct Description;
 
-/// Adds what every operation may answer.
-pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi) {
+/// Adds what every operation may answer, and the TTLs that this engine can keep.
+pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi, capabilities: &Capabilities) {
+    for name in ["AcquireBody", "RenewBody"] {
+        narrow(openapi, name, capabilities);
+    }
     let common = [
+        ("400", "The request is malformed"),
         ("401", "There is no valid token"),
         ("403", "The token lacks a scope"),
+        ("408", "The body came too slowly"),
+        ("413", "The body is too large"),
+        ("415", "The body is not JSON"),
         ("429", "Too many requests, or a limit is reached"),
         ("503", "The store cannot answer; nothing happened"),
         ("504", "The store did not answer; it may have happened"),
@@ -113,6 +123,18 @@ pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi) {
                 operation.responses.responses.entry(status.into()).or_insert_with(|| response.into());
             }
         }
+    }
+}
+
+/// Narrows the bounds of a body's TTL.
+fn narrow(openapi: &mut utoipa::openapi::OpenApi, body: &str, capabilities: &Capabilities) {
+    let schemas = openapi.components.as_mut().map(|components| &mut components.schemas);
+    let body = schemas.and_then(|schemas| schemas.get_mut(body));
+    if let Some(RefOr::T(Schema::Object(object))) = body
+        && let Some(RefOr::T(Schema::Object(ttl))) = object.properties.get_mut("ttl_ms")
+    {
+        ttl.minimum = Some(Number::UInt(capabilities.min_ttl.as_millis() as usize));
+        ttl.maximum = Some(Number::UInt(capabilities.max_ttl.as_millis() as usize));
     }
 }
 

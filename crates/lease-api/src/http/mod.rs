@@ -30,6 +30,7 @@ use crate::site::Site;
 /// around them.
 pub fn http(store: Arc<dyn Store>, options: Options) -> (axum::Router, utoipa::openapi::OpenApi) {
     let site = Site::new(store, options);
+    let capabilities = site.capabilities;
     let (router, mut openapi) = OpenApiRouter::with_openapi(describe::Description::openapi())
         .routes(routes!(acquire::acquire))
         .routes(routes!(renew::renew))
@@ -43,6 +44,6 @@ pub fn http(store: Arc<dyn Store>, options: Options) -> (axum::Router, utoipa::o
         .routes(routes!(records::write, records::read))
         .with_state(site)
         .split_for_parts();
-    describe::complete(&mut openapi);
+    describe::complete(&mut openapi, &capabilities);
     (router, openapi)
 }

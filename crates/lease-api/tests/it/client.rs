@@ -9,9 +9,8 @@ use lease::{
 };
 use lease_api::Client;
 use lease_store::OsEntropy;
-use tokio::time::timeout;
 
-use crate::server::{LIMIT, READ, Server, WRITE};
+use crate::server::{LIMIT, READ, Server, WRITE, within};
 
 pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
@@ -84,7 +83,7 @@ async fn what_comes_over_the_network_is_remote() {
             }
         }
     };
-    let store = timeout(LIMIT, reopened).await.expect("the folder was not let go");
+    let store = within(LIMIT, reopened).await;
     // The lease of a holder that lives and dies with the store would be over.
     assert_eq!(store.inspect(&key("k")).await.unwrap().generation, Some(grant.lease.generation));
     assert_eq!(store.inspect(&key("k")).await.unwrap().phase, lease::Phase::Held);
@@ -140,11 +139,10 @@ async fn hundreds_of_waiting_claims_do_not_hold_up_the_release() {
     }
     server.parked("k", 400).await;
     client.release(Release::new(key("k"), token)).await.unwrap();
-    timeout(Duration::from_secs(60), async {
+    within(Duration::from_secs(60), async {
         while waiting.join_next().await.transpose().unwrap().is_some() {}
     })
-    .await
-    .expect("the line did not move");
+    .await;
     assert_eq!(client.inspect(&key("k")).await.unwrap().phase, lease::Phase::Free);
 }
 
@@ -272,14 +270,12 @@ async fn a_watch_sees_what_follows_and_resumes_from_a_revision() {
     let start = client.list(&Query::new(prefix.clone())).await.unwrap().revision;
     let mut watch = client.watch(&prefix, None).await.unwrap();
     take(&client, claim("p/k", "a")).await;
-    let Watched::Event(event) = timeout(LIMIT, watch.next()).await.unwrap().unwrap() else {
-        panic!("lagged")
-    };
+    let Watched::Event(event) = within(LIMIT, watch.next()).await.unwrap() else { panic!("lagged") };
     assert_eq!((event.verb, event.key.as_str()), (Verb::Granted, "p/k"));
     let mut again = client.watch(&prefix, Some(start)).await.unwrap();
-    assert_eq!(timeout(LIMIT, again.next()).await.unwrap().unwrap(), Watched::Event(event));
+    assert_eq!(within(LIMIT, again.next()).await.unwrap(), Watched::Event(event));
     let mut old = client.watch(&prefix, Some(lease::Revision::new(1))).await.unwrap();
-    assert_eq!(timeout(LIMIT, old.next()).await.unwrap().unwrap(), Watched::Lagged);
+    assert_eq!(within(LIMIT, old.next()).await.unwrap(), Watched::Lagged);
 }
 
 #[tokio::test]

@@ -7,10 +7,9 @@ use lease::{Error, Happened, Leases, Prefix, Records, Renewal, Renewed, Verb, Wa
 use lease_api::{Client, Dial, Options};
 use lease_store::Local;
 use tokio::net::TcpListener;
-use tokio::time::timeout;
 
 use crate::client::{claim, key, take};
-use crate::server::{ADMIN, LIMIT, Server};
+use crate::server::{ADMIN, LIMIT, Server, within};
 
 /// An address on which nobody listens.
 async fn nowhere() -> String {
@@ -19,7 +18,7 @@ async fn nowhere() -> String {
 }
 
 async fn refusal(url: &str, dial: Dial) -> Error {
-    timeout(LIMIT, Client::dial(url, dial)).await.expect("connecting took too long").unwrap_err()
+    within(LIMIT, Client::dial(url, dial)).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -76,7 +75,7 @@ async fn calls_to_a_server_that_is_gone_did_not_happen() {
             }
         }
     };
-    timeout(LIMIT, gone).await.expect("the client did not notice");
+    within(LIMIT, gone).await;
     let error = client.commit(&[lease::Op::Delete { key: key("k") }]).await.unwrap_err();
     assert_eq!(error.happened(), Happened::No, "{error}");
 }
@@ -105,9 +104,7 @@ async fn a_client_outlives_a_restart_of_its_server() {
     assert!(matches!(renewed.unwrap()[..], [Renewed::Renewed { .. }]));
     // What happened while the watch was broken is not missed.
     server.store.acquire(crate::client::claim("later", "b")).await.unwrap();
-    let Watched::Event(event) = timeout(LIMIT, watch.next()).await.unwrap().unwrap() else {
-        panic!("lagged")
-    };
+    let Watched::Event(event) = within(LIMIT, watch.next()).await.unwrap() else { panic!("lagged") };
     assert_eq!((event.verb, event.key.as_str()), (Verb::Granted, "later"));
 }
 
@@ -122,6 +119,6 @@ async fn a_keep_alive_stream_ends_with_the_server_and_comes_back_with_it() {
     client.renew(&item).await.unwrap();
     server.shutdown.trigger();
     // The listener of this test still takes calls: the stream ended, the next one ends at once as well.
-    let error = timeout(LIMIT, client.renew(&item)).await.expect("no end").unwrap_err();
+    let error = within(LIMIT, client.renew(&item)).await.unwrap_err();
     assert_eq!(error.happened(), Happened::Maybe, "{error}");
 }

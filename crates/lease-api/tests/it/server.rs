@@ -4,15 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
+use lease::Clock;
 use lease_api::{Client, Dial, Options};
-use lease_store::Local;
+use lease_store::{BootClock, Local};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
+use service::config::Tls;
 use service::{ApiToken, Auth, Scopes, Settings, Shutdown};
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 pub(crate) const READ: &str = "token-that-reads-0123456789abcdef";
@@ -40,15 +38,24 @@ impl Server {
     }
 
     pub(crate) async fn on(address: SocketAddr, store: Arc<dyn lease::Store>, options: Options) -> Self {
+        Self::run(settings(address), store, options).await
+    }
+
+    pub(crate) async fn over_tls(tls: Tls, store: Arc<dyn lease::Store>, options: Options) -> Self {
+        let settings = Settings { tls: Some(tls), ..settings("127.0.0.1:0".parse().unwrap()) };
+        Self::run(settings, store, options).await
+    }
+
+    async fn run(settings: Settings, store: Arc<dyn lease::Store>, options: Options) -> Self {
         // Whoever comes second finds it done.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let listener = TcpListener::bind(address).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let server = service::Server::bind(&settings).await.unwrap();
+        let address = server.local_addr();
         let shutdown = Shutdown::new();
-        let options = options.shutdown(shutdown.clone());
+        let app = app(store.clone(), options.shutdown(shutdown.clone()), &settings, address);
         let mut task = JoinSet::new();
-        let app = app(store.clone(), options, address);
-        task.spawn(serve(listener, app));
+        // It listens until it is dropped: what the service does at a shutdown is seen from outside.
+        task.spawn(async move { server.run(app, Shutdown::new()).await.unwrap() });
         Self { address, store, shutdown, http: reqwest::Client::new(), task }
     }
 
@@ -99,22 +106,15 @@ impl Server {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(LIMIT, all).await.expect("nobody parked or nobody left");
+        within(LIMIT, all).await;
     }
 }
 
-/// Serves until dropped, and then no connection goes on.
-async fn serve(listener: TcpListener, app: axum::Router) {
-    let mut connections = JoinSet::new();
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        let service = TowerToHyperService::new(app.clone());
-        connections.spawn(async move {
-            let server = auto::Builder::new(TokioExecutor::new());
-            // A client that goes is no fault of the server.
-            drop(server.serve_connection(TokioIo::new(stream), service).await);
-        });
+/// What the future gives, which must not take for ever.
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = future => done,
+        () = BootClock.sleep_until(BootClock.now() + limit) => panic!("it took longer than {limit:?}"),
     }
 }
 
@@ -134,18 +134,27 @@ pub(crate) async fn answer(request: reqwest::RequestBuilder) -> (StatusCode, Val
     (status, body)
 }
 
-fn app(store: Arc<dyn lease::Store>, options: Options, address: SocketAddr) -> axum::Router {
+fn settings(address: SocketAddr) -> Settings {
     let token = |name: &str, text: &str, scope: &str| {
         ApiToken::new(name, text, [scope.parse().unwrap()].into_iter().collect::<Scopes>())
     };
-    let mut settings = Settings::default();
+    let mut settings = Settings { listen: address, ..Settings::default() };
     settings.limits.rate_per_second = 0;
     settings.api_tokens = vec![
         token("reader", READ, "lease:read"),
         token("writer", WRITE, "lease:write"),
         token("admin", ADMIN, "lease:admin"),
     ];
-    let auth = Arc::new(Auth::open(&settings, address).unwrap());
+    settings
+}
+
+fn app(
+    store: Arc<dyn lease::Store>,
+    options: Options,
+    settings: &Settings,
+    address: SocketAddr,
+) -> axum::Router {
+    let auth = Arc::new(Auth::open(settings, address).unwrap());
     let (http, _) = lease_api::http(store.clone(), options.clone());
     let grpc = lease_api::grpc(store, options);
     http.merge(grpc).layer(service::auth_layer(auth))

@@ -7,10 +7,9 @@ use lease_api::Options;
 use lease_store::Local;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use crate::http::grant;
-use crate::server::{LIMIT, READ, Server};
+use crate::server::{LIMIT, READ, Server, within};
 
 /// A client of one stream.
 struct Stream {
@@ -52,7 +51,7 @@ impl Stream {
                 let data = serde_json::from_str(&field("data")).unwrap();
                 return Some(Event { id: field("id"), event: field("event"), data });
             }
-            let chunk = timeout(LIMIT, self.response.chunk()).await.expect("no event came").ok()??;
+            let chunk = within(LIMIT, self.response.chunk()).await.ok()??;
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
@@ -127,7 +126,7 @@ async fn watchers_are_counted_and_a_gone_one_makes_room() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(LIMIT, room).await.expect("a watcher that went made no room");
+    within(LIMIT, room).await;
 }
 
 #[tokio::test]
@@ -161,7 +160,7 @@ async fn a_watcher_that_never_reads_is_closed_and_others_go_on() {
             }
         }
     };
-    timeout(Duration::from_secs(60), closed).await.expect("a deaf watcher kept its place");
+    within(Duration::from_secs(60), closed).await;
     grant(&server, "end", "a").await;
     assert_eq!(stream.next().await.unwrap().event, "granted");
     drop(deaf);

@@ -304,3 +304,29 @@ async fn records_logs_marks_history_and_spent_tokens_survive_many_checkpoints_an
     let again = store.acquire(spent).await.unwrap_err();
     assert!(again.to_string().contains("spent"), "{again}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_orphans_than_a_journal_takes_end_with_their_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Local::open(folder.path(), small()).await.unwrap());
+    let meta = lease::Meta::new("m".repeat(1_000)).unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..100 {
+        let (store, meta) = (store.clone(), meta.clone());
+        tasks.spawn(async move {
+            for m in 0..100 {
+                let claim = claim(&format!("orphan/{n:03}/{m:03}/{}", "x".repeat(200)), 60_000);
+                granted(store.acquire(claim.meta(meta.clone())).await.unwrap());
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    drop(store);
+    let store = Local::open(folder.path(), small()).await.unwrap();
+    let held = store.list(&lease::Query::new(lease::Prefix::new("orphan/").unwrap())).await.unwrap();
+    assert!(held.items.is_empty());
+    let name = format!("orphan/042/042/{}", "x".repeat(200));
+    assert_eq!(store.history(&key(&name)).await.unwrap()[0].end, Some(End::HolderDied));
+}

@@ -3,17 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::{Failure, Result, Screen, exit};
-use crate::up;
 
-/// What to print: the settings that `tenure up` with the same flags would use.
-#[derive(clap::Args, Debug)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    up: up::Args,
-}
+/// The settings that `tenure up` with the same flags would use.
+pub(crate) use crate::up::Args;
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
-    let config = args.up.load()?;
+    let config = args.load()?;
     if !screen.is_json() {
         screen.line(config.effective().trim())?;
         return Ok(exit::DONE);

@@ -8,21 +8,22 @@ use std::os::unix::net::UnixStream as Pair;
 use std::process::Stdio;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 
-use super::group::Group;
 use super::line::{Inbox, Order, Report};
 use super::plan::Times;
+use super::session::Session;
 
 /// Work on a leash. Dropping it lets go of the socket, and that kills the work.
 pub(crate) struct Leash {
     socket: UnixStream,
     inbox: Inbox,
     watchdog: Child,
-    group: Option<Group>,
+    /// Known from the start, so that nothing gets lost with a watchdog that dies early.
+    session: Session,
 }
 
 impl Leash {
@@ -44,7 +45,9 @@ impl Leash {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
         ours.set_nonblocking(true)?;
-        Ok(Self { socket: UnixStream::from_std(ours)?, inbox: Inbox::default(), watchdog, group: None })
+        let number = watchdog.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let session = Session::of(number.ok_or_else(|| io::Error::other("the watchdog ended at once"))?);
+        Ok(Self { socket: UnixStream::from_std(ours)?, inbox: Inbox::default(), watchdog, session })
     }
 
     /// Later times: the lease was prolonged.
@@ -62,36 +65,22 @@ impl Leash {
         self.say(Order::Kill).await
     }
 
-    /// Kills the work past a watchdog that is there but does nothing: it may be stopped. As long as it is there
-    /// the group's number is nobody else's.
-    pub(crate) fn kill_past(&mut self) {
-        if matches!(self.watchdog.try_wait(), Ok(None)) {
-            self.kill_alone();
-        }
-    }
-
-    /// Kills the work without a watchdog. Only while something of it runs.
-    pub(crate) fn kill_alone(&self) {
-        if let Some(group) = self.group.filter(|group| !group.is_gone()) {
-            group.signal(Signal::KILL);
-        }
+    /// Kills the work past a watchdog that is stopped or dead.
+    pub(crate) fn kill_past(&self) {
+        self.session.kill();
     }
 
     /// Whether nothing of the work runs any more, whatever became of the watchdog.
     pub(crate) fn is_gone(&self) -> bool {
-        self.group.is_none_or(Group::is_gone)
+        self.session.is_gone()
     }
 
     /// What the watchdog says next; none when it is gone. Dropping the future loses nothing.
     pub(crate) async fn report(&mut self) -> io::Result<Option<Report>> {
         loop {
             if let Some(line) = self.inbox.pop() {
-                let report = Report::parse(&line)
-                    .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "the watchdog talks nonsense"))?;
-                if let Report::Started(group) = report {
-                    self.group = Pid::from_raw(group).map(Group::new);
-                }
-                return Ok(Some(report));
+                let nonsense = || io::Error::new(ErrorKind::InvalidData, "the watchdog talks nonsense");
+                return Report::parse(&line).map(Some).ok_or_else(nonsense);
             }
             let mut bytes = [0; 256];
             match self.socket.read(&mut bytes).await? {

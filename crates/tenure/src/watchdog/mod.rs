@@ -3,16 +3,16 @@
 //! A small process of our own binary stands between the holder and the work. It leads a session of its own, so
 //! nothing a terminal does reaches it; it holds a socket from the holder and the times at which the work must
 //! stop and be gone, on the clock that counts suspend. When a time passes without a later one, or the holder's
-//! end of the socket closes, it kills the work's process group. It needs nothing from the holder to do so: a
+//! end of the socket closes, it kills the work's process group and whatever else runs in the session. It needs nothing from the holder to do so: a
 //! holder that hangs, is stopped or is killed sends no later time, and that is enough.
 //!
 //! It never extends anything by itself and never speaks to a store.
 
 mod alarm;
-mod group;
 mod leash;
 mod line;
 mod plan;
+mod session;
 mod work;
 
 pub(crate) use leash::Leash;

@@ -16,9 +16,9 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, setsid};
 
 use super::alarm::Alarm;
-use super::group::Group;
 use super::line::{Inbox, Order, Report, Why};
 use super::plan::{Act, Plan, Times};
+use super::session::{Session, signal};
 
 /// What the watchdog is started with; only ever by ourselves.
 #[derive(clap::Args, Debug)]
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> io::Result<()> {
     // Who manages services signals every process of a unit: only the holder decides what the work gets.
     let deaf = SigSet::from_iter([Blocked::SIGINT, Blocked::SIGTERM, Blocked::SIGHUP, Blocked::SIGQUIT]);
     deaf.thread_block()?;
-    setsid()?;
+    let session = Session::of(setsid()?);
     let mut holder = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut inbox = Inbox::default();
     let input = greet(&holder, &mut inbox)?;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> io::Result<()> {
     let started =
         Command::new(&args.command[0]).args(&args.command[1..]).stdin(input).process_group(0).spawn();
     match started {
-        Ok(child) => Watch::new(holder, inbox, child, times)?.run(),
+        Ok(child) => Watch::new(holder, inbox, child, session, times)?.run(),
         Err(error) => say(&mut holder, Report::Failed(error.raw_os_error().unwrap_or(0))),
     }
 }
@@ -76,7 +76,9 @@ struct Watch {
     /// The holder's end is open.
     attached: bool,
     child: Child,
-    group: Group,
+    /// The command, which leads a group of its own. Not reaped before everything is gone.
+    command: Pid,
+    session: Session,
     /// Readable once the command ended; none once that was seen.
     leader: Option<OwnedFd>,
     alarm: Alarm,
@@ -84,30 +86,37 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(holder: UnixStream, inbox: Inbox, child: Child, times: Times) -> io::Result<Self> {
-        let group = Group::new(Pid::from_child(&child));
+    fn new(
+        holder: UnixStream,
+        inbox: Inbox,
+        child: Child,
+        session: Session,
+        times: Times,
+    ) -> io::Result<Self> {
+        let command = Pid::from_child(&child);
         // From here on the work runs: whatever fails ends it.
         let made = (|| {
             holder.set_nonblocking(true)?;
-            Ok((pidfd_open(group.leader(), PidfdFlags::empty())?, Alarm::new()?))
+            Ok((pidfd_open(command, PidfdFlags::empty())?, Alarm::new()?))
         })();
         match made {
             Ok((leader, alarm)) => {
                 let plan = Plan::new(times);
-                Ok(Self { holder, inbox, attached: true, child, group, leader: Some(leader), alarm, plan })
+                let leader = Some(leader);
+                Ok(Self { holder, inbox, attached: true, child, command, session, leader, alarm, plan })
             }
             Err(error) => {
-                group.signal(Signal::KILL);
+                session.kill();
                 Err(error)
             }
         }
     }
 
     fn run(mut self) -> io::Result<()> {
-        drop(say(&mut self.holder, Report::Started(self.group.leader().as_raw_nonzero().get())));
+        drop(say(&mut self.holder, Report::Started(self.command.as_raw_nonzero().get())));
         let watched = self.watch();
         if watched.is_err() {
-            self.group.signal(Signal::KILL);
+            self.kill();
         }
         let status = self.child.wait()?;
         watched?;
@@ -130,7 +139,7 @@ impl Watch {
                 self.read();
                 self.act();
             }
-            if self.leader.is_none() && self.group.is_gone() {
+            if self.leader.is_none() && self.session.is_gone() {
                 return Ok(());
             }
         }
@@ -138,7 +147,7 @@ impl Watch {
 
     fn act(&mut self) {
         match self.plan.due(BootClock.now()) {
-            Some(Act::Kill) => self.group.signal(Signal::KILL),
+            Some(Act::Kill) => self.kill(),
             Some(Act::Stop) => self.stop(),
             None => {}
         }
@@ -146,8 +155,14 @@ impl Watch {
 
     /// A stopped process sees no signal but the one that kills it.
     fn stop(&self) {
-        self.group.signal(Signal::TERM);
-        self.group.signal(Signal::CONT);
+        signal(self.command, Signal::TERM);
+        signal(self.command, Signal::CONT);
+    }
+
+    /// The group first, in one call of the kernel; then what left it.
+    fn kill(&self) {
+        signal(self.command, Signal::KILL);
+        self.session.kill();
     }
 
     /// Waits for mail, for the end of the command or for the alarm. Answers the first two.
@@ -179,8 +194,8 @@ impl Watch {
             match Order::parse(&line) {
                 Some(Order::Until(times)) => self.plan.extend(times),
                 Some(Order::Signal(number)) => {
-                    if let Some(signal) = Signal::from_named_raw(number) {
-                        self.group.signal(signal);
+                    if let Some(named) = Signal::from_named_raw(number) {
+                        signal(self.command, named);
                     }
                 }
                 Some(Order::Kill) => self.plan.kill(Why::Told),

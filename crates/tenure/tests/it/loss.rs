@@ -127,6 +127,23 @@ fn work_that_ignores_sigterm_and_its_grandchildren_are_gone_too() {
 }
 
 #[test]
+fn work_in_process_groups_of_its_own_is_gone_too() {
+    let rig = Rig::new();
+    let stamps = Stamps::new(rig.dir.path());
+    let script = format!("set -m; ({}) & echo group $!; wait", stamps.forever("job"));
+    let first = rig.run(&rig.store(), "k", &ARGS, &script);
+    let group = number(&first, "group");
+    stamps.wait_for("job");
+    assert_ne!(parent(group), group);
+    rig.redis.pause().unwrap();
+    let fault = uptime();
+    assert_eq!(code(&first), 76);
+    assert!(!lives(group));
+    assert_gone_in_time(&stamps, "job", fault);
+    rig.redis.resume().unwrap();
+}
+
+#[test]
 fn work_that_obeys_sigterm_is_asked_first_and_the_loss_shows_in_the_code() {
     let rig = Rig::new();
     let script = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done";

@@ -158,3 +158,25 @@ fn work_is_gone_before_the_next_holder_works_when_the_server_is_out_of_reach() {
     assert!(stamps.last("first").uptime <= fault + std::time::Duration::from_secs(3));
     stamps.assert_in_turns();
 }
+
+#[test]
+fn work_is_gone_before_the_deadline_when_tenure_up_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let up = Process::spawn(tenure(dir.path(), &["up", "--listen", "127.0.0.1:0"])).unwrap();
+    let address = dir.path().join("tenure-data/address");
+    testkit::wait::until("it is up", crate::rig::LIMIT, || address.exists()).unwrap();
+    let stamps = Stamps::new(dir.path());
+    let script = format!("echo group $$; {}", stamps.forever("first"));
+    let args = ["run", "k", "--ttl", "3s", "--", "sh", "-c", &script];
+    let first = Process::spawn(tenure(dir.path(), &args)).unwrap();
+    let group = number(&first, "group");
+    stamps.wait_for("first");
+    up.pause().unwrap();
+    let fault = uptime();
+    assert_eq!(code(&first), 76);
+    assert!(!lives(group));
+    assert!(stamps.last("first").uptime <= fault + std::time::Duration::from_secs(3));
+    up.resume().unwrap();
+    up.terminate().unwrap();
+    assert_eq!(code(&up), 0);
+}

@@ -9,7 +9,7 @@ use lease::{Clock, Error, Result};
 
 use super::base::Base;
 use super::checkpoint::Checkpoint;
-use super::journal::{Journal, in_words};
+use super::journal::{Journal, Segment, in_words};
 use super::load;
 use super::medium::{Disk, Folder};
 use super::stamp::{self, Stamp};
@@ -62,8 +62,6 @@ impl Local {
         let mut local = Self::start(shared);
         local.writer = Some(thread);
         local.tasks.spawn(pulse(Arc::downgrade(&local.shared)));
-        // The new floor and the ends of orphaned reigns are durable before anyone is served.
-        local.shared.durably(0, |_, _| Ok(())).await?;
         Ok(local)
     }
 }
@@ -84,12 +82,16 @@ fn prepare(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<
         base.apply(segment)?;
     }
     turn = segments.iter().map(|segment| segment.turn).max().unwrap_or(0).max(turn);
-    journal.begin(turn);
     let medium = disk.open("alive", stamp::FILE).map_err(unusable)?;
     let mut stamp = Stamp::new(medium, &boot_id(options.boot)?);
     let last_alive = stamp.last().map_err(unusable)?;
     let now = Now::read(&*options.clock);
-    let table = load::load(&base, last_alive, now)?;
+    let mut table = load::load(&base, last_alive, now)?;
+    // The new floor and the ends of orphaned reigns, of which there may be more than a journal takes, are in the
+    // base before anyone is served.
+    turn += 1;
+    base.apply(&Segment { turn, batches: vec![std::mem::take(&mut table.out.rows)] })?;
+    journal.begin(turn);
     stamp.write(now.tick).map_err(unusable)?;
     let durable = Durable::new(stamp, now.tick, size / 2);
     let shared = Shared::new(table, options.clock, in_process(), Some(durable));

@@ -16,6 +16,9 @@ use crate::local::table::Now;
 /// How old the sign of life may get before the writer renews it itself.
 const STAMP: Duration = Duration::from_millis(200);
 
+/// What a batch takes besides its rows, generously.
+const FRAME: u64 = 64;
+
 /// How long the writer sleeps when nothing is decided.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -57,7 +60,12 @@ impl Writer {
         loop {
             if !inner.table.out.is_empty() || !inner.replies.is_empty() {
                 inner.in_flight = true;
-                return Some((inner.table.out.take(), std::mem::take(&mut inner.replies)));
+                let out = inner.table.out.take();
+                // What is on its way takes room from what is decided meanwhile.
+                let taken = out.rows.len() as u64 + FRAME;
+                let room = durable.room.load(Ordering::Acquire).saturating_sub(taken);
+                durable.room.store(room, Ordering::Release);
+                return Some((out, std::mem::take(&mut inner.replies)));
             }
             if inner.closed {
                 return None;
@@ -136,7 +144,7 @@ impl Writer {
     /// Says how large one more batch may be.
     fn tell_room(&mut self, durable: &Durable) {
         let room = match self.checkpoint.is_clean() {
-            true => self.size - 64,
+            true => self.size - FRAME,
             false => self.journal.left(),
         };
         durable.room.store(room, Ordering::Release);

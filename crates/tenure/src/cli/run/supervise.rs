@@ -109,7 +109,7 @@ impl Watch<'_> {
     async fn make_sure(&self) {
         let clock = self.keeper.clock();
         while !self.leash.is_gone() && !self.deadline.passed(clock.now()) {
-            self.leash.kill_alone();
+            self.leash.kill_past();
             clock.sleep_until(clock.now() + Duration::from_millis(10)).await;
         }
     }

@@ -1,0 +1,45 @@
+//! The cases, one per file.
+
+pub(crate) mod embedded_cycle;
+pub(crate) mod embedded_million;
+pub(crate) mod embedded_renew;
+pub(crate) mod redis_cycle;
+pub(crate) mod redis_handover;
+pub(crate) mod redis_renew;
+mod served;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::contest::Plan;
+
+/// What every case is given.
+pub(crate) struct Bench<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) dir: &'a Path,
+    pub(crate) seconds: u64,
+    pub(crate) rounds: usize,
+}
+
+impl Bench<'_> {
+    pub(crate) fn plan(&self, slice: Duration, settle: bool) -> Plan {
+        Plan { round: Duration::from_secs(self.seconds), rounds: self.rounds, slice, settle }
+    }
+
+    /// An empty folder on the disk that is measured.
+    pub(crate) fn folder(&self, name: &str) -> Result<TempDir> {
+        tempfile::Builder::new()
+            .prefix(&format!("tenure-bench-{name}-"))
+            .tempdir_in(self.dir)
+            .with_context(|| format!("a folder in {}", self.dir.display()))
+    }
+}
+
+/// The store on a server, without the wait that a server which may have lost its data would ask for.
+fn store_url(server: &testkit::RedisServer) -> String {
+    format!("{}?quarantine_ms=0", server.url())
+}

@@ -1,0 +1,56 @@
+//! Cycles over Redis against what people write by hand.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use lease_store::Store;
+use testkit::RedisServer;
+
+use super::Bench;
+use super::served::Served;
+use crate::callers::{CALLERS, cycles, together};
+use crate::contest::{Side, contest};
+use crate::machine::Others;
+use crate::peers::recipe::{Hand, Recipe};
+use crate::report::{self, Goal};
+
+const SLICE: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
+    report::heading(&format!("redis-cycle: acquire + release over Redis, {CALLERS} callers"));
+    let others = Others::watch();
+    let server = RedisServer::start()?;
+    let (store, one, four) = bench.runtime.block_on(async {
+        let store = Store::open(&super::store_url(&server)).await?;
+        anyhow::Ok((store, Hand::connect(&server.url(), 1).await?, Hand::connect(&server.url(), 4).await?))
+    })?;
+    let hand = |hand: &Hand, recipe| {
+        let (hand, runtime) = (hand.clone(), bench.runtime);
+        move |slice| together(runtime, CALLERS, slice, |me, until| hand.clone().cycles(recipe, me, until))
+    };
+    let ours = |slice| together(bench.runtime, CALLERS, slice, |me, until| cycles(store.clone(), me, until));
+    report::table(
+        &Served::HEAD,
+        &[
+            Served::by(&server, ours)?.row("Tenure"),
+            Served::by(&server, hand(&one, Recipe::Bare))?.row("bare recipe, 1 connection"),
+            Served::by(&server, hand(&one, Recipe::Minting))?.row("minting recipe, 1 connection"),
+        ],
+    );
+    let mut sides = [
+        Side::new("Tenure", ours),
+        Side::new("bare recipe, 1 connection", hand(&one, Recipe::Bare)),
+        Side::new("bare recipe, 4 connections", hand(&four, Recipe::Bare)),
+        Side::new("minting recipe, 1 connection", hand(&one, Recipe::Minting)),
+        Side::new("minting recipe, 4 connections", hand(&four, Recipe::Minting)),
+    ];
+    let outcome = contest(bench.plan(SLICE, false), &mut sides)?;
+    report::outcome("cycles", &sides, &outcome);
+    let best = |a: usize, b: usize| outcome.ratios[a].median.min(outcome.ratios[b].median);
+    report::goals(&[
+        Goal::at_least("cycles ÷ the bare recipe's best", 0.6, best(1, 2)),
+        Goal::at_least("cycles ÷ the minting recipe's best", 1.0, best(3, 4)),
+    ]);
+    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
+    Ok(())
+}

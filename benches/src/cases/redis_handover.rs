@@ -1,0 +1,179 @@
+//! How long a release takes to reach whoever is parked, over Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use lease::{Acquired, Claim, Holder, Key, Release, Token, Ttl};
+use lease_store::{OsEntropy, Store};
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use testkit::RedisServer;
+use tokio::task::JoinSet;
+
+use super::Bench;
+use crate::clock::{Moment, Until, pause};
+use crate::machine::Others;
+use crate::numbers::{Lags, Spread, median, short};
+use crate::peers::recipe::{Bell, Hand};
+use crate::report::{self, Goal};
+
+/// How long a key is kept, twice, before it is given back: the others have long been parked by then.
+const HOLD: Duration = Duration::from_millis(2);
+
+pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
+    report::heading("redis-handover: from the release to the grant of a parked claim");
+    let others = Others::watch();
+    let server = RedisServer::start()?;
+    let url = server.url();
+    let (store, hand) = bench.runtime.block_on(async {
+        anyhow::Ok((Store::open(&super::store_url(&server)).await?, Hand::connect(&url, 1).await?))
+    })?;
+    let time = Duration::from_secs(bench.seconds);
+    let mut rows = Vec::new();
+    let mut goals = Vec::new();
+    for parked in [1, 50] {
+        let (mut ours, mut theirs) = (Rounds::default(), Rounds::default());
+        for _ in 0..bench.rounds {
+            ours.add(bench.runtime.block_on(round(&Way::Tenure(store.clone()), &hand, parked, time))?);
+            let way = Way::Hand(hand.clone(), url.clone());
+            theirs.add(bench.runtime.block_on(round(&way, &hand, parked, time))?);
+        }
+        rows.push(ours.row(format!("Tenure, {parked} parked")));
+        rows.push(theirs.row(format!("PUBLISH in the release by hand, {parked} parked")));
+        let what = format!("round trips from release to grant, p50, {parked} parked");
+        goals.push(Goal::at_most(what, 3.0, ours.trips()));
+    }
+    report::table(
+        &["way", "hand-overs", "p50 [min–max of rounds]", "p99", "PING p50", "p50 in round trips"],
+        &rows,
+    );
+    report::goals(&goals);
+    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
+    Ok(())
+}
+
+/// Who hands over.
+#[derive(Clone)]
+enum Way {
+    Tenure(Store),
+    Hand(Hand, String),
+}
+
+/// What the callers of one round note down.
+#[derive(Default)]
+struct Notes {
+    released: Mutex<Option<Moment>>,
+    lags: Mutex<Vec<Duration>>,
+    pings: Mutex<Vec<Duration>>,
+}
+
+/// `parked` callers and one who holds, taking turns until the time is over.
+async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<(Lags, Lags)> {
+    let notes = Arc::new(Notes::default());
+    let until = Until::after(time);
+    let mut callers = JoinSet::new();
+    for me in 0..=parked {
+        let (way, notes, ping) = (way.clone(), notes.clone(), hand.connection(0));
+        callers.spawn(async move {
+            match way {
+                Way::Tenure(store) => tenure(store, me, &notes, ping, until).await,
+                Way::Hand(hand, url) => by_hand(hand, url, &notes, ping, until).await,
+            }
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        ended??;
+    }
+    let (lags, pings) = (std::mem::take(&mut *notes.lags.lock()), std::mem::take(&mut *notes.pings.lock()));
+    Ok((Lags::new(lags), Lags::new(pings)))
+}
+
+async fn tenure(
+    store: Store,
+    me: usize,
+    notes: &Notes,
+    mut ping: MultiplexedConnection,
+    until: Until,
+) -> Result<()> {
+    let (key, holder) = (Key::new("handover")?, Holder::new(format!("caller-{me}"))?);
+    while !until.over() {
+        let token = Token::random(&OsEntropy);
+        let claim = Claim::new(key.clone(), holder.clone(), token.clone(), Ttl::from_secs(10)?)
+            .waiting(Duration::from_secs(10));
+        if let Acquired::Busy(busy) = store.acquire(claim).await? {
+            bail!("waited in vain: {busy:?}");
+        }
+        notes.granted(&mut ping).await?;
+        *notes.released.lock() = Some(Moment::now());
+        store.release(Release::new(key.clone(), token)).await?;
+    }
+    Ok(())
+}
+
+async fn by_hand(
+    hand: Hand,
+    url: String,
+    notes: &Notes,
+    mut ping: MultiplexedConnection,
+    until: Until,
+) -> Result<()> {
+    let mut bell = Bell::hang(&url, "hand/over").await?;
+    while !until.over() {
+        let secret = hand.acquire_told(0, "hand/over", &mut bell).await?;
+        notes.granted(&mut ping).await?;
+        *notes.released.lock() = Some(Moment::now());
+        hand.release_telling(0, "hand/over", &secret).await?;
+    }
+    Ok(())
+}
+
+impl Notes {
+    /// Notes how long the hand-over took, then keeps the key for a while and measures a round trip.
+    async fn granted(&self, connection: &mut MultiplexedConnection) -> Result<()> {
+        if let Some(released) = self.released.lock().take() {
+            let lag = released.passed();
+            self.lags.lock().push(lag);
+        }
+        pause(HOLD).await;
+        let start = Moment::now();
+        let _: String = redis::cmd("PING").query_async(connection).await?;
+        self.pings.lock().push(start.passed());
+        pause(HOLD).await;
+        Ok(())
+    }
+}
+
+/// The rounds of one way.
+#[derive(Default)]
+struct Rounds(Vec<(Lags, Lags)>);
+
+impl Rounds {
+    fn add(&mut self, round: (Lags, Lags)) {
+        self.0.push(round);
+    }
+
+    fn medians(&self, of: impl Fn(&(Lags, Lags)) -> Duration) -> Vec<f64> {
+        self.0.iter().map(|round| of(round).as_secs_f64()).collect()
+    }
+
+    /// The median over the rounds of hand-over over round trip.
+    fn trips(&self) -> f64 {
+        median(self.0.iter().map(|(lags, pings)| lags.at(50.0).as_secs_f64() / pings.at(50.0).as_secs_f64()))
+    }
+
+    fn row(&self, name: String) -> Vec<String> {
+        let time = |seconds: f64| short(Duration::from_secs_f64(seconds));
+        let lags = Spread::of(&self.medians(|(lags, _)| lags.at(50.0)));
+        let slow = median(self.medians(|(lags, _)| lags.at(99.0)));
+        let ping = median(self.medians(|(_, pings)| pings.at(50.0)));
+        vec![
+            name,
+            self.0.iter().map(|(lags, _)| lags.count()).sum::<usize>().to_string(),
+            format!("{} [{}–{}]", time(lags.median), time(lags.min), time(lags.max)),
+            time(slow),
+            time(ping),
+            format!("{:.2}", self.trips()),
+        ]
+    }
+}

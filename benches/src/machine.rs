@@ -1,0 +1,110 @@
+//! Facts about the machine that a reader needs to judge the numbers.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::clock::{Moment, cpu};
+use crate::numbers::{Lags, short};
+
+/// What `statfs` says of a file system that has no disk.
+const TMPFS: u64 = 0x0102_1994;
+const BLOCK: usize = 4_096;
+
+/// Refuses a folder without a disk under it: a sync there costs nothing and proves nothing.
+pub(crate) fn on_disk(folder: &Path) -> Result<()> {
+    let kind = rustix::fs::statfs(folder).with_context(|| format!("look at {}", folder.display()))?.f_type;
+    if kind as u64 == TMPFS {
+        bail!("{} is in memory; name a folder on a disk with --dir", folder.display());
+    }
+    Ok(())
+}
+
+/// One line about cores, memory, kernel and the disk under `folder`.
+pub(crate) fn facts(folder: &Path) -> Result<String> {
+    let model = first("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown CPU".into());
+    let cores = std::thread::available_parallelism()?.get();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let memory = first("/proc/meminfo", "MemTotal").unwrap_or_default();
+    let syncs = syncs(folder)?;
+    Ok(format!(
+        "{cores} cores ({model}), memory {memory}, Linux {}, fdatasync of 4 KiB p50 {} p99 {}",
+        kernel.trim(),
+        short(syncs.at(50.0)),
+        short(syncs.at(99.0)),
+    ))
+}
+
+fn first(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
+}
+
+/// How long 4 KiB take to become durable in a file that exists.
+fn syncs(folder: &Path) -> Result<Lags> {
+    let file = tempfile::tempfile_in(folder).context("a file to sync")?;
+    file.write_all_at(&vec![0; 256 * BLOCK], 0)?;
+    file.sync_all()?;
+    let one = |i: usize, file: &File| -> Result<Duration> {
+        let start = Moment::now();
+        file.write_all_at(&[i as u8; BLOCK], (i % 256 * BLOCK) as u64)?;
+        file.sync_data()?;
+        Ok(start.passed())
+    };
+    Ok(Lags::new((0..200).map(|i| one(i, &file)).collect::<Result<_>>()?))
+}
+
+/// Bytes of this process in memory.
+pub(crate) fn resident() -> Result<u64> {
+    let text = first("/proc/self/status", "VmRSS").context("the kernel says how much is resident")?;
+    let kilobytes: u64 = text.trim_end_matches("kB").trim().parse()?;
+    Ok(kilobytes * 1_024)
+}
+
+/// How much of the machine others used while a case ran.
+pub(crate) struct Others {
+    start: Moment,
+    ours: Duration,
+    all: u64,
+}
+
+impl Others {
+    pub(crate) fn watch() -> Self {
+        Self { start: Moment::now(), ours: cpu(), all: busy() }
+    }
+
+    /// Share of all cores, in percent, that neither this process nor the servers of these ids used since.
+    ///
+    /// The servers must have been started after the watch.
+    pub(crate) fn share(&self, servers: &[u32]) -> f64 {
+        let ticks = busy().saturating_sub(self.all) as f64;
+        let servers: u64 = servers.iter().filter_map(|pid| of_process(*pid)).sum();
+        let ours = (cpu() - self.ours).as_secs_f64() * TICKS + servers as f64;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let possible = self.start.passed().as_secs_f64() * TICKS * cores as f64;
+        ((ticks - ours) / possible * 100.0).max(0.0)
+    }
+}
+
+/// Clock ticks per second in `/proc`, the same on every Linux of today.
+pub(crate) const TICKS: f64 = 100.0;
+
+/// Ticks that all cores together were not idle.
+fn busy() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let numbers = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+    let numbers: Vec<u64> = numbers.filter_map(|n| n.parse().ok()).collect();
+    // user, nice, system, then idle and waiting for a disk, then interrupts and the host's share.
+    numbers.iter().enumerate().filter(|(i, _)| !matches!(i, 3 | 4 | 8 | 9)).map(|(_, n)| n).sum()
+}
+
+/// Ticks that a process has used.
+pub(crate) fn of_process(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let numbers: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(numbers.get(11)?.parse::<u64>().ok()? + numbers.get(12)?.parse::<u64>().ok()?)
+}

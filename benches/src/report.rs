@@ -1,0 +1,79 @@
+//! What a case prints: Markdown, ready for `docs/benchmarks.md`.
+#![expect(clippy::print_stdout, reason = "a measurement's result is what it prints")]
+
+use crate::contest::{Outcome, Side};
+use crate::numbers::plain;
+
+/// How far a side may be from itself before a run is void.
+const CONTROL: f64 = 0.05;
+
+/// A goal and what was found.
+pub(crate) struct Goal {
+    pub(crate) what: String,
+    pub(crate) want: String,
+    pub(crate) found: String,
+    pub(crate) met: bool,
+}
+
+impl Goal {
+    /// A number that must be at least `want`.
+    pub(crate) fn at_least(what: impl Into<String>, want: f64, found: f64) -> Self {
+        let (want_text, found_text) = (format!("≥ {}", plain(want)), plain(found));
+        Self { what: what.into(), want: want_text, found: found_text, met: found >= want }
+    }
+
+    /// A number that must be at most `want`.
+    pub(crate) fn at_most(what: impl Into<String>, want: f64, found: f64) -> Self {
+        let (want_text, found_text) = (format!("≤ {}", plain(want)), plain(found));
+        Self { what: what.into(), want: want_text, found: found_text, met: found <= want }
+    }
+}
+
+pub(crate) fn heading(text: &str) {
+    println!("\n### {text}\n");
+}
+
+pub(crate) fn line(text: &str) {
+    println!("{text}");
+}
+
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+    println!("| {} |", head.join(" | "));
+    println!("|{}", "---|".repeat(head.len()));
+    for row in rows {
+        println!("| {} |", row.join(" | "));
+    }
+    println!();
+}
+
+/// The rates, the ratios and the control of a contest.
+pub(crate) fn outcome(unit: &str, sides: &[Side<'_>], outcome: &Outcome) {
+    let rows: Vec<_> = sides
+        .iter()
+        .enumerate()
+        .map(|(i, side)| {
+            let ratio = if i == 0 { String::from("–") } else { outcome.ratios[i].to_string() };
+            vec![side.name.clone(), outcome.rates[i].to_string(), ratio]
+        })
+        .chain([vec![
+            format!("control: {} against itself", sides[0].name),
+            String::new(),
+            outcome.control.to_string(),
+        ]])
+        .collect();
+    let (rate, ratio) = (format!("{unit}/s, median [min–max]"), format!("{} ÷ this", sides[0].name));
+    table(&["side", &rate, &ratio], &rows);
+    if (outcome.control.median - 1.0).abs() > CONTROL {
+        line(
+            "The control is off by more than a twentieth: these ratios decide nothing. Run it on a quiet machine.\n",
+        );
+    }
+}
+
+pub(crate) fn goals(goals: &[Goal]) {
+    let row = |g: &Goal| {
+        let met = if g.met { "yes" } else { "**no**" };
+        vec![g.what.clone(), g.want.clone(), g.found.clone(), met.into()]
+    };
+    table(&["goal", "wanted", "found", "met"], &goals.iter().map(row).collect::<Vec<_>>());
+}

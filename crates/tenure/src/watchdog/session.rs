@@ -1,0 +1,98 @@
+//! The processes of the work.
+//!
+//! The watchdog leads a session in which everything that the command starts stays, unless it leaves on purpose;
+//! shells that manage jobs make process groups of their own in it. So signals go to the command's group, as a
+//! terminal would send them, and the end comes for the whole session.
+
+use std::fs;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+
+/// Everything below a watchdog.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Session {
+    /// The watchdog. Its number is nobody else's while it is not reaped or anything of the session runs.
+    watchdog: Pid,
+}
+
+impl Session {
+    pub(super) fn of(watchdog: Pid) -> Self {
+        Self { watchdog }
+    }
+
+    /// Kills whatever runs. What was about to start is met at the next look, as nothing that is killed starts
+    /// anything.
+    pub(super) fn kill(self) {
+        for process in self.processes() {
+            // Held by a descriptor, its number cannot go to a stranger between the second look and the signal.
+            if let Ok(held) = pidfd_open(process, PidfdFlags::empty())
+                && self.has(process)
+            {
+                let _gone_already = pidfd_send_signal(held, Signal::KILL);
+            }
+        }
+    }
+
+    /// Whether nothing runs any more; the dead that nobody has reaped do not count.
+    pub(super) fn is_gone(self) -> bool {
+        self.processes().next().is_none()
+    }
+
+    fn processes(self) -> impl Iterator<Item = Pid> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter_map(Pid::from_raw).filter(move |process| self.has(*process))
+    }
+
+    fn has(self, process: Pid) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+        process != self.watchdog
+            && stat.ok().and_then(|stat| session_of(&stat)) == Some(self.watchdog.as_raw_nonzero().get())
+    }
+}
+
+/// Sends a signal to the command and all that runs in its group. A group without members is no error.
+///
+/// Only while the command is not reaped: until then its number belongs to nobody else.
+pub(super) fn signal(command: Pid, signal: Signal) {
+    let _no_members = kill_process_group(command, signal);
+}
+
+/// The session in a line of `/proc/PID/stat`; none when the process is dead. The name may hold anything, also
+/// spaces and brackets, so the fields count from its last bracket.
+fn session_of(stat: &str) -> Option<i32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    let session = fields.nth(2)?.parse().ok()?;
+    (!matches!(state, "Z" | "X" | "x")).then_some(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_dead_do_not_count_and_names_do_not_confuse() {
+        assert_eq!(session_of("7 (sh) S 1 41 42 0 -1"), Some(42));
+        assert_eq!(session_of("7 (a) R 9 (b c) R 1 41 42 0"), Some(42));
+        assert_eq!(session_of("7 (sh) Z 1 41 42 0 -1"), None);
+        assert_eq!(session_of("nonsense"), None);
+    }
+
+    #[test]
+    fn a_session_is_gone_when_all_its_groups_are() {
+        let script = "set -m; sleep 1000 & sleep 1000 & wait";
+        let mut leader = Command::new("setsid").args(["-w", "sh", "-c", script]).spawn().unwrap();
+        let ours = rustix::process::getsid(None).unwrap();
+        // `setsid -w` forks only if it leads a group, which a child of a test does not.
+        let session = Session::of(Pid::from_child(&leader));
+        let sleepers = || session.processes().count();
+        testkit::wait::until("both sleep", std::time::Duration::from_secs(60), || sleepers() == 2).unwrap();
+        session.kill();
+        leader.wait().unwrap();
+        assert!(session.is_gone());
+        assert!(!Session::of(ours).is_gone(), "others are not touched");
+    }
+}

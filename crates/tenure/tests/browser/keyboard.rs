@@ -1,0 +1,46 @@
+//! Everything without a mouse.
+
+use testkit::Chromium;
+
+use crate::console::{Console, hook};
+use crate::up::Up;
+
+#[test]
+fn a_lease_is_found_opened_revoked_and_left_by_keys_alone() {
+    let up = Up::start();
+    for key in ["camera/1", "tuner/1", "tuner/2"] {
+        up.acquire(key, "node-a", 120_000);
+    }
+    let chromium = Chromium::start().unwrap();
+    let console = Console::signed_in(&chromium, &up);
+    console.sees("document.querySelectorAll('[data-test=row]').length === 3");
+    console.press("/").unwrap();
+    console.sees("document.activeElement.dataset.test === 'search'");
+    for letter in ["t", "u", "n"] {
+        console.press(letter).unwrap();
+    }
+    console.sees("document.querySelectorAll('[data-test=row]').length === 2");
+    console.press("ArrowDown").unwrap();
+    console.press("ArrowDown").unwrap();
+    console.sees("document.activeElement.textContent === 'tuner/2'");
+    console.press("Enter").unwrap();
+    console.sees_words(&hook("lease-key"), "tuner/2");
+    console.sees("!document.querySelector('[data-test=revoke]').disabled");
+
+    for _ in 0..20 {
+        if console.evaluate("document.activeElement.dataset.test === 'revoke'").unwrap() == true {
+            break;
+        }
+        console.press("Tab").unwrap();
+    }
+    console.press("Enter").unwrap();
+    console.sees("document.activeElement.dataset.test === 'field-reason'");
+    console.press("x").unwrap();
+    console.press("Enter").unwrap();
+    console.sees_words(&hook("notice"), "Revoked tuner/2");
+    assert_eq!(up.one("tuner/2")["state"], "delayed");
+    console.press("Escape").unwrap();
+    console.sees_element(&hook("rows"));
+    assert_eq!(console.evaluate("location.hash").unwrap(), "#/?prefix=tun");
+    console.is_calm();
+}

@@ -1,0 +1,54 @@
+//! Signing in and out.
+
+use testkit::Chromium;
+
+use crate::console::{Console, hook, unauthenticated};
+use crate::up::Up;
+
+#[test]
+fn the_printed_link_signs_in_once_and_leaves_the_address_bar() {
+    let up = Up::start();
+    let chromium = Chromium::start().unwrap();
+    let console = Console::signed_in(&chromium, &up);
+    console.sees_element(&hook("empty"));
+    console.sees_words(&hook("health-word"), "ready");
+    assert_eq!(console.evaluate("location.hash").unwrap(), "#/");
+    assert_eq!(console.evaluate("document.cookie").unwrap(), "", "no script can read the session");
+    console.is_calm();
+
+    let other = chromium.open_apart(&up.link).unwrap();
+    other
+        .wait_for("document.querySelector('[data-test=login-error]')?.checkVisibility()", crate::LIMIT)
+        .unwrap();
+    let words = other.evaluate("document.querySelector('[data-test=login-error]').innerText").unwrap();
+    assert!(words.as_str().unwrap().contains("works once"), "{words}");
+    assert_eq!(
+        other.evaluate("document.querySelector('[data-test=rows]')").unwrap(),
+        serde_json::Value::Null
+    );
+    other.no_troubles(|trouble| unauthenticated(trouble) || trouble.text.contains("403")).unwrap();
+}
+
+#[test]
+fn a_token_signs_in_a_wrong_one_does_not_and_signing_out_ends_the_session() {
+    let up = Up::start();
+    let grant = up.acquire("tuner/1", "node-a", 60_000);
+    let chromium = Chromium::start().unwrap();
+    let console = Console::open(&chromium, &format!("{}/#/lease?key=tuner%2F1", up.url));
+    console.sees_element(&hook("login"));
+    console.sign_in("not-the-token");
+    console.sees_words(&hook("login-error"), "That did not work");
+    console.sign_in(&up.token);
+    console.sees_words(&hook("lease-key"), "tuner/1");
+    console.sees_words(&hook("holder"), "node-a");
+    console.sees_words(&hook("generation"), &grant.generation);
+    console.wait_until_live();
+    let kept = console.evaluate("JSON.stringify([localStorage, sessionStorage])").unwrap();
+    assert!(!kept.as_str().unwrap().contains(&up.token), "the token is not kept");
+
+    console.click(&hook("logout")).unwrap();
+    console.sees_element(&hook("login"));
+    console.sees("!document.querySelector('[data-test=login-error]').checkVisibility()");
+    assert_eq!(console.evaluate("fetch('/whoami').then((answer) => answer.status)").unwrap(), 401);
+    console.is_calm_but(unauthenticated);
+}

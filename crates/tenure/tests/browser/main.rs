@@ -1,0 +1,19 @@
+//! The console in a real browser, against the built binary.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test like the tests themselves")]
+
+mod console;
+mod countdown;
+mod keyboard;
+mod live;
+mod login;
+mod looks;
+mod pictures;
+mod reconnect;
+mod revoke;
+mod up;
+
+use std::time::Duration;
+
+/// How long anything that must happen may take on a loaded machine; never how long a test takes.
+const LIMIT: Duration = Duration::from_secs(30);

@@ -1,0 +1,202 @@
+//! A real headless Chromium of a test's own.
+
+mod keys;
+mod link;
+mod page;
+mod trouble;
+
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::child::Child;
+use crate::lines::Lines;
+use crate::wait;
+use link::Link;
+
+pub use page::{ColourScheme, Page};
+pub use trouble::{Trouble, TroubleKind};
+
+const PROGRAM: &str = "chromium";
+const MISSING: &str = "chromium not found: apt-get install chromium (cargo xtask test does it)";
+
+/// Long, because a browser is a hundred megabytes of program on a loaded machine with a cold disk.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long the files of a killed browser may still be written to by what is left of it.
+const SWEEP_LIMIT: Duration = Duration::from_secs(5);
+
+/// The address is printed once, in a line that begins so.
+const ADDRESS: &str = "DevTools listening on ";
+
+/// No sandbox, because tests run as root in containers and load only pages of this repository. Nothing may talk to
+/// the network in the background or slow down a page that nobody looks at.
+const FLAGS: &[&str] = &[
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--no-proxy-server",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+    "--lang=en-US",
+    "--password-store=basic",
+    "--remote-debugging-port=0",
+];
+
+/// What a [`Chromium`] is started with.
+#[derive(Clone)]
+pub struct ChromiumBuilder {
+    program: PathBuf,
+    window: (u32, u32),
+}
+
+impl ChromiumBuilder {
+    /// The size of its windows, in pixels; 1200 × 800 unless told.
+    pub fn window(mut self, width: u32, height: u32) -> Self {
+        self.window = (width, height);
+        self
+    }
+
+    /// Starts the browser and waits until it takes commands.
+    pub fn start(self) -> Result<Chromium> {
+        let profile = tempfile::Builder::new()
+            .prefix("testkit-chromium-")
+            .tempdir()
+            .context("a directory for chromium")?;
+        let (child, lines) = self.spawn(profile.path())?;
+        let mut chromium = Chromium { child, profile: Some(profile), link: None };
+        let line = lines
+            .wait_for(|line| line.starts_with(ADDRESS), START_LIMIT)
+            .context("chromium did not say where its DevTools listen")?;
+        let address = line.trim_start_matches(ADDRESS).trim();
+        chromium.link = Some(Arc::new(Link::open(address)?));
+        Ok(chromium)
+    }
+
+    fn spawn(&self, profile: &Path) -> Result<(Child, Arc<Lines>)> {
+        let (width, height) = self.window;
+        let mut command = Command::new(&self.program);
+        command.args(FLAGS).arg(format!("--window-size={width},{height}"));
+        command.arg(format!("--user-data-dir={}", profile.display())).arg("about:blank");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // A group of its own: a browser is many processes, and all of them have to go.
+        command.process_group(0);
+        let (child, stderr) = Child::spawn_with(&mut command, MISSING, |child| child.stderr.take())?;
+        let stderr = stderr.context("chromium has no standard error")?;
+        let lines = Arc::new(Lines::default());
+        let filled = Arc::clone(&lines);
+        // Ends with the pipe, so it needs no joining.
+        thread::Builder::new()
+            .name(format!("stderr-{}", child.pid()))
+            .spawn(move || filled.fill(stderr))
+            .context("start the thread that reads chromium's output")?;
+        Ok((child, lines))
+    }
+}
+
+/// A running headless Chromium with a fresh profile. Dropping it kills all its processes.
+///
+/// Its calls block and work from any test: what talks to the browser runs on a thread of its own.
+pub struct Chromium {
+    child: Child,
+    profile: Option<TempDir>,
+    link: Option<Arc<Link>>,
+}
+
+impl Chromium {
+    /// Starts one with the defaults.
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// Settings for one that differs.
+    pub fn builder() -> ChromiumBuilder {
+        ChromiumBuilder { program: PROGRAM.into(), window: (1200, 800) }
+    }
+
+    /// The process id of the browser, which is also its process group.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Opens `url` in a new tab; tabs share cookies and storage.
+    pub fn open(&self, url: &str) -> Result<Page> {
+        self.tab(url, None)
+    }
+
+    /// Opens `url` as another person would: with cookies and storage of its own.
+    pub fn open_apart(&self, url: &str) -> Result<Page> {
+        let context = self.link()?.call(None, "Target.createBrowserContext", json!({}))?;
+        let id = context["browserContextId"].as_str().context("a browser context without an id")?;
+        self.tab(url, Some(id))
+    }
+
+    fn tab(&self, url: &str, context: Option<&str>) -> Result<Page> {
+        let mut wanted = json!({ "url": "about:blank" });
+        if let Some(context) = context {
+            wanted["browserContextId"] = json!(context);
+        }
+        let made = self.link()?.call(None, "Target.createTarget", wanted)?;
+        let target = made["targetId"].as_str().context("a tab without an id")?;
+        let page = Page::attach(Arc::clone(self.link()?), target)?;
+        page.navigate(url)?;
+        Ok(page)
+    }
+
+    fn link(&self) -> Result<&Arc<Link>> {
+        self.link.as_ref().context("chromium was not started to its end")
+    }
+
+    /// Kills all its processes at once, as dropping does, and says what went wrong.
+    pub fn kill9(&self) -> Result<()> {
+        self.child.kill9_group()
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        let _ = self.child.kill9_group();
+        let Some(profile) = self.profile.take() else { return };
+        // Renderers die a moment after the browser, and may write until then.
+        let path = profile.keep();
+        let _ = wait::until("the profile is gone", SWEEP_LIMIT, || match std::fs::remove_dir_all(&path) {
+            Ok(()) => true,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_chromium_names_the_package() {
+        let mut builder = Chromium::builder();
+        builder.program = "no-such-chromium".into();
+        let error = builder.start().err().unwrap().to_string();
+        assert_eq!(error, MISSING);
+        assert!(error.contains("apt-get install chromium"), "{error}");
+    }
+}

@@ -1,0 +1,170 @@
+//! The DevTools protocol over one WebSocket: commands by number, events by session.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use super::trouble::{Trouble, keep, trouble};
+use crate::lock;
+
+/// How long the browser may take for one command on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Commands on their way; a test sends one at a time.
+const UNDER_WAY: usize = 64;
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+type Answer = SyncSender<Result<Value>>;
+/// What each session complained about.
+type Troubles = Arc<Mutex<HashMap<String, Vec<Trouble>>>>;
+
+struct Order {
+    session: Option<String>,
+    method: &'static str,
+    params: Value,
+    answer: Answer,
+}
+
+/// A connection to a browser, shared by its pages.
+pub(super) struct Link {
+    orders: mpsc::Sender<Order>,
+    troubles: Troubles,
+    runtime: Option<Runtime>,
+}
+
+impl Link {
+    /// Connects to the DevTools at `address`.
+    pub(super) fn open(address: &str) -> Result<Self> {
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("testkit-devtools")
+            .enable_all()
+            .build()
+            .context("start the runtime of the DevTools connection")?;
+        let (orders, inbox) = mpsc::channel(UNDER_WAY);
+        let troubles = Troubles::default();
+        let (opened, outcome) = sync_channel(1);
+        let wire = Wire { troubles: Arc::clone(&troubles), pending: HashMap::new(), last: 0 };
+        let url = address.to_owned();
+        runtime.spawn(async move {
+            match Box::pin(connect_async(url)).await {
+                Ok((socket, _)) => {
+                    let _ = opened.send(Ok(()));
+                    wire.run(socket, inbox).await;
+                }
+                Err(error) => drop(opened.send(Err(error))),
+            }
+        });
+        // Owned before the outcome is known, so that a failure ends the runtime as well.
+        let link = Self { orders, troubles, runtime: Some(runtime) };
+        match outcome.recv_timeout(LIMIT) {
+            Ok(Ok(())) => Ok(link),
+            Ok(Err(error)) => Err(anyhow!(error).context(format!("connect to {address}"))),
+            Err(_) => bail!("no connection to {address} within {LIMIT:?}"),
+        }
+    }
+
+    /// Sends one command, to the browser or to one session, and waits for its result.
+    pub(super) fn call(&self, session: Option<&str>, method: &'static str, params: Value) -> Result<Value> {
+        let (answer, result) = sync_channel(1);
+        let order = Order { session: session.map(str::to_owned), method, params, answer };
+        self.orders.try_send(order).map_err(|error| anyhow!("{method}: the browser is gone: {error}"))?;
+        match result.recv_timeout(LIMIT) {
+            Ok(outcome) => outcome.with_context(|| method.to_owned()),
+            Err(RecvTimeoutError::Timeout) => bail!("{method}: no answer within {LIMIT:?}"),
+            Err(RecvTimeoutError::Disconnected) => bail!("{method}: the browser is gone"),
+        }
+    }
+
+    /// What a session complained about so far.
+    pub(super) fn troubles(&self, session: &str) -> Vec<Trouble> {
+        lock(&self.troubles).get(session).cloned().unwrap_or_default()
+    }
+
+    /// Forgets what a session complained about, and returns it.
+    pub(super) fn take_troubles(&self, session: &str) -> Vec<Trouble> {
+        lock(&self.troubles).remove(session).unwrap_or_default()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Waiting for a runtime panics inside the async test that may be doing this.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The task's side of a [`Link`].
+struct Wire {
+    troubles: Troubles,
+    pending: HashMap<u64, Answer>,
+    last: u64,
+}
+
+impl Wire {
+    /// Until either side is gone; callers that still wait then learn it by their channel's end.
+    async fn run(mut self, mut socket: Socket, mut inbox: mpsc::Receiver<Order>) {
+        loop {
+            tokio::select! {
+                order = inbox.recv() => {
+                    let Some(order) = order else { return };
+                    let message = self.number(order);
+                    if socket.send(Message::text(message.to_string())).await.is_err() {
+                        return;
+                    }
+                }
+                message = socket.next() => match message {
+                    Some(Ok(Message::Text(text))) => self.take(&text),
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return,
+                }
+            }
+        }
+    }
+
+    /// Gives an order the number its answer will carry.
+    fn number(&mut self, order: Order) -> Value {
+        self.last += 1;
+        self.pending.insert(self.last, order.answer);
+        let mut message = json!({ "id": self.last, "method": order.method, "params": order.params });
+        if let Some(session) = order.session {
+            message["sessionId"] = json!(session);
+        }
+        message
+    }
+
+    fn take(&mut self, text: &str) {
+        let Ok(mut message) = serde_json::from_str::<Value>(text) else { return };
+        if let Some(answer) = message["id"].as_u64().and_then(|id| self.pending.remove(&id)) {
+            // A caller that gave up is no reason to fail.
+            let _ = answer.send(result(&mut message));
+            return;
+        }
+        let (Some(session), Some(method)) = (message["sessionId"].as_str(), message["method"].as_str())
+        else {
+            return;
+        };
+        if let Some(trouble) = trouble(method, &message["params"]) {
+            keep(lock(&self.troubles).entry(session.to_owned()).or_default(), trouble);
+        }
+    }
+}
+
+fn result(message: &mut Value) -> Result<Value> {
+    match message.get("error") {
+        Some(error) => Err(anyhow!("{}", error["message"].as_str().unwrap_or("refused without a reason"))),
+        None => Ok(message["result"].take()),
+    }
+}

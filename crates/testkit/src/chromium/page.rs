@@ -1,0 +1,244 @@
+//! One tab: what a person does there, and what a test wants to know of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use super::link::Link;
+use super::trouble::{Trouble, words};
+use super::{keys, trouble::TroubleKind};
+use crate::wait;
+
+/// How long anything that must happen may take on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// As much of a page's text as an error quotes.
+const QUOTED: usize = 2_000;
+
+/// Which colours the person in front of the screen prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColourScheme {
+    /// Dark on light.
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+/// A tab of a [`Chromium`](super::Chromium). It is usable as long as its browser runs.
+pub struct Page {
+    link: Arc<Link>,
+    session: String,
+}
+
+impl Page {
+    pub(super) fn attach(link: Arc<Link>, target: &str) -> Result<Self> {
+        let wanted = json!({ "targetId": target, "flatten": true });
+        let attached = link.call(None, "Target.attachToTarget", wanted)?;
+        let session = attached["sessionId"].as_str().context("a tab without a session")?.to_owned();
+        let page = Self { link, session };
+        for domain in ["Runtime.enable", "Log.enable", "Page.enable", "Audits.enable"] {
+            page.call(domain, json!({}))?;
+        }
+        // As if it were in front, whatever the other tabs do.
+        page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }))?;
+        Ok(page)
+    }
+
+    /// Goes to `url` and waits until its document is loaded. Another fragment of the same document loads nothing.
+    pub fn navigate(&self, url: &str) -> Result<()> {
+        let answer = self.call("Page.navigate", json!({ "url": url }))?;
+        if let Some(why) = answer["errorText"].as_str() {
+            bail!("{url} cannot be opened: {why}");
+        }
+        self.wait_for("document.readyState === 'complete'", LIMIT).map(drop)
+    }
+
+    /// The JSON value of an expression; a promise is awaited. An exception is an error.
+    pub fn evaluate(&self, script: &str) -> Result<Value> {
+        let wanted = json!({
+            "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
+        });
+        let mut answer = self.call("Runtime.evaluate", wanted)?;
+        match answer.get("exceptionDetails") {
+            Some(details) => Err(anyhow!("{} in: {script}", words(details))),
+            None => Ok(answer["result"]["value"].take()),
+        }
+    }
+
+    /// Evaluates `condition` until it is true in the sense of JavaScript, and returns its value. An exception counts
+    /// as not yet; the error of a wait in vain quotes the last one, the page's text and its complaints.
+    pub fn wait_for(&self, condition: &str, limit: Duration) -> Result<Value> {
+        let mut last = Ok(Value::Null);
+        let waited = wait::until(condition, limit, || {
+            last = self.evaluate(condition);
+            last.as_ref().is_ok_and(truthy)
+        });
+        match (waited, last) {
+            (Ok(()), Ok(value)) => Ok(value),
+            (Ok(()), Err(error)) => Err(error),
+            (Err(error), last) => Err(error.context(self.scene(&last))),
+        }
+    }
+
+    /// Clicks where a person would: on the middle of the first element that matches (of its first line, if it
+    /// is text over several), once it is there, enabled, and
+    /// not covered by another.
+    pub fn click(&self, selector: &str) -> Result<()> {
+        let (x, y) = self.reach(selector)?;
+        for (kind, buttons) in [("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 0)] {
+            let button = if kind == "mouseMoved" { "none" } else { "left" };
+            let event = json!({
+                "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1,
+            });
+            self.call("Input.dispatchMouseEvent", event)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the pointer onto the first element that matches.
+    pub fn hover(&self, selector: &str) -> Result<()> {
+        let (x, y) = self.reach(selector)?;
+        self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y })).map(drop)
+    }
+
+    /// Clicks into a field and enters `text` instead of what is there.
+    pub fn fill(&self, selector: &str, text: &str) -> Result<()> {
+        self.click(selector)?;
+        self.evaluate("document.activeElement.select()")?;
+        self.call("Input.insertText", json!({ "text": text })).map(drop)
+    }
+
+    /// Presses and releases a key: one character, or a name like `Enter`.
+    pub fn press(&self, key: &str) -> Result<()> {
+        let down = keys::press(key)?;
+        let up = keys::release(&down);
+        self.call("Input.dispatchKeyEvent", down)?;
+        self.call("Input.dispatchKeyEvent", up).map(drop)
+    }
+
+    /// What the person prefers from now on.
+    pub fn colour_scheme(&self, scheme: ColourScheme) -> Result<()> {
+        let value = match scheme {
+            ColourScheme::Light => "light",
+            ColourScheme::Dark => "dark",
+        };
+        let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features })).map(drop)
+    }
+
+    /// A screen of this size in CSS pixels, `density` real ones to each; `phone` adds touch and a phone's viewport.
+    pub fn screen(&self, width: u32, height: u32, density: f64, phone: bool) -> Result<()> {
+        let wanted =
+            json!({ "width": width, "height": height, "deviceScaleFactor": density, "mobile": phone });
+        self.call("Emulation.setDeviceMetricsOverride", wanted)?;
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": phone })).map(drop)
+    }
+
+    /// What the screen shows, as PNG.
+    pub fn screenshot(&self) -> Result<Vec<u8>> {
+        let wanted = json!({ "format": "png", "optimizeForSpeed": false });
+        let answer = self.call("Page.captureScreenshot", wanted)?;
+        let data = answer["data"].as_str().context("a screenshot without data")?;
+        BASE64_STANDARD.decode(data).context("a screenshot that is no base64")
+    }
+
+    /// Exceptions, console errors and warnings, violations of the content security policy and failed loads so far.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        // Events come in order with answers, so an answer brings all complaints made before it.
+        let _ = self.evaluate("0");
+        self.link.troubles(&self.session)
+    }
+
+    /// Fails with the complaints, if there are any but failed loads that `expected` accepts. They are forgotten then.
+    pub fn no_troubles(&self, mut expected: impl FnMut(&Trouble) -> bool) -> Result<()> {
+        let _ = self.evaluate("0");
+        let mut troubles = self.link.take_troubles(&self.session);
+        troubles.retain(|trouble| trouble.kind != TroubleKind::Network || !expected(trouble));
+        if troubles.is_empty() {
+            return Ok(());
+        }
+        bail!("the page complains:\n  {}", list(&troubles));
+    }
+
+    /// Closes the tab.
+    pub fn close(self) -> Result<()> {
+        self.call("Page.close", json!({})).map(drop)
+    }
+
+    fn call(&self, method: &'static str, params: Value) -> Result<Value> {
+        self.link.call(Some(&self.session), method, params)
+    }
+
+    /// Brings an element into view and returns its middle, once a click there would reach it.
+    fn reach(&self, selector: &str) -> Result<(f64, f64)> {
+        let script = format!("({REACH})({})", json!(selector));
+        let mut last = Ok(Value::Null);
+        let waited = wait::until(&format!("{selector} can be clicked"), LIMIT, || {
+            last = self.evaluate(&script);
+            last.as_ref().is_ok_and(Value::is_array)
+        });
+        match (waited, last) {
+            (Ok(()), Ok(at)) => Ok((at[0].as_f64().unwrap_or_default(), at[1].as_f64().unwrap_or_default())),
+            (Ok(()), Err(error)) => Err(error),
+            (Err(error), last) => Err(error.context(self.scene(&last))),
+        }
+    }
+
+    /// What a test that waited in vain needs to see.
+    fn scene(&self, last: &Result<Value>) -> String {
+        let last = match last {
+            Ok(value) => value.to_string(),
+            Err(error) => format!("{error:#}"),
+        };
+        let text = self.evaluate("location.href + '\\n' + document.body.innerText").unwrap_or_default();
+        let text: String = text.as_str().unwrap_or("(nothing)").chars().take(QUOTED).collect();
+        format!("last seen: {last}\n{}\nthe page: {text}", list(&self.troubles()))
+    }
+}
+
+/// Answers with a point, or with what is in the way.
+const REACH: &str = "(selector) => {
+  const element = document.querySelector(selector);
+  if (!element) return 'there is no such element';
+  if (element.disabled) return 'it is disabled';
+  element.scrollIntoView({ block: 'center', inline: 'nearest', behavior: 'instant' });
+  const box = element.getClientRects()[0]; // of a link over several lines, the first line
+  if (!box?.width || !box.height) return 'it is not shown';
+  const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+  const hit = document.elementFromPoint(x, y);
+  if (!hit || !(element.contains(hit) || hit.control === element)) return `it is covered by ${hit?.outerHTML.slice(0, 120)}`;
+  return [x, y];
+}";
+
+fn list(troubles: &[Trouble]) -> String {
+    troubles.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
+}
+
+fn truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(held) => *held,
+        Value::Number(number) => number.as_f64().is_some_and(|number| number != 0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truth_is_as_in_javascript() {
+        for value in [json!(true), json!(1), json!("x"), json!([]), json!({})] {
+            assert!(truthy(&value), "{value}");
+        }
+        for value in [json!(null), json!(false), json!(0), json!("")] {
+            assert!(!truthy(&value), "{value}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The running server against its own description: schemathesis makes requests from `/openapi.json` and holds
+//! every answer to it.
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::Workspace;
+use crate::{clock, step};
+
+/// The version that was tried.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+/// How long the server may take to start.
+const START: Duration = Duration::from_secs(30);
+/// How often its address is looked for.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Starts a server in memory and checks it. The binary was built by the steps before.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let tool = install(workspace)?;
+    let folder = workspace.target().join("openapi");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    step::command(&mut workspace.cargo(&["build", "--workspace", "--bins"]))?;
+    let server = Server::start(workspace, &folder)?;
+    let address = server.address()?;
+    let token = fs::read_to_string(folder.join("data/token")).context("the server left no token")?;
+    let mut command = workspace.command(tool);
+    command
+        .current_dir(&folder)
+        .env("SCHEMATHESIS_HOOKS", workspace.root().join("xtask/openapi_hooks.py"))
+        .args(["run", &format!("{address}/openapi.json"), "--checks", "all", "--workers", "1"])
+        .args([
+            "--max-examples",
+            "25",
+            "--request-timeout",
+            "30",
+            "--no-color",
+            "--suppress-health-check",
+            "all",
+        ])
+        // A stream does not end by itself, so its answer cannot be read to the end.
+        .args(["--exclude-path", "/v1/leases/watch"])
+        .args(["-H", &format!("Authorization: Bearer {}", token.trim())]);
+    let output = command.stdin(Stdio::null()).output().context("schemathesis did not start")?;
+    let report = folder.join("report.txt");
+    fs::write(&report, &output.stdout)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    println!("{}", String::from_utf8_lossy(&output.stdout).trim_end());
+    bail!(
+        "the server does not do what /openapi.json says; the report stands above and in {}",
+        report.display()
+    )
+}
+
+/// schemathesis in a place of its own, installed once.
+fn install(workspace: &Workspace) -> Result<PathBuf> {
+    let place = workspace.target().join(SCHEMATHESIS.replace("==", "-"));
+    let tool = place.join("bin/schemathesis");
+    if !tool.exists() {
+        let failed = "schemathesis cannot be installed: python3 with venv and pip are needed (python3-venv)";
+        step::command(workspace.command("python3").args(["-m", "venv"]).arg(&place)).context(failed)?;
+        let pip = place.join("bin/pip");
+        step::command(workspace.command(pip).args(["install", "--quiet", SCHEMATHESIS])).context(failed)?;
+    }
+    Ok(tool)
+}
+
+/// A server that ends with this value.
+struct Server {
+    child: Child,
+    data: PathBuf,
+}
+
+impl Server {
+    fn start(workspace: &Workspace, folder: &Path) -> Result<Self> {
+        let mut command: Command = workspace.command(workspace.target().join("debug/tenure"));
+        let data = folder.join("data");
+        let log = fs::File::create(folder.join("server.log"))?;
+        let child = command
+            .args(["up", "--listen", "127.0.0.1:0", "--store", "memory:", "--data-dir"])
+            .arg(&data)
+            .stdin(Stdio::null())
+            .stderr(log.try_clone()?)
+            .stdout(log)
+            .spawn()
+            .context("cannot start tenure up")?;
+        Ok(Self { child, data })
+    }
+
+    fn address(&self) -> Result<String> {
+        let begun = clock::start();
+        while begun.elapsed() < START {
+            if let Ok(address) = fs::read_to_string(self.data.join("address")) {
+                return Ok(address.trim().to_owned());
+            }
+            clock::pause(GLANCE);
+        }
+        bail!("tenure up did not start within {} s", START.as_secs())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
