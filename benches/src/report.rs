@@ -13,20 +13,30 @@ pub(crate) struct Goal {
     pub(crate) want: String,
     pub(crate) found: String,
     pub(crate) met: bool,
+    void: bool,
 }
 
 impl Goal {
     /// A number that must be at least `want`.
     pub(crate) fn at_least(what: impl Into<String>, want: f64, found: f64) -> Self {
         let (want_text, found_text) = (format!("≥ {}", plain(want)), plain(found));
-        Self { what: what.into(), want: want_text, found: found_text, met: found >= want }
+        Self { what: what.into(), want: want_text, found: found_text, met: found >= want, void: false }
     }
 
     /// A number that must be at most `want`.
     pub(crate) fn at_most(what: impl Into<String>, want: f64, found: f64) -> Self {
         let (want_text, found_text) = (format!("≤ {}", plain(want)), plain(found));
-        Self { what: what.into(), want: want_text, found: found_text, met: found <= want }
+        Self { what: what.into(), want: want_text, found: found_text, met: found <= want, void: false }
     }
+
+    /// The same goal, undecided if that contest was.
+    pub(crate) fn in_contest(self, outcome: &Outcome) -> Self {
+        Self { void: is_void(outcome), ..self }
+    }
+}
+
+fn is_void(outcome: &Outcome) -> bool {
+    (outcome.control.median - 1.0).abs() > CONTROL
 }
 
 pub(crate) fn heading(text: &str) {
@@ -63,7 +73,7 @@ pub(crate) fn outcome(unit: &str, sides: &[Side<'_>], outcome: &Outcome) {
         .collect();
     let (rate, ratio) = (format!("{unit}/s, median [min–max]"), format!("{} ÷ this", sides[0].name));
     table(&["side", &rate, &ratio], &rows);
-    if (outcome.control.median - 1.0).abs() > CONTROL {
+    if is_void(outcome) {
         line(
             "The control is off by more than a twentieth: these ratios decide nothing. Run it on a quiet machine.\n",
         );
@@ -72,7 +82,11 @@ pub(crate) fn outcome(unit: &str, sides: &[Side<'_>], outcome: &Outcome) {
 
 pub(crate) fn goals(goals: &[Goal]) {
     let row = |g: &Goal| {
-        let met = if g.met { "yes" } else { "**no**" };
+        let met = match (g.void, g.met) {
+            (true, _) => "void",
+            (false, true) => "yes",
+            (false, false) => "**no**",
+        };
         vec![g.what.clone(), g.want.clone(), g.found.clone(), met.into()]
     };
     table(&["goal", "wanted", "found", "met"], &goals.iter().map(row).collect::<Vec<_>>());

@@ -45,7 +45,15 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         goals.push(Goal::at_most(what, 3.0, ours.trips()));
     }
     report::table(
-        &["way", "hand-overs", "p50 [min–max of rounds]", "p99", "PING p50", "p50 in round trips"],
+        &[
+            "way",
+            "hand-overs",
+            "p50 [min–max of rounds]",
+            "p99",
+            "release p50",
+            "PING p50",
+            "p50 in round trips",
+        ],
         &rows,
     );
     report::goals(&goals);
@@ -66,10 +74,20 @@ struct Notes {
     released: Mutex<Option<Moment>>,
     lags: Mutex<Vec<Duration>>,
     pings: Mutex<Vec<Duration>>,
+    releases: Mutex<Vec<Duration>>,
+}
+
+/// What one round found.
+struct Round {
+    /// From the call of the release to the grant of the parked claim.
+    lags: Lags,
+    pings: Lags,
+    /// From the call of the release to its own answer.
+    releases: Lags,
 }
 
 /// `parked` callers and one who holds, taking turns until the time is over.
-async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<(Lags, Lags)> {
+async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<Round> {
     let notes = Arc::new(Notes::default());
     let until = Until::after(time);
     let mut callers = JoinSet::new();
@@ -85,8 +103,8 @@ async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<
     while let Some(ended) = callers.join_next().await {
         ended??;
     }
-    let (lags, pings) = (std::mem::take(&mut *notes.lags.lock()), std::mem::take(&mut *notes.pings.lock()));
-    Ok((Lags::new(lags), Lags::new(pings)))
+    let taken = |of: &Mutex<Vec<Duration>>| Lags::new(std::mem::take(&mut *of.lock()));
+    Ok(Round { lags: taken(&notes.lags), pings: taken(&notes.pings), releases: taken(&notes.releases) })
 }
 
 async fn tenure(
@@ -105,8 +123,9 @@ async fn tenure(
             bail!("waited in vain: {busy:?}");
         }
         notes.granted(&mut ping).await?;
-        *notes.released.lock() = Some(Moment::now());
+        let start = notes.giving_back();
         store.release(Release::new(key.clone(), token)).await?;
+        notes.given_back(start);
     }
     Ok(())
 }
@@ -122,13 +141,24 @@ async fn by_hand(
     while !until.over() {
         let secret = hand.acquire_told(0, "hand/over", &mut bell).await?;
         notes.granted(&mut ping).await?;
-        *notes.released.lock() = Some(Moment::now());
+        let start = notes.giving_back();
         hand.release_telling(0, "hand/over", &secret).await?;
+        notes.given_back(start);
     }
     Ok(())
 }
 
 impl Notes {
+    fn giving_back(&self) -> Moment {
+        let now = Moment::now();
+        *self.released.lock() = Some(now);
+        now
+    }
+
+    fn given_back(&self, start: Moment) {
+        self.releases.lock().push(start.passed());
+    }
+
     /// Notes how long the hand-over took, then keeps the key for a while and measures a round trip.
     async fn granted(&self, connection: &mut MultiplexedConnection) -> Result<()> {
         if let Some(released) = self.released.lock().take() {
@@ -146,32 +176,34 @@ impl Notes {
 
 /// The rounds of one way.
 #[derive(Default)]
-struct Rounds(Vec<(Lags, Lags)>);
+struct Rounds(Vec<Round>);
 
 impl Rounds {
-    fn add(&mut self, round: (Lags, Lags)) {
+    fn add(&mut self, round: Round) {
         self.0.push(round);
     }
 
-    fn medians(&self, of: impl Fn(&(Lags, Lags)) -> Duration) -> Vec<f64> {
+    fn medians(&self, of: impl Fn(&Round) -> Duration) -> Vec<f64> {
         self.0.iter().map(|round| of(round).as_secs_f64()).collect()
     }
 
     /// The median over the rounds of hand-over over round trip.
     fn trips(&self) -> f64 {
-        median(self.0.iter().map(|(lags, pings)| lags.at(50.0).as_secs_f64() / pings.at(50.0).as_secs_f64()))
+        median(self.0.iter().map(|r| r.lags.at(50.0).as_secs_f64() / r.pings.at(50.0).as_secs_f64()))
     }
 
     fn row(&self, name: String) -> Vec<String> {
         let time = |seconds: f64| short(Duration::from_secs_f64(seconds));
-        let lags = Spread::of(&self.medians(|(lags, _)| lags.at(50.0)));
-        let slow = median(self.medians(|(lags, _)| lags.at(99.0)));
-        let ping = median(self.medians(|(_, pings)| pings.at(50.0)));
+        let lags = Spread::of(&self.medians(|round| round.lags.at(50.0)));
+        let slow = median(self.medians(|round| round.lags.at(99.0)));
+        let release = median(self.medians(|round| round.releases.at(50.0)));
+        let ping = median(self.medians(|round| round.pings.at(50.0)));
         vec![
             name,
-            self.0.iter().map(|(lags, _)| lags.count()).sum::<usize>().to_string(),
+            self.0.iter().map(|round| round.lags.count()).sum::<usize>().to_string(),
             format!("{} [{}–{}]", time(lags.median), time(lags.min), time(lags.max)),
             time(slow),
+            time(release),
             time(ping),
             format!("{:.2}", self.trips()),
         ]

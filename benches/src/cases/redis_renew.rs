@@ -68,7 +68,8 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
             "renewals ÷ the pipeline's best",
             1.0,
             outcome.ratios[2].median.min(outcome.ratios[3].median),
-        ),
+        )
+        .in_contest(&outcome),
         Goal::at_least("the pipeline's commands ÷ ours", 50.0, their_part.sent / our_part.sent),
     ]);
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
