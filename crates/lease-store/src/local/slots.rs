@@ -56,6 +56,18 @@ impl Past {
 }
 
 impl Slot {
+    /// Looks at what a renewal looks at, so that it is in the cache by then.
+    fn peek(&self) -> u64 {
+        use lease::rules::State;
+        let held = match &self.entry.state {
+            State::Held(t) => {
+                t.expires.as_nanos() ^ u64::from(t.digest.as_bytes()[0]) ^ u64::from(t.digest.as_bytes()[31])
+            }
+            _ => 0,
+        };
+        held ^ self.durable_ttl.map_or(0, Ttl::as_millis) ^ self.key.as_str().len() as u64
+    }
+
     pub(crate) fn rare(&self) -> Option<&Rare> {
         self.rare.as_deref()
     }
@@ -124,6 +136,12 @@ struct Slab {
 }
 
 const BLOCK: usize = 1_024;
+/// How many keys are looked for together.
+pub(crate) const FEW: usize = 64;
+
+fn first(key: &Key) -> u8 {
+    key.as_str().as_bytes().first().copied().unwrap_or(0)
+}
 
 impl Slab {
     fn insert(&mut self, slot: Slot) -> u32 {
@@ -159,6 +177,34 @@ impl Slots {
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         let hash = self.hasher.hash_one(key.as_str());
         self.index.find(hash, |at| self.slab.get(*at).is_some_and(|s| s.key == *key)).copied()
+    }
+
+    /// Where each of a few keys is, if it is known.
+    ///
+    /// In steps over all of them rather than key by key: the loads of one step do not depend on each other, so
+    /// the processor waits for many of them at once. With a million keys nearly all the time goes into waiting.
+    pub(crate) fn find_some<'a>(&self, keys: impl Iterator<Item = &'a Key> + Clone) -> [Option<u32>; FEW] {
+        let (mut hashes, mut found) = ([0; FEW], [None; FEW]);
+        std::hint::black_box(keys.clone().fold(0, |seen, key| seen ^ first(key)));
+        for (hash, key) in hashes.iter_mut().zip(keys.clone()) {
+            *hash = self.hasher.hash_one(key.as_str());
+        }
+        // The first candidate is nearly always the one.
+        let mut count = 0;
+        for ((found, hash), _) in found.iter_mut().zip(hashes).zip(keys.clone()) {
+            *found = self.index.find(hash, |_| true).copied();
+            count += 1;
+        }
+        let likely = || found[..count].iter().flatten().filter_map(|at| self.slab.get(*at));
+        std::hint::black_box(likely().fold(0, |seen, slot| seen ^ slot.peek()));
+        std::hint::black_box(likely().fold(0, |seen, slot| seen ^ first(&slot.key)));
+        for ((found, hash), key) in found.iter_mut().zip(hashes).zip(keys) {
+            let same = |at: &u32| self.slab.get(*at).is_some_and(|slot| slot.key == *key);
+            if !found.as_ref().is_some_and(same) {
+                *found = self.index.find(hash, same).copied();
+            }
+        }
+        found
     }
 
     /// Where a key is; it is made known if it was not.
@@ -217,13 +263,15 @@ impl Slots {
         }
     }
 
-    /// The next slot whose timer is due at `now`, taken off the heap. It may not have changed.
-    pub(crate) fn due(&mut self, now: Tick) -> Option<u32> {
-        loop {
+    /// The next slot that time has changed at `now`, its timer taken off the heap. Each timer looked at takes
+    /// one of `looks`: those of renewed leases are only set again, and a million may be due in one moment.
+    pub(crate) fn due(&mut self, now: Tick, looks: &mut usize) -> Option<u32> {
+        while *looks > 0 {
             let Reverse((when, at)) = *self.timers.peek()?;
             if when > now {
                 return None;
             }
+            *looks -= 1;
             self.timers.pop();
             // A timer that is not the slot's current one was replaced by an earlier one, or its slot is gone.
             if let Some(slot) = self.slab.get_mut(at)
@@ -236,6 +284,7 @@ impl Slots {
                 self.arm(at);
             }
         }
+        None
     }
 
     /// When the next timer is due.

@@ -37,6 +37,9 @@ impl Now {
 /// that their generations still never repeat.
 const FREE_KEYS: usize = 100_000;
 
+/// Timers looked at for each reign that may end in one step.
+const LOOKS: usize = 4;
+
 /// All leases and records of a store.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -128,8 +131,8 @@ impl Table {
     }
 
     /// Prolongs one reign. The flag says that a longer TTL must be on disk before the answer.
-    pub(crate) fn renew(&mut self, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
-        let Some(at) = self.slots.find(&item.key) else { return Ok((Renewed::Lost(End::Gone), false)) };
+    pub(crate) fn renew(&mut self, at: Option<u32>, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
+        let Some(at) = at else { return Ok((Renewed::Lost(End::Gone), false)) };
         let slot = self.slot(at)?;
         match rules::renew(&slot.entry, item.token.digest(), item.generation, now.tick) {
             Ok(()) => {
@@ -235,10 +238,12 @@ impl Table {
 
     /// Does what time asks for: ends reigns, delays, reservations and records that are due, at most `most`.
     pub(crate) fn expire(&mut self, now: Now, most: usize) -> Result<usize> {
-        let mut done = 0;
+        let (mut done, mut looks) = (0, most * LOOKS);
         while done < most {
-            if let Some(at) = self.slots.due(now.tick) {
+            if let Some(at) = self.slots.due(now.tick, &mut looks) {
                 self.settle(at, now)?;
+            } else if looks == 0 {
+                return Ok(most);
             } else if let Some(key) = self.data.due(now.tick) {
                 self.revision = self.revision.next();
                 self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
