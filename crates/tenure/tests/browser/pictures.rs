@@ -75,16 +75,16 @@ fn scene(up: &Up) -> Vec<(Grant, u64)> {
 #[test]
 fn the_console_is_worth_a_picture() {
     let up = Up::start();
-    let grants = scene(&up);
     let chromium = Chromium::start().unwrap();
+    let grants = scene(&up);
+    // Short times look alive, but they begin only when the browser is there.
+    for (grant, ttl) in &grants {
+        assert_eq!(up.renew(grant, *ttl), "renewed");
+    }
     let console = Console::signed_in(&chromium, &up);
     console.colour_scheme(ColourScheme::Light).unwrap();
     console.screen(1120, 700, 1.5, false).unwrap();
     console.sees_element(&row("tuner/3"));
-    // Short times look alive, but they begin only when the browser is ready.
-    for (grant, ttl) in &grants {
-        assert_eq!(up.renew(grant, *ttl), "renewed");
-    }
     let waiters =
         [up.park("leader/scheduler", "sched-2", 30_000), up.park("leader/scheduler", "sched-3", 30_000)];
     up.acquire("tuner/1", "node-c", 60_000);
