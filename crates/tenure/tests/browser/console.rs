@@ -61,6 +61,17 @@ impl Console {
         self.sees_element("[data-test=connection][data-state=live]");
     }
 
+    /// Keeps every word that any row's state shows from now on, however short, in the page's `states`.
+    pub(crate) fn record_states(&self) {
+        self.page
+            .evaluate(
+                "window.states = new Set();
+                 new MutationObserver(() => document.querySelectorAll('[data-test=row] .chip').forEach((one) => states.add(one.textContent)))
+                   .observe(document.body, { subtree: true, childList: true, characterData: true }); 0",
+            )
+            .unwrap();
+    }
+
     /// Opens a lease by its row.
     pub(crate) fn open_lease(&self, key: &str) {
         self.page.click(&format!("{} [data-test=key]", row(key))).unwrap();

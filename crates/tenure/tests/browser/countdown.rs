@@ -16,9 +16,10 @@ const RECORD: &str = "(selector) => {
     return short ? Number(short[1]) * 1000 : clock ? (Number(clock[1]) * 60 + Number(clock[2])) * 1000 : null;
   };
   window.seen = [];
-  const asked = () => performance.getEntriesByType('resource').filter((one) => one.name.includes('/v1/leases?')).length;
-  const before = asked();
-  window.refreshes = () => asked() - before;
+  const asked = () => performance.getEntriesByType('resource').filter((one) => one.name.includes('/v1/leases?'));
+  const before = asked().length;
+  window.refreshes = () => asked().length - before;
+  window.slowest = () => Math.max(...asked().map((one) => one.duration));
   (function frame() { if (left() !== null) seen.push([performance.now(), left()]); requestAnimationFrame(frame); })();
 }";
 
@@ -41,13 +42,14 @@ fn it_runs_down_smoothly_and_only_a_renewal_moves_it_up() {
     let (first, last) = (seen[0], seen[seen.len() - 1]);
     let (passed, counted) = (last.0 - first.0, first.1 - last.1);
     // A tenth of a second is not shown; a quicker answer may tighten an estimate from a slow one.
-    assert!(counted > passed - 150.0 && counted < passed + 2_000.0, "{counted} in {passed} ms");
+    let late = console.evaluate("slowest()").unwrap().as_f64().unwrap() + 2_000.0;
+    assert!(counted > passed - 150.0 && counted < passed + late, "{counted} in {passed} ms");
 
     // What is shown is what the store says, no more than a slow answer late.
     let before = up.one("tuner/1")["remaining_ms"].as_f64().unwrap();
     let shown = console.evaluate("left()").unwrap().as_f64().unwrap();
     let after = up.one("tuner/1")["remaining_ms"].as_f64().unwrap();
-    assert!(shown > after - 250.0 && shown < before + 2_000.0, "{before} {shown} {after}");
+    assert!(shown > after - 250.0 && shown < before + late, "{before} {shown} {after}");
 
     assert_eq!(up.renew(&grant, 2 * TTL), "renewed");
     console.sees(&format!("left() > {TTL}"));
@@ -60,7 +62,8 @@ fn a_lease_that_nobody_renews_runs_out_before_ones_eyes() {
     let up = Up::start();
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
+    console.record_states();
     up.acquire("tuner/1", "node-a", 3_000);
-    console.sees_words(&row("tuner/1"), "free · expired");
+    console.sees("states.has('held') && states.has('free · expired')");
     console.is_calm();
 }

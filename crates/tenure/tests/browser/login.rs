@@ -3,7 +3,7 @@
 use testkit::Chromium;
 
 use crate::console::{Console, hook, unauthenticated};
-use crate::up::Up;
+use crate::up::{LONG, Up};
 
 #[test]
 fn the_printed_link_signs_in_once_and_leaves_the_address_bar() {
@@ -32,7 +32,7 @@ fn the_printed_link_signs_in_once_and_leaves_the_address_bar() {
 #[test]
 fn a_token_signs_in_a_wrong_one_does_not_and_signing_out_ends_the_session() {
     let up = Up::start();
-    let grant = up.acquire("tuner/1", "node-a", 60_000);
+    let grant = up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
     let console = Console::open(&chromium, &format!("{}/#/lease?key=tuner%2F1", up.url));
     console.sees_element(&hook("login"));

@@ -3,7 +3,7 @@
 use testkit::{Chromium, ColourScheme};
 
 use crate::console::{Console, hook, row, unauthenticated};
-use crate::up::Up;
+use crate::up::{LONG, Up};
 
 const PHONE: u32 = 360;
 
@@ -24,9 +24,9 @@ fn nothing_scrolls_sideways_on_a_phone() {
     let up = Up::start();
     let long = format!("recordings/{}", "a-rather-long-name-".repeat(12));
     up.claim(&serde_json::json!({
-        "key": long, "holder": "h".repeat(128), "ttl_ms": 120_000, "meta": format!("{{\"path\":\"{}\"}}", "x".repeat(300)),
+        "key": long, "holder": "h".repeat(128), "ttl_ms": LONG, "meta": format!("{{\"path\":\"{}\"}}", "x".repeat(300)),
     }));
-    up.acquire("tuner/1", "node-a", 120_000);
+    up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
     let console = Console::open(&chromium, &up.url);
     console.screen(PHONE, 740, 2.0, true).unwrap();
@@ -55,7 +55,7 @@ fn ground(console: &Console) -> f64 {
 #[test]
 fn it_is_dark_where_that_is_preferred_and_as_chosen_for_good() {
     let up = Up::start();
-    up.acquire("tuner/1", "node-a", 120_000);
+    up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
     console.colour_scheme(ColourScheme::Light).unwrap();

@@ -9,7 +9,7 @@ use testkit::{Chromium, ColourScheme, wait};
 
 use crate::LIMIT;
 use crate::console::{Console, hook, row};
-use crate::up::{Grant, Up};
+use crate::up::{Grant, LONG, Up};
 
 /// Each is part of every clone.
 const MOST: usize = 200_000;
@@ -35,7 +35,7 @@ fn reign_for(up: &Up, grant: &Grant, ttl: u64, ms: u64) {
 }
 
 /// A key with a past: every common way for a reign to end.
-fn past(up: &Up, key: &str) {
+fn past(up: &Up, key: &str) -> Grant {
     let ttl = 60_000;
     let first = up.acquire(key, "node-a", ttl);
     reign_for(up, &first, ttl, 1_800);
@@ -54,27 +54,33 @@ fn past(up: &Up, key: &str) {
     let last = json!({ "key": key, "holder": "node-b", "ttl_ms": ttl, "meta": meta });
     let last = up.claim(&last);
     reign_for(up, &last, ttl, 1_000);
+    last
 }
 
-/// What a busy afternoon looks like, before and after the page is opened.
-fn scene(up: &Up) {
-    past(up, "tuner/3");
+/// A busy afternoon: reigns, and for how long each is renewed.
+fn scene(up: &Up) -> Vec<(Grant, u64)> {
+    let mut grants = vec![(past(up, "tuner/3"), 60_000)];
     for (key, holder, ttl) in [
         ("backup/nightly", "backup-01", 900_000),
         ("camera/entrance", "edge-7", 45_000),
         ("camera/garage", "edge-2", 60_000),
-        ("leader/scheduler", "sched-1", 30_000),
+        ("leader/scheduler", "sched-1", 50_000),
         ("tuner/0", "node-a", 60_000),
     ] {
-        up.acquire(key, holder, ttl);
+        grants.push((up.acquire(key, holder, LONG), ttl));
     }
+    grants
 }
 
 #[test]
 fn the_console_is_worth_a_picture() {
     let up = Up::start();
-    scene(&up);
     let chromium = Chromium::start().unwrap();
+    let grants = scene(&up);
+    // Short times look alive, but they begin only when the browser is there.
+    for (grant, ttl) in &grants {
+        assert_eq!(up.renew(grant, *ttl), "renewed");
+    }
     let console = Console::signed_in(&chromium, &up);
     console.colour_scheme(ColourScheme::Light).unwrap();
     console.screen(1120, 700, 1.5, false).unwrap();

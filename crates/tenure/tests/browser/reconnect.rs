@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use testkit::{Chromium, Proxy, Trouble, free_port};
 
 use crate::console::{Console, hook, row, unauthenticated};
-use crate::up::Up;
+use crate::up::{LONG, Up};
 
 /// A load that failed because nobody was there.
 fn away(trouble: &Trouble) -> bool {
@@ -18,7 +18,7 @@ fn when_the_way_to_the_server_is_back_the_page_is_live_again_by_itself() {
     let server = SocketAddr::from(([127, 0, 0, 1], port));
     let proxy = Proxy::start(server).unwrap();
     let up = Up::listening(&server.to_string(), vec![proxy.url_for_http()]);
-    up.acquire("tuner/1", "node-a", 600_000);
+    up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
     let console = Console::open(&chromium, &up.link.replace(&up.url, &proxy.url_for_http()));
     console.wait_until_live();
@@ -29,13 +29,13 @@ fn when_the_way_to_the_server_is_back_the_page_is_live_again_by_itself() {
     console.sees_element("[data-test=connection][data-state=reconnecting]");
     console.sees_words(&hook("list-error"), "What you see is the last that was known");
     console.sees_element(&row("tuner/1"));
-    up.acquire("tuner/2", "node-b", 600_000);
+    up.acquire("tuner/2", "node-b", LONG);
 
     proxy.accept().unwrap();
     console.wait_until_live();
     console.sees_element(&row("tuner/2"));
     console.sees("!document.querySelector('[data-test=list-error]').checkVisibility()");
-    up.acquire("tuner/3", "node-c", 600_000);
+    up.acquire("tuner/3", "node-c", LONG);
     console.sees_element(&row("tuner/3"));
     console.is_calm_but(away);
 }
@@ -44,7 +44,7 @@ fn when_the_way_to_the_server_is_back_the_page_is_live_again_by_itself() {
 #[test]
 fn after_a_restart_the_page_asks_to_sign_in_and_goes_on_with_the_lease_that_survived() {
     let up = Up::start();
-    let grant = up.acquire("tuner/1", "node-a", 600_000);
+    let grant = up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
     console.open_lease("tuner/1");
@@ -65,8 +65,8 @@ fn after_a_restart_the_page_asks_to_sign_in_and_goes_on_with_the_lease_that_surv
     console.click(&hook("back")).unwrap();
     console.sees_element(&row("tuner/1"));
     console.wait_until_live();
-    assert_eq!(up.renew(&grant, 600_000), "renewed");
-    up.acquire("tuner/2", "node-b", 600_000);
+    assert_eq!(up.renew(&grant, LONG), "renewed");
+    up.acquire("tuner/2", "node-b", LONG);
     console.sees_element(&row("tuner/2"));
     console.is_calm_but(|trouble| away(trouble) || unauthenticated(trouble));
 }

@@ -3,12 +3,12 @@
 use testkit::Chromium;
 
 use crate::console::{Console, hook};
-use crate::up::Up;
+use crate::up::{LONG, Up};
 
 #[test]
 fn revoking_through_the_dialog_ends_the_lease_in_the_store_and_shows_in_its_past() {
     let up = Up::start();
-    let grant = up.acquire("tuner/1", "node-a", 120_000);
+    let grant = up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
     console.open_lease("tuner/1");
@@ -28,10 +28,10 @@ fn revoking_through_the_dialog_ends_the_lease_in_the_store_and_shows_in_its_past
     let now = up.one("tuner/1");
     assert_eq!(now["state"], "delayed", "{now}");
     let left = now["remaining_ms"].as_u64().unwrap();
-    assert!(left > 60_000 && left <= 120_000, "others are kept out for the holder's time: {left}");
+    assert!(left > LONG / 2 && left <= LONG, "others are kept out for the holder's time: {left}");
     let past = up.reigns("tuner/1");
     assert_eq!(past.last().unwrap()["end"], "revoked");
-    assert_eq!(up.renew(&grant, 120_000), "lost");
+    assert_eq!(up.renew(&grant, LONG), "lost");
 
     console.sees_words(&hook("state"), "lock-delay");
     let generation = &grant.generation;
@@ -48,14 +48,14 @@ fn revoking_through_the_dialog_ends_the_lease_in_the_store_and_shows_in_its_past
 #[test]
 fn a_reign_that_ended_meanwhile_is_not_revoked_in_the_name_of_its_successor() {
     let up = Up::start();
-    let grant = up.acquire("tuner/1", "node-a", 120_000);
+    let grant = up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
     console.open_lease("tuner/1");
     console.click(&hook("revoke")).unwrap();
     console.fill(&hook("field-reason"), "too slow").unwrap();
     up.release(&grant);
-    let next = up.acquire("tuner/1", "node-b", 120_000);
+    let next = up.acquire("tuner/1", "node-b", LONG);
     console.click(&hook("dialog-confirm")).unwrap();
     console.sees_words(&hook("dialog-error"), "changed hands while you were looking");
     assert_eq!(up.one("tuner/1")["generation"], next.generation.as_str());

@@ -12,6 +12,9 @@ use testkit::{Process, wait};
 
 use crate::LIMIT;
 
+/// A TTL that no test outlives, however slow the machine.
+pub(crate) const LONG: u64 = 600_000;
+
 /// How long a parked claim waits; its test is over before.
 const WAIT_MS: u64 = 30_000;
 
