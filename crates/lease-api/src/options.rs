@@ -1,10 +1,11 @@
 //! What both surfaces share: bounds and the end.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lease::limits;
-use service::Shutdown;
+use service::{Caller, Problem, Shutdown};
 use tokio::sync::Semaphore;
 
 /// Bounds of the service. Clones share their counts, so give [`http`](crate::http) and
@@ -15,6 +16,23 @@ pub struct Options {
     pub(crate) most_watchers: usize,
     pub(crate) stall: Duration,
     pub(crate) shutdown: Shutdown,
+    pub(crate) meter: Option<Meter>,
+}
+
+/// Counts requests that do not come as calls of their own.
+#[derive(Clone)]
+pub(crate) struct Meter(Arc<dyn Fn(&Caller) -> Result<(), Problem> + Send + Sync>);
+
+impl Meter {
+    pub(crate) fn count(&self, caller: &Caller) -> Result<(), Problem> {
+        (self.0)(caller)
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meter")
+    }
 }
 
 impl Default for Options {
@@ -25,6 +43,7 @@ impl Default for Options {
             most_watchers: limits::WATCHERS,
             stall: Duration::from_secs(10),
             shutdown: Shutdown::default(),
+            meter: None,
         }
     }
 }
@@ -40,6 +59,13 @@ impl Options {
     /// A watcher that takes no event for so long is closed.
     pub fn stall(mut self, stall: Duration) -> Self {
         self.stall = stall;
+        self
+    }
+
+    /// Claims and releases on a keep-alive stream, which is one call however many there are, are counted by
+    /// `meter` and refused with its problem. Renewals are free: who holds must be able to keep.
+    pub fn meter(mut self, meter: impl Fn(&Caller) -> Result<(), Problem> + Send + Sync + 'static) -> Self {
+        self.meter = Some(Meter(Arc::new(meter)));
         self
     }
 

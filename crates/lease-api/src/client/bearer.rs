@@ -1,4 +1,4 @@
-//! The token on every call.
+//! What every call carries: the token, and the trace it belongs to.
 
 use lease::{Error, Result};
 use tonic::Request;
@@ -18,9 +18,10 @@ impl Bearer {
         Ok(Self(Some(value)))
     }
 
-    /// A request with the token.
+    /// A request with the token and the current trace context.
     pub(super) fn on<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
+        service::telemetry::inject(request.metadata_mut().as_mut());
         if let Some(value) = &self.0 {
             request.metadata_mut().insert("authorization", value.clone());
         }

@@ -29,11 +29,7 @@ impl Leases for Client {
         let inner = &*self.0;
         let Some(wait) = claim.wait.filter(|wait| !wait.is_zero()) else {
             let asked = wire::AcquireRequest::from(claim);
-            let send = || async {
-                let request = inner.bearer.on(asked.clone());
-                Ok(inner.leases.clone().acquire(request).await?.into_inner())
-            };
-            return inner.call(Again::Yes, send).await?.try_into();
+            return inner.call(Again::Yes, || inner.line.acquire(asked.clone())).await?.try_into();
         };
         let end = inner.clock.now() + wait;
         let send = || async {
@@ -50,18 +46,14 @@ impl Leases for Client {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let send = || self.0.renewals.send(items.iter().map(Into::into).collect());
+        let send = || self.0.line.renew(items.iter().map(Into::into).collect());
         self.0.call(Again::Yes, send).await?.read(items.len())
     }
 
     async fn release(&self, release: Release) -> Result<Released> {
         let inner = &*self.0;
         let asked = wire::ReleaseRequest::from(release);
-        let send = || async {
-            let request = inner.bearer.on(asked.clone());
-            Ok(inner.leases.clone().release(request).await?.into_inner())
-        };
-        inner.call(Again::Yes, send).await.map(Into::into)
+        inner.call(Again::Yes, || inner.line.release(asked.clone())).await.map(Into::into)
     }
 
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {

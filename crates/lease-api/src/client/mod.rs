@@ -7,8 +7,8 @@ mod dial;
 mod fault;
 mod lanes;
 mod leases;
+mod line;
 mod records;
-mod renewals;
 mod watch;
 
 use std::fmt;
@@ -23,7 +23,7 @@ use self::bearer::Bearer;
 pub use self::dial::Dial;
 use self::fault::Fault;
 use self::lanes::Lanes;
-use self::renewals::Renewals;
+use self::line::Line;
 use crate::convert::ENGINE;
 use crate::wire::leases_client::LeasesClient;
 use crate::wire::records_client::RecordsClient;
@@ -31,8 +31,8 @@ use crate::{MESSAGE, wire};
 
 /// A store on a Tenure server. Clones share its connections.
 ///
-/// Renewals travel in batches on one stream; claims that wait and watches have connections of their own. A
-/// connection that broke is made again. A call that was not sent is sent again within its time; one that was
+/// Renewals, claims and releases travel on one stream; claims that wait and watches have connections of their
+/// own. A connection that broke is made again. A call that was not sent is sent again within its time; one that was
 /// lost on the way only if repeating it is harmless: claims, renewals and releases are told apart by their
 /// tokens, commits are not. What may have happened is [`Error::Unknown`], never guessed.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ struct Inner {
     leases: LeasesClient<Channel>,
     records: RecordsClient<Channel>,
     lanes: Lanes,
-    renewals: Renewals,
+    line: Line,
 }
 
 impl Client {
@@ -71,7 +71,7 @@ impl Client {
         });
         let capabilities = asked.await.map_err(|fault| advice(&address, &bearer, fault))?.try_into()?;
         let lanes = Lanes::new(&dial, &address)?;
-        let renewals = Renewals::start(leases.clone(), bearer.clone());
+        let line = Line::start(leases.clone(), bearer.clone());
         let Dial { clock, call_timeout, .. } = dial;
         Ok(Self(Arc::new(Inner {
             address,
@@ -82,7 +82,7 @@ impl Client {
             leases,
             records,
             lanes,
-            renewals,
+            line,
         })))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 use lease::{Claim, Key, Query, Release, Renewal, Revision, Revoke, Token, Transfer, Wipe};
-use service::Level;
+use service::{Caller, Level};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::rights::Rights;
@@ -32,41 +32,48 @@ fn told<T>(answer: Result<impl Into<T>, Trouble>) -> Answer<T> {
     Ok(Response::new(answer?.into()))
 }
 
-/// Checks and performs one batch.
+/// Checks and performs one claim.
+pub(super) async fn acquire(
+    site: &Site,
+    rights: Rights,
+    asked: AcquireRequest,
+) -> Result<lease::Acquired, Trouble> {
+    site.ttl(asked.ttl_ms.into())?;
+    let claim = Claim::try_from(asked)?;
+    rights.key(&claim.key)?;
+    if claim.instead_of.is_some() {
+        rights.force("replacing a live lease")?;
+    }
+    site.acquire(claim).await
+}
+
+/// Checks and performs one batch of renewals.
 pub(super) async fn renew(
     site: &Site,
     rights: Rights,
     items: Vec<wire::Renewal>,
-) -> Result<RenewResponse, Trouble> {
+) -> Result<Vec<lease::Renewed>, Trouble> {
     let mut asked = Vec::with_capacity(items.len());
     for item in items {
         let item = Renewal::try_from(item)?;
         rights.key(&item.key)?;
         asked.push(item);
     }
-    Ok(site.store.renew(&asked).await?.into())
+    Ok(site.store.renew(&asked).await?)
+}
+
+/// Checks and performs one release.
+pub(super) async fn release(
+    site: &Site,
+    rights: Rights,
+    asked: ReleaseRequest,
+) -> Result<lease::Released, Trouble> {
+    let release = Release::try_from(asked)?;
+    rights.key(&release.key)?;
+    Ok(site.store.release(release).await?)
 }
 
 impl Service {
-    async fn claim(&self, request: Request<AcquireRequest>) -> Result<lease::Acquired, Trouble> {
-        let rights = Rights::check(&request, Level::Write)?;
-        let asked = request.into_inner();
-        self.site.ttl(asked.ttl_ms.into())?;
-        let claim = Claim::try_from(asked)?;
-        rights.key(&claim.key)?;
-        if claim.instead_of.is_some() {
-            rights.force("replacing a live lease")?;
-        }
-        self.site.acquire(claim).await
-    }
-
-    async fn give_back(&self, request: Request<ReleaseRequest>) -> Result<lease::Released, Trouble> {
-        let rights = Rights::check(&request, Level::Write)?;
-        let release = Release::try_from(request.into_inner())?;
-        rights.key(&release.key)?;
-        Ok(self.site.store.release(release).await?)
-    }
-
     async fn hand_over(&self, request: Request<TransferRequest>) -> Result<lease::Transferred, Trouble> {
         let rights = Rights::check(&request, Level::Write)?;
         let transfer = Transfer::try_from(request.into_inner())?;
@@ -97,7 +104,8 @@ impl Leases for Service {
     }
 
     async fn acquire(&self, request: Request<AcquireRequest>) -> Answer<AcquireResponse> {
-        told(self.claim(request).await)
+        let rights = Rights::check(&request, Level::Write)?;
+        told(acquire(&self.site, rights, request.into_inner()).await)
     }
 
     async fn renew(&self, request: Request<RenewRequest>) -> Answer<RenewResponse> {
@@ -110,11 +118,14 @@ impl Leases for Service {
         request: Request<Streaming<KeepAliveRequest>>,
     ) -> Answer<Self::KeepAliveStream> {
         let rights = Rights::check(&request, Level::Write)?;
-        Ok(Response::new(Box::pin(keep_alive::answers(self.site.clone(), rights, request.into_inner()))))
+        let caller = request.extensions().get::<Caller>().cloned();
+        let client = keep_alive::Client::new(self.site.clone(), rights, caller);
+        Ok(Response::new(Box::pin(keep_alive::answers(client, request.into_inner()))))
     }
 
     async fn release(&self, request: Request<ReleaseRequest>) -> Answer<ReleaseResponse> {
-        told(self.give_back(request).await)
+        let rights = Rights::check(&request, Level::Write)?;
+        told(release(&self.site, rights, request.into_inner()).await)
     }
 
     async fn transfer(&self, request: Request<TransferRequest>) -> Answer<TransferResponse> {

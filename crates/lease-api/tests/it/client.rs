@@ -326,3 +326,28 @@ async fn errors_of_the_store_arrive_as_they_are() {
         (server.store.list(&query).await.unwrap_err(), client.list(&query).await.unwrap_err());
     assert_eq!(format!("{there:?}"), format!("{here:?}"));
 }
+
+#[tokio::test]
+async fn claims_and_releases_on_the_stream_are_counted_and_renewals_are_free() {
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = calls.clone();
+    let options = lease_api::Options::default().meter(move |caller| {
+        assert_eq!(caller.name, "admin");
+        match counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 | 1 => Ok(()),
+            _ => Err(service::Problem::new(service::Code::RATE_LIMITED, "too fast")),
+        }
+    });
+    let server = Server::with(std::sync::Arc::new(lease_store::Local::memory()), options).await;
+    let client = server.client().await;
+    let claim = claim("k", "a");
+    let token = claim.token.clone();
+    let generation = take(&client, claim.clone()).await.lease.generation;
+    let item = Renewal { key: key("k"), token: token.clone(), generation, ttl: None };
+    for _ in 0..5 {
+        client.renew(std::slice::from_ref(&item)).await.unwrap();
+    }
+    assert_eq!(client.release(Release::new(key("k"), token)).await.unwrap(), Released::Released);
+    let error = client.acquire(claim).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+}
