@@ -13,8 +13,8 @@ use crate::problem::Problem;
 /// Whether the process can serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readiness {
-    /// It can.
-    Ready,
+    /// It can; the members say what a person wants to know at a glance.
+    Ready(serde_json::Map<String, serde_json::Value>),
     /// It cannot yet, or no more, and why.
     NotReady(String),
 }
@@ -29,7 +29,11 @@ pub fn health_routes(ready: impl Fn() -> Readiness + Send + Sync + 'static) -> R
 
 fn answer(readiness: Readiness) -> Response {
     match readiness {
-        Readiness::Ready => Json(json!({ "status": "ready" })).into_response(),
+        Readiness::Ready(facts) => {
+            let mut body = facts;
+            body.insert("status".into(), json!("ready"));
+            Json(body).into_response()
+        }
         Readiness::NotReady(why) => Problem::new(Code::UNAVAILABLE, why).into_response(),
     }
 }

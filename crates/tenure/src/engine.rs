@@ -53,7 +53,7 @@ impl Health {
 
 /// Asks the store now and then whether it answers, until the shutdown.
 pub(crate) fn watch(store: Arc<dyn Store>, shutdown: Shutdown) -> (Health, JoinSet<()>) {
-    let health = Health(Arc::new(Mutex::new(Readiness::Ready)));
+    let health = Health(Arc::new(Mutex::new(Readiness::Ready(facts(&*store)))));
     let told = health.clone();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
@@ -71,11 +71,33 @@ pub(crate) fn watch(store: Arc<dyn Store>, shutdown: Shutdown) -> (Health, JoinS
     (health, tasks)
 }
 
+/// What the console shows of the engine.
+fn facts(store: &dyn Store) -> serde_json::Map<String, serde_json::Value> {
+    let can = store.capabilities();
+    let loss = match can.loss {
+        Loss::Process => "process",
+        Loss::Nothing => "nothing",
+        Loss::ServerPersistence => "server_persistence",
+    };
+    let capabilities = serde_json::json!({
+        "engine": can.engine,
+        "min_ttl_ms": can.min_ttl.as_millis(),
+        "max_ttl_ms": can.max_ttl.as_millis(),
+        "expiry_lag_ms": can.expiry_lag.as_millis() as u64,
+        "failover_ms": can.failover.as_millis() as u64,
+        "loss": loss,
+    });
+    serde_json::Map::from_iter([
+        ("engine".to_owned(), can.engine.into()),
+        ("capabilities".to_owned(), capabilities),
+    ])
+}
+
 async fn ask(store: &dyn Store, key: &Key) -> Readiness {
     tokio::select! {
         biased;
         answer = store.inspect(key) => match answer {
-            Ok(_) => Readiness::Ready,
+            Ok(_) => Readiness::Ready(facts(store)),
             Err(error) => Readiness::NotReady(format!("the store does not answer: {}", words(&error))),
         },
         () = BootClock.sleep_until(BootClock.now() + PATIENCE) => {
