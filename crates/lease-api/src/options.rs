@@ -21,7 +21,9 @@ pub struct Options {
 
 /// Counts requests that do not come as calls of their own.
 #[derive(Clone)]
-pub(crate) struct Meter(Arc<dyn Fn(&Caller) -> Result<(), Problem> + Send + Sync>);
+pub(crate) struct Meter(Arc<Count>);
+
+type Count = dyn Fn(&Caller) -> Result<(), Problem> + Send + Sync;
 
 impl Meter {
     pub(crate) fn count(&self, caller: &Caller) -> Result<(), Problem> {
