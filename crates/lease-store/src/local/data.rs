@@ -77,7 +77,7 @@ impl Data {
     pub(crate) fn read_log(&self, log: &Key, after: u64, limit: usize) -> Vec<LogEntry> {
         let Some(log) = self.logs.get(log) else { return Vec::new() };
         let first = log.last - log.entries.len() as u64 + 1;
-        let skip = (after + 1).saturating_sub(first) as usize;
+        let skip = after.saturating_add(1).saturating_sub(first) as usize;
         let entry =
             |(i, value): (usize, &Arc<[u8]>)| LogEntry { seq: first + i as u64, value: value.clone() };
         log.entries.iter().enumerate().skip(skip).take(limit).map(entry).collect()
