@@ -89,8 +89,11 @@ fn mount(
     health: engine::Health,
     shutdown: &Shutdown,
 ) -> Router {
-    let options =
-        lease_api::Options::default().max_watchers(settings.limits.max_watchers).shutdown(shutdown.clone());
+    let rates = auth.clone();
+    let options = lease_api::Options::default()
+        .max_watchers(settings.limits.max_watchers)
+        .shutdown(shutdown.clone())
+        .meter(move |caller| rates.admit(caller));
     let (http, openapi) = lease_api::http(store.clone(), options.clone());
     let described = axum::routing::get(async move || axum::Json(openapi.clone()));
     Router::new()

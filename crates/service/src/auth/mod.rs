@@ -152,7 +152,7 @@ impl Auth {
     }
 
     /// Takes one request out of the caller's allowance.
-    pub(crate) fn admit(&self, caller: &Caller) -> Result<(), Problem> {
+    pub fn admit(&self, caller: &Caller) -> Result<(), Problem> {
         let Some(rates) = &self.rates else { return Ok(()) };
         let wait = rates.lock().take(&caller.name, self.clock.now());
         wait.map_or(Ok(()), |wait| Err(too_fast(format!("`{}` makes too many requests", caller.name), wait)))
