@@ -88,4 +88,19 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn a_token_that_begins_with_a_dash_is_taken_as_it_was_printed() {
+        let token = "-g4GVgx32IXgz4bkxbt_3A";
+        let commands = [
+            vec!["tenure", "lease", "acquire", "k", "--token", token],
+            vec!["tenure", "lease", "renew", "k", "--token", token, "--generation", "7"],
+            vec!["tenure", "lease", "release", "k", "--token", token],
+            vec!["tenure", "lease", "transfer", "k", "--token", token, "--generation", "7", "--to", "h"],
+            vec!["tenure", "lease", "ls", "--api-token", token],
+        ];
+        for command in commands {
+            assert!(Cli::try_parse_from(&command).is_ok(), "{command:?}");
+        }
+    }
 }

@@ -30,7 +30,13 @@ pub(crate) struct Server {
     #[arg(long, value_name = "URL", env = "TENURE_URL")]
     url: Option<String>,
     /// The token that the server knows you by
-    #[arg(long, value_name = "TOKEN", env = "TENURE_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TENURE_TOKEN",
+        hide_env_values = true,
+        allow_hyphen_values = true
+    )]
     api_token: Option<String>,
     /// Where `tenure up` keeps its data, its address and its token
     #[arg(long, value_name = "FOLDER", env = "TENURE_DATA_DIR", default_value = "tenure-data")]

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = human::parse_duration)]
     wait: Option<Duration>,
     /// The secret of the reign; the same one again gives the same lease [default: a new one]
-    #[arg(long, value_parser = super::token)]
+    #[arg(long, value_parser = super::token, allow_hyphen_values = true)]
     token: Option<Token>,
     /// What to tell others
     #[arg(long, value_name = "TEXT")]

@@ -12,7 +12,7 @@ pub(crate) struct Args {
     #[arg(value_parser = super::key)]
     key: Key,
     /// The secret of the reign
-    #[arg(long, value_parser = super::token)]
+    #[arg(long, value_parser = super::token, allow_hyphen_values = true)]
     token: Token,
     /// Who should have it next: at once if it waits, else reserved for two seconds
     #[arg(long, value_name = "HOLDER", value_parser = super::holder)]

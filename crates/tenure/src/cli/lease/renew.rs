@@ -12,7 +12,7 @@ pub(crate) struct Args {
     #[arg(value_parser = super::key)]
     key: Key,
     /// The secret of the reign
-    #[arg(long, value_parser = super::token)]
+    #[arg(long, value_parser = super::token, allow_hyphen_values = true)]
     token: Token,
     /// The generation held
     #[arg(long, value_parser = super::generation)]
