@@ -112,8 +112,10 @@ struct Address(PathBuf);
 
 impl Address {
     fn write(data_dir: &Path, url: &str) -> Result<Self> {
-        let path = data_dir.join("address");
-        std::fs::write(&path, format!("{url}\n"))
+        let (path, fresh) = (data_dir.join("address"), data_dir.join("address.new"));
+        // Renamed into place: a command that looks for it finds all of it or nothing.
+        std::fs::write(&fresh, format!("{url}\n"))
+            .and_then(|()| std::fs::rename(&fresh, &path))
             .map_err(|error| Failure::unavailable(format!("cannot write {}: {error}", path.display())))?;
         Ok(Self(path))
     }
@@ -147,4 +149,23 @@ pub(crate) fn words(error: &dyn std::error::Error) -> String {
         cause = source.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn whoever_reads_the_address_while_it_changes_reads_a_whole_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = Address::write(dir.path(), "http://127.0.0.1:1").unwrap();
+        let mut reader = std::fs::File::open(&old.0).unwrap();
+        let new = Address::write(dir.path(), "http://127.0.0.1:2").unwrap();
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "http://127.0.0.1:1\n");
+        assert_eq!(std::fs::read_to_string(&new.0).unwrap(), "http://127.0.0.1:2\n");
+    }
 }
