@@ -83,12 +83,12 @@ impl Service {
 
     async fn force(&self, request: Request<RevokeRequest>) -> Result<lease::Revoked, Trouble> {
         Rights::check(&request, Level::Admin)?;
-        let mut asked = request.into_inner();
-        let reason = std::mem::take(&mut asked.reason);
-        let revoke = Revoke::try_from(asked)?;
-        let (key, generation) = (revoke.key.clone(), revoke.generation);
+        let by = request.extensions().get::<Caller>().map_or("-", |caller| &caller.name).to_owned();
+        let revoke = Revoke::try_from(request.into_inner())?;
+        let (key, generation, reason) = (revoke.key.clone(), revoke.generation, revoke.reason.clone());
         let answer = self.site.store.revoke(revoke).await?;
-        tracing::info!(target: OWNERSHIP, %key, %generation, reason, outcome = ?answer, "revoke");
+        let reason = reason.as_str();
+        tracing::info!(target: OWNERSHIP, %key, %generation, by, reason, outcome = ?answer, "revoke");
         Ok(answer)
     }
 }

@@ -174,7 +174,9 @@ async fn a_revocation_ends_a_reign_for_its_delay() {
     let server = Server::start().await;
     let client = server.client().await;
     let grant = take(&client, claim("k", "a")).await;
-    let revoke = |generation| Revoke { key: key("k"), generation, delay: Some(Duration::from_secs(9)) };
+    let reason = lease::Motive::new("node-a does not answer").unwrap();
+    let delay = Some(Duration::from_secs(9));
+    let revoke = |generation| Revoke { key: key("k"), generation, delay, reason: reason.clone() };
     let stale = lease::Generation::new(1).unwrap();
     let current = Some(grant.lease.generation);
     assert_eq!(client.revoke(revoke(stale)).await.unwrap(), Revoked::Stale { current });
@@ -288,7 +290,7 @@ async fn scopes_and_reserved_keys_hold_over_grpc_as_well() {
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(reader.acquire(claim("k", "a")).await.unwrap_err()), "credentials");
-    assert_eq!(refused(writer.acquire(claim("poll:x", "a")).await.unwrap_err()), "key");
+    assert_eq!(refused(writer.acquire(claim("poll:x", "a")).await.unwrap_err()), "credentials");
     let grant = take(&writer, claim("k", "a")).await;
     let item = |k: &str| Renewal {
         key: key(k),
@@ -297,15 +299,16 @@ async fn scopes_and_reserved_keys_hold_over_grpc_as_well() {
         ttl: None,
     };
     assert_eq!(refused(reader.renew(&[item("k")]).await.unwrap_err()), "credentials");
-    assert_eq!(refused(writer.renew(&[item("poll:x")]).await.unwrap_err()), "key");
+    assert_eq!(refused(writer.renew(&[item("poll:x")]).await.unwrap_err()), "credentials");
     let instead = claim("k", "b").instead_of(grant.lease.generation);
     assert_eq!(refused(writer.acquire(instead.clone()).await.unwrap_err()), "credentials");
     assert!(take(&admin, instead).await.lease.generation > grant.lease.generation);
-    let revoke = Revoke { key: key("k"), generation: grant.lease.generation, delay: None };
+    let reason = lease::Motive::default();
+    let revoke = Revoke { key: key("k"), generation: grant.lease.generation, delay: None, reason };
     assert_eq!(refused(writer.revoke(revoke).await.unwrap_err()), "credentials");
     take(&admin, claim("poll:x", "a")).await;
     let put = Op::Put { key: key("v3:secret"), value: b"1"[..].into(), ttl: None };
-    assert_eq!(refused(writer.commit(std::slice::from_ref(&put)).await.unwrap_err()), "key");
+    assert_eq!(refused(writer.commit(std::slice::from_ref(&put)).await.unwrap_err()), "credentials");
     admin.commit(&[put]).await.unwrap();
     assert_eq!(reader.get(&key("v3:secret")).await.unwrap(), None);
     assert!(reader.scan(&Query::new(Prefix::default())).await.unwrap().items.is_empty());
