@@ -3,6 +3,7 @@
 //! Each frame is a length and that many bytes; numbers are big endian, texts have their length in front.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -46,9 +47,7 @@ impl Server {
         command.args(["-Xmx1g", "-cp", JAR, "org.apache.zookeeper.server.ZooKeeperServerMain"]).arg(&config);
         command.current_dir(folder).stderr(fs::File::create(folder.join("log"))?);
         let process = Process::spawn(command)?;
-        wait::until("ZooKeeper listens", LIMIT, || {
-            !process.is_running() || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-        })?;
+        wait::until("ZooKeeper serves", LIMIT, || !process.is_running() || serves(port).unwrap_or(false))?;
         ensure!(process.is_running(), "ZooKeeper ended while starting");
         Ok(Self { process, port })
     }
@@ -65,6 +64,16 @@ impl Server {
         }
         Ok(clients)
     }
+}
+
+/// It listens before it serves, and then says so.
+fn serves(port: u16) -> std::io::Result<bool> {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(b"srvr")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.starts_with("Zookeeper version"))
 }
 
 /// A session.

@@ -120,7 +120,7 @@ impl Leases for Service {
         let rights = Rights::check(&request, Level::Write)?;
         let caller = request.extensions().get::<Caller>().cloned();
         let client = keep_alive::Client::new(self.site.clone(), rights, caller);
-        Ok(Response::new(Box::pin(keep_alive::answers(client, request.into_inner()))))
+        Ok(Response::new(Box::pin(keep_alive::Answers::new(client, request.into_inner()))))
     }
 
     async fn release(&self, request: Request<ReleaseRequest>) -> Answer<ReleaseResponse> {

@@ -147,6 +147,57 @@ async fn hundreds_of_waiting_claims_do_not_hold_up_the_release() {
 }
 
 #[tokio::test]
+async fn claims_beyond_those_a_stream_takes_wait_on_calls_of_their_own() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut waiting = tokio::task::JoinSet::new();
+    for k in ["k/1", "k/2"] {
+        take(&client, claim(k, "a")).await;
+        for n in 0..600 {
+            let (client, claim) =
+                (client.clone(), claim(k, &format!("w{n}")).waiting(Duration::from_secs(60)));
+            waiting.spawn(async move { client.acquire(claim).await });
+        }
+    }
+    server.parked("k/1", 600).await;
+    server.parked("k/2", 600).await;
+    assert_eq!(take(&client, claim("k/3", "a")).await.lease.key, key("k/3"), "others are not held up");
+    waiting.abort_all();
+    server.parked("k/1", 0).await;
+    server.parked("k/2", 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_leaves_all_its_lines() {
+    let server = Server::start().await;
+    let (stays, goes) = (server.client().await, server.client().await);
+    take(&stays, claim("k", "a")).await;
+    let waiting = {
+        let goes = goes.clone();
+        async move { goes.acquire(claim("k", "b").waiting(LIMIT)).await }
+    };
+    let mut task = tokio::task::JoinSet::new();
+    task.spawn(waiting);
+    server.parked("k", 1).await;
+    drop((goes, task));
+    server.parked("k", 0).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_tells_those_who_wait_that_nothing_happened() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    take(&server.client().await, claim("k", "a")).await;
+    let (answer, ()) = tokio::join!(client.acquire(claim("k", "b").waiting(LIMIT)), async {
+        server.parked("k", 1).await;
+        server.shutdown.trigger();
+    });
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    server.parked("k", 0).await;
+}
+
+#[tokio::test]
 async fn many_batches_travel_on_one_stream() {
     let server = Server::start().await;
     let client = server.client().await;
