@@ -60,7 +60,13 @@ fn syncs(folder: &Path) -> Result<Lags> {
 
 /// Bytes of this process in memory.
 pub(crate) fn resident() -> Result<u64> {
-    let text = first("/proc/self/status", "VmRSS").context("the kernel says how much is resident")?;
+    resident_of(std::process::id())
+}
+
+/// Bytes of a process in memory.
+pub(crate) fn resident_of(pid: u32) -> Result<u64> {
+    let status = format!("/proc/{pid}/status");
+    let text = first(&status, "VmRSS").context("the kernel says how much is resident")?;
     let kilobytes: u64 = text.trim_end_matches("kB").trim().parse()?;
     Ok(kilobytes * 1_024)
 }

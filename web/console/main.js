@@ -26,7 +26,7 @@ const WORDS = {
   connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing",
 };
 
-const ENDED = "Your session has ended: the server was started anew, or twelve hours are over. Sign in to go on where you were.";
+const ENDED = "Your session has ended: twelve hours are over, or it was revoked. Sign in to go on where you were.";
 
 let view = null, me = null, wanted = null, home = "#/";
 

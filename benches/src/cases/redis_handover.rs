@@ -44,18 +44,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         let what = format!("round trips from release to grant, p50, {parked} parked");
         goals.push(Goal::at_most(what, 3.0, ours.trips()));
     }
-    report::table(
-        &[
-            "way",
-            "hand-overs",
-            "p50 [min–max of rounds]",
-            "p99",
-            "release p50",
-            "PING p50",
-            "p50 in round trips",
-        ],
-        &rows,
-    );
+    report::table(&Rounds::HEAD, &rows);
     report::goals(&goals);
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
     Ok(())
@@ -63,7 +52,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
 
 /// Who hands over.
 #[derive(Clone)]
-enum Way {
+pub(super) enum Way {
     Tenure(Store),
     Hand(Hand, String),
 }
@@ -78,16 +67,16 @@ struct Notes {
 }
 
 /// What one round found.
-struct Round {
+pub(super) struct Round {
     /// From the call of the release to the grant of the parked claim.
-    lags: Lags,
+    pub(super) lags: Lags,
     pings: Lags,
     /// From the call of the release to its own answer.
     releases: Lags,
 }
 
 /// `parked` callers and one who holds, taking turns until the time is over.
-async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<Round> {
+pub(super) async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<Round> {
     let notes = Arc::new(Notes::default());
     let until = Until::after(time);
     let mut callers = JoinSet::new();
@@ -176,14 +165,24 @@ impl Notes {
 
 /// The rounds of one way.
 #[derive(Default)]
-struct Rounds(Vec<Round>);
+pub(super) struct Rounds(Vec<Round>);
 
 impl Rounds {
-    fn add(&mut self, round: Round) {
+    pub(super) const HEAD: [&'static str; 7] = [
+        "way",
+        "hand-overs",
+        "p50 [min–max of rounds]",
+        "p99",
+        "release p50",
+        "PING p50",
+        "p50 in round trips",
+    ];
+
+    pub(super) fn add(&mut self, round: Round) {
         self.0.push(round);
     }
 
-    fn medians(&self, of: impl Fn(&Round) -> Duration) -> Vec<f64> {
+    pub(super) fn medians(&self, of: impl Fn(&Round) -> Duration) -> Vec<f64> {
         self.0.iter().map(|round| of(round).as_secs_f64()).collect()
     }
 
@@ -192,7 +191,7 @@ impl Rounds {
         median(self.0.iter().map(|r| r.lags.at(50.0).as_secs_f64() / r.pings.at(50.0).as_secs_f64()))
     }
 
-    fn row(&self, name: String) -> Vec<String> {
+    pub(super) fn row(&self, name: String) -> Vec<String> {
         let time = |seconds: f64| short(Duration::from_secs_f64(seconds));
         let lags = Spread::of(&self.medians(|round| round.lags.at(50.0)));
         let slow = median(self.medians(|round| round.lags.at(99.0)));

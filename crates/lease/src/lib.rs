@@ -27,7 +27,7 @@ mod token;
 mod ttl;
 
 pub use capabilities::{Capabilities, Loss};
-pub use claim::{Claim, Origin, Proof, Release, Renewal, Revoke, Transfer, Wipe};
+pub use claim::{Claim, Motive, Origin, Proof, Release, Renewal, Revoke, Transfer, Wipe};
 pub use clock::{Clock, Deadline, Entropy, Margins, Sleep, Tick, Wall};
 pub use error::{Error, Happened, Refusal, Result};
 pub use event::{Event, Revision, Verb, Watch, Watched};

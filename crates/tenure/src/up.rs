@@ -57,8 +57,13 @@ impl Args {
 
 /// Serves until told to end.
 pub(crate) async fn run(args: Args) -> Result<u8> {
-    let settings = args.load()?.settings;
+    let config = args.load()?;
+    let ignored = config.ignored().join(", ");
+    let settings = config.settings;
     let _telemetry = telemetry::init(&settings.log).map_err(|error| Failure::internal(words(&error)))?;
+    if !ignored.is_empty() {
+        tracing::info!(variables = ignored, "links to a Kubernetes Service are no settings; ignored");
+    }
     let shutdown = Shutdown::on_signals().map_err(|error| Failure::internal(words(&error)))?;
     std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
         Failure::unavailable(format!("cannot make the folder {}: {error}", settings.data_dir.display()))

@@ -70,6 +70,11 @@ impl Up {
         self.process.kill9().unwrap();
     }
 
+    /// Makes the file that keeps the sessions unreadable.
+    pub(crate) fn damage_sessions(&self) {
+        std::fs::write(self.data.join("sessions"), "{").unwrap();
+    }
+
     /// Starts it again on the same port and folder.
     pub(crate) fn restart(self) -> Self {
         self.kill9();
