@@ -4,3 +4,5 @@
 //! gives it to the same judge.
 
 pub mod history;
+
+pub mod disk;

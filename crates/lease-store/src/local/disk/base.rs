@@ -18,8 +18,28 @@ pub(crate) struct Base {
 }
 
 impl Base {
+    /// Opens the base, which is made if it is not there.
     pub(crate) fn open(disk: &dyn Disk) -> Result<Self> {
         let backend = disk.base().map_err(|e| failed(e.into()))?;
+        Self::on(backend)
+    }
+
+    /// Opens the base of a store that has never written to its journal. The first opening may have been cut short
+    /// by a power failure, which leaves a file that redb takes for something else; nothing can be in it.
+    pub(crate) fn open_first(disk: &dyn Disk) -> Result<Self> {
+        let backend = disk.base().map_err(|e| failed(e.into()))?;
+        let mut head = [0; 9];
+        let begun = backend.len().map_err(|e| failed(e.into()))? >= head.len() as u64;
+        if begun {
+            backend.read(0, &mut head).map_err(|e| failed(e.into()))?;
+            if head == [0; 9] {
+                backend.set_len(0).map_err(|e| failed(e.into()))?;
+            }
+        }
+        Self::on(backend)
+    }
+
+    fn on(backend: Box<dyn redb::StorageBackend>) -> Result<Self> {
         let db = redb::Builder::new()
             .set_cache_size(CACHE)
             .create_with_backend(Boxed(backend))

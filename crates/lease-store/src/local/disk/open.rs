@@ -86,7 +86,7 @@ impl Local {
 pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, Worker)> {
     let size = options.segment;
     let (mut journal, segments) = Journal::open(&*disk, size)?;
-    let base = Base::open(&*disk)?;
+    let base = if segments.is_empty() { Base::open_first(&*disk)? } else { Base::open(&*disk)? };
     let mut turn = base.applied()?;
     for segment in segments.iter().filter(|segment| segment.turn > turn) {
         base.apply(segment)?;
