@@ -239,7 +239,15 @@ impl KeyFacts {
             verdict = Some(format!("{} was granted twice", twin.generation));
         } else if generation <= sent.top {
             verdict = Some(format!("granted {generation} after {} was known", sent.top));
-        } else if let Some(rival) = self.reigns.iter().find(|reign| reign.believed(now)) {
+        } else if let Some(later) = self.reigns.iter().find(|reign| reign.generation > generation)
+            && until > now
+            && !self.given_up.contains(&id(&claim.token))
+            && !self.attacked.contains(&generation)
+        {
+            verdict = Some(format!("granted {} while the holder of {generation} may believe", later.generation));
+        } else if let Some(rival) =
+            self.reigns.iter().find(|reign| reign.generation < generation && reign.believed(now))
+        {
             verdict = Some(format!(
                 "granted {generation} while the holder of {} may believe for {} ms",
                 rival.generation,

@@ -60,6 +60,9 @@ pub(crate) struct Faults {
 pub(crate) struct Seen {
     /// A sync or a write of a journal has failed in this life.
     pub(crate) journal_failed: bool,
+    /// A sync of the base has failed since the machine started. From then on the system takes sectors for
+    /// written that are not, and no process of this boot can tell which.
+    pub(crate) base_failed: bool,
     /// Operations so far.
     pub(crate) operations: u64,
     /// A number that two runs share only if they did the same.
@@ -219,6 +222,7 @@ impl Platter {
         let state = &mut *guard;
         if power {
             state.files.iter_mut().for_each(|file| file.crash(&mut state.dice));
+            state.seen.base_failed = false;
         }
         state.life += 1;
         state.dead = false;
@@ -263,6 +267,7 @@ impl Platter {
         if fails {
             file.sync_failed(&mut state.dice);
             state.seen.journal_failed |= journal;
+            state.seen.base_failed |= name == BASE;
             return Err(io::Error::other("the device did not sync"));
         }
         file.synced();

@@ -141,7 +141,8 @@ impl World {
     }
 
     fn next_life(&mut self) {
-        let power = self.dice.one_in(2);
+        // What a base that failed to sync has on the disk differs from what its machine shows: see Seen.
+        let power = self.dice.one_in(2) || self.platter.seen().base_failed;
         self.platter = self.platter.next_life(power);
         self.store = None;
         let away = match self.dice.below(4) {
@@ -246,7 +247,7 @@ impl World {
 
     fn answered(&mut self, done: &Pending, answer: Answer) {
         let now = self.time.now();
-        let failed = self.platter.seen().journal_failed;
+        let failed = self.platter.seen().journal_failed || self.with(|store| store.failed());
         self.judge.answered(&done.sent, &answer, now, failed);
         if let (Ask::Acquire(claim), Outcome::Ok) = (&done.sent.ask, answer.outcome)
             && let Some(Ok(generation)) = answer.generation.map(Generation::new)

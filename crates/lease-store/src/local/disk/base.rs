@@ -1,5 +1,8 @@
 //! The base: all rows as of the last checkpoint, in redb.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use lease::{Error, Result};
 use redb::{ReadableDatabase, TableDefinition};
 
@@ -15,6 +18,7 @@ const CACHE: usize = 8 << 20;
 /// The rows on disk.
 pub(crate) struct Base {
     db: redb::Database,
+    unsynced: Arc<AtomicBool>,
 }
 
 impl Base {
@@ -40,11 +44,18 @@ impl Base {
     }
 
     fn on(backend: Box<dyn redb::StorageBackend>) -> Result<Self> {
+        let unsynced = Arc::new(AtomicBool::new(false));
         let db = redb::Builder::new()
             .set_cache_size(CACHE)
-            .create_with_backend(Boxed(backend))
+            .create_with_backend(Boxed(backend, unsynced.clone()))
             .map_err(|e| failed(e.into()))?;
-        Ok(Self { db })
+        Ok(Self { db, unsynced })
+    }
+
+    /// Whether a sync has failed. The system may then take pages for written that are not, so nothing that is read
+    /// back from the base may be built upon.
+    pub(crate) fn unsynced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire)
     }
 
     /// Moves a segment's batches into the base, durably. Doing it again changes nothing.
@@ -131,7 +142,7 @@ fn failed(error: redb::Error) -> Error {
 
 /// redb takes a sized backend; ours is chosen at run time.
 #[derive(Debug)]
-struct Boxed(Box<dyn redb::StorageBackend>);
+struct Boxed(Box<dyn redb::StorageBackend>, Arc<AtomicBool>);
 
 impl redb::StorageBackend for Boxed {
     fn len(&self) -> std::io::Result<u64> {
@@ -147,7 +158,7 @@ impl redb::StorageBackend for Boxed {
     }
 
     fn sync_data(&self) -> std::io::Result<()> {
-        self.0.sync_data()
+        self.0.sync_data().inspect_err(|_| self.1.store(true, Ordering::Release))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {

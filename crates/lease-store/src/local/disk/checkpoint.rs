@@ -30,6 +30,8 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     segments: Receiver<Segment>,
     done: SyncSender<()>,
+    /// The base must not be touched again before the machine has read it anew.
+    spoilt: bool,
 }
 
 impl Checkpoint {
@@ -37,7 +39,7 @@ impl Checkpoint {
     pub(crate) fn new(base: Base, disk: Arc<dyn Disk>, shared: Arc<Shared>) -> (Self, Worker) {
         let (full, segments) = sync_channel::<Segment>(1);
         let (done, clean) = sync_channel(1);
-        let worker = Worker { base: Some(base), disk, shared, segments, done };
+        let worker = Worker { base: Some(base), disk, shared, segments, done, spoilt: false };
         (Self { full: Some(full), clean, idle: true, thread: None }, worker)
     }
 
@@ -85,31 +87,35 @@ impl Drop for Checkpoint {
 impl Worker {
     fn run(mut self) {
         while let Ok(segment) = self.segments.recv() {
-            self.apply(&segment);
-            if self.done.send(()).is_err() {
+            if !self.apply(&segment) || self.done.send(()).is_err() {
                 return;
             }
         }
     }
 
-    /// Applies a segment, again and again until it works or the store is closed: it is safe in the journal.
-    fn apply(&mut self, segment: &Segment) {
+    /// Applies a segment, again and again until it works or the store is closed: it is safe in the journal. After
+    /// a failed sync never again: then the segments stay as they are, and there is room until they are full.
+    fn apply(&mut self, segment: &Segment) -> bool {
         while !self.attempt(segment) {
             let mut inner = self.shared.inner.lock();
-            if inner.closed {
-                return;
+            if inner.closed || self.spoilt {
+                return false;
             }
             if let Some(durable) = &self.shared.durable {
                 durable.closing.wait_for(&mut inner, AGAIN);
             }
         }
+        true
     }
 
     /// Tries once, and tells those who wait for room how it went.
     fn attempt(&mut self, segment: &Segment) -> bool {
         let tried = self.apply_once(segment);
         if let Err(error) = &tried {
-            tracing::error!(%error, "a checkpoint failed; trying again");
+            match self.spoilt {
+                true => tracing::error!(%error, "the base could not be synced; restart the machine"),
+                false => tracing::error!(%error, "a checkpoint failed; trying again"),
+            }
             self.base = None;
         }
         if let Some(durable) = &self.shared.durable {
@@ -128,9 +134,10 @@ impl Worker {
             Some(open) => open,
             None => Base::open(&*self.disk)?,
         };
-        open.apply(segment)?;
+        let applied = open.apply(segment);
+        self.spoilt = open.unsynced();
         self.base = Some(open);
-        Ok(())
+        applied
     }
 
     /// Tries the segment that is on the way, if there is one; it stays in `kept` until it is done.
@@ -139,7 +146,7 @@ impl Worker {
         if kept.is_none() {
             *kept = self.segments.try_recv().ok();
         }
-        let Some(segment) = kept.as_ref() else { return false };
+        let Some(segment) = kept.as_ref().filter(|_| !self.spoilt) else { return false };
         if self.attempt(segment) {
             *kept = None;
             // The way takes one word, and the last one was heard before this segment was sent.
