@@ -119,6 +119,9 @@ impl Writer {
         }
         let mut inner = self.shared.inner.lock();
         inner.in_flight = false;
+        if let Some(durable) = &self.shared.durable {
+            durable.raising.store(false, Ordering::Release);
+        }
         self.shared.deliver(&mut inner, out, now);
     }
 
@@ -171,6 +174,7 @@ pub(crate) fn take(inner: &mut Inner, durable: &Durable) -> Option<Batch> {
     }
     inner.in_flight = true;
     let out = inner.table.out.take();
+    durable.raising.store(out.raised, Ordering::Release);
     // What is on its way takes room from what is decided meanwhile.
     let taken = out.rows.len() as u64 + FRAME;
     let room = durable.room.load(Ordering::Acquire).saturating_sub(taken);
