@@ -88,7 +88,7 @@ fn delays(name: &str, facts: &KeyFacts, status: &Status, now: u64) -> Result<(),
 
 fn ends(name: &str, reign: &super::judge::ReignFacts, past: &[Reign]) -> Result<(), String> {
     let expected = match (reign.ended, reign.died && !reign.maybe_ended) {
-        (Some((how, _)), _) if how != "lost" => how,
+        (Some((how, _)), _) if !matches!(how, "lost" | "expired") => how,
         (None, true) => "holder_died",
         _ => return Ok(()),
     };

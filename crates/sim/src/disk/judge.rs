@@ -37,6 +37,8 @@ pub(crate) struct ReignFacts {
     pub(crate) token: Token,
     pub(crate) generation: u64,
     pub(crate) local: bool,
+    /// When it was first answered.
+    known: u64,
     /// Until when its holder may believe in it, in true time.
     pub(crate) until: u64,
     /// Requests for a shorter time: when sent, for how long, and when they were over.
@@ -134,7 +136,10 @@ impl Judge {
                 let ttl = r.ttl.map_or(0, |ttl| ttl.as_duration().as_nanos() as u64);
                 facts.renewed(&r.token, r.generation.get(), sent.at, ttl)
             }
-            (Ask::Renew(r), "lost") => facts.over(&r.token, Some(r.generation.get()), "lost", now),
+            (Ask::Renew(r), "lost") => {
+                let word = if answer.why.as_deref() == Some("expired") { "expired" } else { "lost" };
+                facts.over(&r.token, Some(r.generation.get()), word, (sent.at, now))
+            },
             (Ask::Release(r), "released") => {
                 // By the token alone it may have been any of its reigns.
                 let once = facts.claimed.get(&id(&r.token)).is_none_or(|(times, _)| *times == 1);
@@ -151,8 +156,8 @@ impl Judge {
                 facts.end(|reign| reign.generation == r.generation.get(), "revoked", now)
             }
             (Ask::Verify(_, token), "live") => facts.seen_live(token, answer.generation, sent.at),
-            (Ask::Verify(_, token), _) if answer.outcome == Outcome::Ok => facts.over(token, None, word, now),
-            (Ask::Inspect(_), "free") => facts.seen_free(now),
+            (Ask::Verify(_, token), _) if answer.outcome == Outcome::Ok => facts.over(token, None, word, (sent.at, now)),
+            (Ask::Inspect(_), "free") => facts.seen_free(sent.at, now),
             _ => None,
         };
         facts.top = facts.top.max(told.unwrap_or(0));
@@ -179,6 +184,10 @@ impl Judge {
     pub(crate) fn crashed(&mut self, now: u64) {
         for reign in self.keys.values_mut().flat_map(|facts| &mut facts.reigns) {
             reign.shorter.iter_mut().for_each(|(_, _, over)| *over = over.or(Some(now)));
+            // That time is up is not on the disk: whoever comes back gets more of it.
+            if matches!(reign.ended, Some(("expired", _))) {
+                (reign.ended, reign.until) = (None, 0);
+            }
             if reign.local && reign.ended.is_none() {
                 reign.died = reign.until > now;
                 reign.until = 0;
@@ -264,6 +273,7 @@ impl KeyFacts {
             token: claim.token.clone(),
             generation,
             local: claim.origin == Origin::Local,
+            known: now,
             until,
             shorter: Vec::new(),
             maybe_ended,
@@ -283,16 +293,19 @@ impl KeyFacts {
     }
 
     /// The store says that this token holds nothing.
-    fn over(&mut self, token: &Token, generation: Option<u64>, word: &str, now: u64) -> Option<String> {
+    fn over(&mut self, token: &Token, generation: Option<u64>, word: &str, when: (u64, u64)) -> Option<String> {
+        let (asked, now) = when;
         let mut verdict = None;
         let same = |r: &&mut ReignFacts| r.token == *token && generation.is_none_or(|g| g == r.generation);
         for reign in self.reigns.iter_mut().filter(same) {
-            if reign.believed(now) {
+            if reign.believed(now) && reign.known < asked {
                 let left = (reign.until - now) / 1_000_000;
                 verdict = Some(format!("{} is {word}, though it had {left} ms left", reign.generation));
             }
-            if word == "lost" {
-                reign.ended = reign.ended.or(Some(("lost", now)));
+            match word {
+                "lost" => reign.ended = reign.ended.or(Some(("lost", now))),
+                "expired" => reign.ended = reign.ended.or(Some(("expired", now))),
+                _ => {}
             }
         }
         verdict
@@ -301,7 +314,7 @@ impl KeyFacts {
     fn end(&mut self, which: impl Fn(&ReignFacts) -> bool, how: &'static str, now: u64) -> Option<String> {
         for reign in self.reigns.iter_mut().filter(|reign| which(reign)) {
             // Of two answers the one that says how it ended is the better one.
-            if reign.ended.is_none_or(|(word, _)| word == "lost") {
+            if reign.ended.is_none_or(|(word, _)| matches!(word, "lost" | "expired")) {
                 reign.ended = Some((how, now));
             }
         }
@@ -314,8 +327,8 @@ impl KeyFacts {
         Some(format!("{} is live after it was {how}", reign.generation))
     }
 
-    fn seen_free(&self, now: u64) -> Option<String> {
-        let reign = self.reigns.iter().find(|reign| reign.believed(now))?;
+    fn seen_free(&self, asked: u64, now: u64) -> Option<String> {
+        let reign = self.reigns.iter().find(|reign| reign.believed(now) && reign.known < asked)?;
         Some(format!("free, though {} had {} ms left", reign.generation, (reign.until - now) / 1_000_000))
     }
 }
