@@ -6,3 +6,4 @@
 pub mod history;
 
 pub mod disk;
+pub mod linear;

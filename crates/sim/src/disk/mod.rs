@@ -64,8 +64,25 @@ pub fn run_broken(seed: u64, how: Break) -> Result<Stats, Box<Failure>> {
     play(seed, Some(how))
 }
 
+/// Runs one seed and gives all that happened, right or wrong.
+pub fn record(seed: u64) -> History {
+    let mut world = World::new(seed, None);
+    through(&mut world);
+    world.history
+}
+
 fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
     let mut world = World::new(seed, how);
+    through(&mut world);
+    let seen = world.platter.seen();
+    let asked = world.history.events.iter().filter(|e| matches!(e.what, What::Invoked { .. })).count() as u64;
+    match world.judge.wrong {
+        Some(words) => Err(Box::new(Failure { seed, words, history: world.history })),
+        None => Ok(Stats { asked, crashes: world.crashes, disk: seen.operations, trace: seen.trace }),
+    }
+}
+
+fn through(world: &mut World) {
     world.open();
     for _ in 0..STEPS {
         if world.judge.wrong.is_some() {
@@ -81,12 +98,6 @@ fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
         }
         world.crash();
         world.note(What::End);
-    }
-    let seen = world.platter.seen();
-    let asked = world.history.events.iter().filter(|e| matches!(e.what, What::Invoked { .. })).count() as u64;
-    match world.judge.wrong {
-        Some(words) => Err(Box::new(Failure { seed, words, history: world.history })),
-        None => Ok(Stats { asked, crashes: world.crashes, disk: seen.operations, trace: seen.trace }),
     }
 }
 
