@@ -15,6 +15,7 @@ mod handle;
 mod local;
 mod metered;
 mod redis;
+mod sync;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;

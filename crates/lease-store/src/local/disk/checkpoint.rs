@@ -1,8 +1,6 @@
 //! The thread that moves full journal segments into the base.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lease::Result;
@@ -11,6 +9,8 @@ use super::base::Base;
 use super::journal::Segment;
 use super::medium::Disk;
 use crate::local::engine::Shared;
+use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use crate::sync::thread::{self, JoinHandle};
 
 /// How long to wait before a failed checkpoint is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ impl Checkpoint {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("tenure-checkpoint".into()).spawn(work)?;
+        let thread = thread::Builder::new().name("tenure-checkpoint".into()).spawn(work)?;
         Ok(Self { full: Some(full), clean, idle: true, thread: Some(thread) })
     }
 

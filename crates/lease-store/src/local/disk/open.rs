@@ -18,6 +18,7 @@ use crate::BootClock;
 use crate::local::engine::{Durable, Local, Shared};
 use crate::local::memory::in_process;
 use crate::local::table::Now;
+use crate::sync::{spawn_blocking, thread};
 
 /// How often the sign of life is written.
 const PULSE: Duration = Duration::from_millis(250);
@@ -52,10 +53,10 @@ impl Local {
 
     /// Opens the store on any disk; `held` is kept for as long as the store is open.
     pub async fn open_on(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<Self> {
-        let opening = tokio::task::spawn_blocking(move || prepare(disk, options, held));
+        let opening = spawn_blocking(move || prepare(disk, options, held));
         let (shared, writer) =
             opening.await.map_err(|e| Error::unavailable("embedded", "opening was aborted").because(e))??;
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("tenure-writer".into())
             .spawn(writer)
             .map_err(|e| Error::unavailable("embedded", "the writer thread did not start").because(e))?;
@@ -112,7 +113,7 @@ async fn pulse(shared: Weak<Shared>) {
         let now = strong.clock.now();
         let next = strong.clock.sleep_until(now + PULSE);
         // A disk that hangs must not hang the runtime.
-        let signing = tokio::task::spawn_blocking(move || match &strong.durable {
+        let signing = spawn_blocking(move || match &strong.durable {
             Some(durable) => durable.sign(now, Duration::ZERO),
             None => Ok(()),
         });
