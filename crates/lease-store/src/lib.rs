@@ -11,6 +11,12 @@
 mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    //! What the fuzz targets need to see.
+
+    pub use crate::redis::fuzzing::{redis, redis_address, redis_seeds};
+}
 mod handle;
 mod local;
 mod metered;

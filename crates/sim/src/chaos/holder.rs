@@ -210,7 +210,7 @@ impl Hand {
         let number = self.note_permit(key, generation, token, until)?;
         if self.dice.below(2) == 0 {
             // Stopped between here and the write, it wakes up after its time: the mark is what keeps it out.
-            tokio::task::yield_now().await;
+            nap(self.dice.time(Duration::ZERO, Duration::from_millis(20))).await;
             if let Some(locked) = self.resource.lock(key)? {
                 let accepted = locked.write(generation, token)?;
                 let (key, client) = (key.to_owned(), self.args.client);

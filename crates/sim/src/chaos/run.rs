@@ -34,10 +34,10 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// Four holders on three keys with a TTL of 1.5 s.
+    /// Five holders on three keys with a TTL of one second.
     pub const fn new(engine: Engine, seed: u64, length: Duration) -> Self {
-        let ttl = Duration::from_millis(1_500);
-        Self { engine, seed, length, holders: 4, keys: 3, ttl, broken: false }
+        let ttl = Duration::from_secs(1);
+        Self { engine, seed, length, holders: 5, keys: 3, ttl, broken: false }
     }
 
     fn setting(&self) -> Setting {
