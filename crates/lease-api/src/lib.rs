@@ -7,6 +7,8 @@
 mod client;
 mod convert;
 mod feed;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod grpc;
 mod http;
 mod options;

@@ -11,10 +11,17 @@
 mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    //! What the fuzz targets need to see.
+
+    pub use crate::redis::fuzzing::{redis, redis_address, redis_seeds};
+}
 mod handle;
 mod local;
 mod metered;
 mod redis;
+mod sync;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;

@@ -61,8 +61,8 @@ impl Floor {
             return self;
         }
         let micros = wall.as_micros();
-        let stamp = (micros / 1_000_000) * STRIDE + micros % 1_000_000;
-        Self((self.0 + STRIDE).max(stamp).min(END - 2))
+        let stamp = (micros / 1_000_000).saturating_mul(STRIDE).saturating_add(micros % 1_000_000);
+        Self(self.0.saturating_add(STRIDE).max(stamp).min(END - 2))
     }
 
     /// Takes a floor that a store kept.
@@ -133,6 +133,14 @@ mod tests {
         let before = Floor::default().raise(Wall::from_micros(1_700_000_000_000_000));
         let after = Floor::default().raise(Wall::from_micros(1_700_000_003_000_000));
         assert!(after > before);
+    }
+
+    #[test]
+    fn a_floor_or_a_clock_beyond_all_numbers_does_not_wrap_around() {
+        for (floor, wall) in [(u64::MAX, 0), (0, u64::MAX), (u64::MAX - 1, 1)] {
+            let raised = Floor::from_raw(floor).raise(Wall::from_micros(wall));
+            assert_eq!(raised.get(), END - 2);
+        }
     }
 
     #[test]

@@ -10,6 +10,20 @@ pub mod config;
 mod context;
 mod crypto;
 mod extract;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    //! What the fuzz targets need to see.
+
+    use http::{HeaderMap, HeaderValue};
+
+    use crate::context::Context;
+
+    /// What a request with these headers is called, and the trace it belongs to.
+    pub fn context(headers: &HeaderMap) -> (String, Option<HeaderValue>) {
+        let context = Context::new(headers);
+        (context.id().to_owned(), context.traceparent().cloned())
+    }
+}
 mod health;
 mod problem;
 mod scope;

@@ -5,6 +5,7 @@
 //! keeper, guards and memory engine, in one thread under virtual time. [`mutants`] are known breaks of the
 //! kernel that the judge must find.
 
+pub mod chaos;
 pub mod clock;
 pub mod history;
 

@@ -37,10 +37,10 @@ impl Address {
             _ => (rest, None),
         };
         let port = port.map_or(Ok(PORT), str::parse).map_err(|_| wrong("has no valid port"))?;
-        let bracketed = host.starts_with('[') && host.ends_with(']');
         let plain = host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
-        let inside = host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>().is_ok();
-        if host.is_empty() || port == 0 || !(plain || bracketed && inside) {
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let v6 = bracketed.is_some_and(|inside| inside.parse::<std::net::Ipv6Addr>().is_ok());
+        if host.is_empty() || port == 0 || !(plain || v6) {
             return Err(wrong("has no valid host and port"));
         }
         Ok(Self { tls, host: host.into(), port })
@@ -91,6 +91,8 @@ mod tests {
             "tenure://secret@host:1",
             "tenure://host/path",
             "tenure://[nope]:1",
+            "tenure://[::1]]",
+            "tenure://[[::1]]:7400",
             "tenure://a b:1",
         ] {
             let error = Address::parse(bad).unwrap_err().to_string();

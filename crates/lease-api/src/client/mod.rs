@@ -5,6 +5,14 @@ mod bearer;
 mod call;
 mod dial;
 mod fault;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing {
+    //! What the fuzz targets need to see.
+
+    pub(crate) fn address(url: &str) -> lease::Result<String> {
+        super::address::Address::parse(url).map(|address| address.uri())
+    }
+}
 mod lanes;
 mod leases;
 mod line;

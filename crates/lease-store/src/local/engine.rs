@@ -1,7 +1,7 @@
 //! One lock around the table, and the verbs as futures.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,9 +10,6 @@ use lease::{
     Query, Record, Records, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
     Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped, limits,
 };
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinSet;
 
 use super::disk::Stamp;
 use super::events::EventLog;
@@ -20,13 +17,14 @@ use super::out::Out;
 use super::slots::FEW;
 use super::table::{Now, Table};
 use super::{timer, waiting};
+use crate::sync::{AtomicU64, Condvar, JoinSet, Mutex, MutexGuard, Notify, oneshot, thread};
 
 /// A store in this process: in memory, or embedded on a disk.
 #[derive(Debug)]
 pub struct Local {
     pub(crate) shared: Arc<Shared>,
     pub(crate) tasks: JoinSet<()>,
-    pub(crate) writer: Option<std::thread::JoinHandle<()>>,
+    pub(crate) writer: Option<thread::JoinHandle<()>>,
 }
 
 impl Local {

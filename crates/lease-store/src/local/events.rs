@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lease::{Error, Event, Prefix, Refusal, Result, Revision, Watch, Watched, limits};
-use parking_lot::Mutex;
-use tokio::sync::watch;
+
+use crate::sync::{Mutex, watch};
 
 /// The last changes, published once they are durable.
 #[derive(Debug)]

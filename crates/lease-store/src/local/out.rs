@@ -1,9 +1,9 @@
 //! What a change leaves behind for others: rows for the disk, events for watchers, grants for waiters.
 
 use lease::{Digest, Event, Generation, Grant, Holder, Key, Revision, Verb, Wall};
-use tokio::sync::oneshot;
 
 use super::rows::{self, Table as RowTable};
+use crate::sync::oneshot;
 
 /// Effects that become visible once they are durable, in the order they were decided.
 #[derive(Debug, Default)]

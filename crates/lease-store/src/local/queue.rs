@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use lease::breaks::{Break, broken};
 use lease::{Claim, Digest, Grant, Holder, Refusal, Result, limits};
-use tokio::sync::oneshot;
+
+use crate::sync::oneshot;
 
 /// The claims parked on one key.
 #[derive(Debug, Default)]

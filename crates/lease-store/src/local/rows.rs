@@ -172,7 +172,8 @@ impl<'a> SlotRow<'a> {
                 origin: if *remote { Origin::Remote } else { Origin::Local },
             },
         };
-        Ok((Generation::new(self.last).ok(), self.ended, loaded))
+        let last = (self.last != 0).then(|| Generation::new(self.last)).transpose()?;
+        Ok((last, within(self.ended, "a number of reigns")?, loaded))
     }
 }
 
@@ -238,6 +239,17 @@ impl MarkRow {
     }
 }
 
+/// No count of ours comes near this; beyond it, adding one might wrap around.
+const MOST: u64 = 1 << 62;
+
+/// A number that can be counted on from.
+pub(crate) fn within(number: u64, what: &str) -> Result<u64> {
+    match number < MOST {
+        true => Ok(number),
+        false => Err(corrupt(format!("{what} is {number}, which nothing can have counted"))),
+    }
+}
+
 /// Decodes a row of a known kind.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|e| corrupt("a row does not decode").because(e))
@@ -247,9 +259,9 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
 pub(crate) fn numbered(key: &[u8]) -> Result<(Key, u64)> {
     let at = key.iter().position(|b| *b == 0).ok_or_else(|| corrupt("a row key lacks its number"))?;
     let mut number = [0; 8];
-    let tail = key.get(at + 1..at + 9).ok_or_else(|| corrupt("a row key is cut short"))?;
-    number.copy_from_slice(tail);
-    Ok((plain(&key[..at])?, u64::from_be_bytes(number)))
+    let tail = key.get(at + 1..).filter(|tail| tail.len() == number.len());
+    number.copy_from_slice(tail.ok_or_else(|| corrupt("a row key has no number of eight bytes"))?);
+    Ok((plain(&key[..at])?, within(u64::from_be_bytes(number), "a row's number")?))
 }
 
 /// Reads a row key that is a lease key.
@@ -283,5 +295,16 @@ mod tests {
         }
         buf[0] = 9;
         assert!(read(&buf).is_err());
+    }
+
+    #[test]
+    fn a_number_that_nothing_can_have_counted_is_refused() {
+        let numbered_with = |number: u64| numbered(&[b"log\0".as_slice(), &number.to_be_bytes()].concat());
+        assert!(numbered_with(1 << 61).is_ok());
+        assert!(numbered_with(u64::MAX).is_err());
+        assert!(numbered(b"log\0123456789").is_err());
+        let slot = |last, ended| SlotRow { last, ended, state: StateRow::Free }.load();
+        assert!(slot(0, 0).is_ok() && slot(5, 1).is_ok());
+        assert!(slot(1 << 53, 1).is_err() && slot(5, u64::MAX).is_err());
     }
 }

@@ -13,13 +13,13 @@ use lease::{
     Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
     Transfer, Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
 };
-use tokio::sync::oneshot;
 
 use super::data::Data;
 use super::out::{Delivery, Out};
 use super::queue::Waiter;
 use super::rows::{ReignRow, SlotRow, Table as RowTable};
 use super::slots::{Past, Rare, Slot, Slots};
+use crate::sync::oneshot;
 
 /// The moment of a step, on both clocks.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lease::{Acquired, Claim, Digest, Error, Grant, Key, Origin, Reason, Result, limits};
-use tokio::sync::oneshot;
 
 use super::engine::{Pending, Shared};
 use super::table::Now;
+use crate::sync::oneshot;
 
 /// Asks for a key, waiting in line for as long as the claim allows.
 pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquired> {

@@ -21,7 +21,7 @@ pub(super) async fn inspect(wire: &Wire, keys: &[Key]) -> Result<Vec<Status>> {
 }
 
 /// `{state, holder, last generation, remaining, since, waiters, meta}`
-fn status(key: &Key, value: Value) -> Result<Status> {
+pub(super) fn status(key: &Key, value: Value) -> Result<Status> {
     let parts = reply::exactly(value, 7)?;
     let (phase, holder) = match (reply::text(&parts[0])?, reply::bytes(&parts[1])?) {
         ("f", _) => (Phase::Free, None),
@@ -93,7 +93,7 @@ pub(super) async fn history(wire: &Wire, key: &Key) -> Result<Vec<Reign>> {
 }
 
 /// `why generation(16) since(16) until(16) digest(8) holder`
-fn closed_reign(raw: &[u8]) -> Result<Reign> {
+pub(super) fn closed_reign(raw: &[u8]) -> Result<Reign> {
     Ok(Reign {
         holder: reply::holder(raw.get(57..).unwrap_or_default())?,
         generation: reply::minted(digits(raw, 1..17)?)?,

@@ -7,6 +7,8 @@
 mod bell;
 mod combine;
 mod fault;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod hold;
 mod job;
 mod lane;

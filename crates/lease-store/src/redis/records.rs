@@ -86,7 +86,7 @@ fn op_arguments(call: &mut Call, op: &Op) {
 }
 
 /// `{w, revision}`, `{f, current}`, `{c, index, found}` or `{k, index}`
-fn committed(ops: &[Op], answer: Value) -> Result<Committed> {
+pub(super) fn committed(ops: &[Op], answer: Value) -> Result<Committed> {
     let parts = reply::array(answer)?;
     let part = |i: usize| parts.get(i).ok_or_else(|| strange("half an answer"));
     let index = || usize::try_from(reply::int(part(1)?)?).map_err(|_| strange("not an index"));
@@ -119,7 +119,7 @@ pub(super) async fn read(wire: &Wire, keys: &[Key]) -> Result<Vec<Option<Record>
     answers.into_iter().zip(keys).map(|(value, key)| record(key, value)).collect()
 }
 
-fn record(key: &Key, value: Value) -> Result<Option<Record>> {
+pub(super) fn record(key: &Key, value: Value) -> Result<Option<Record>> {
     let parts = reply::array(value)?;
     let [value, revision, left] = parts.as_slice() else { return Ok(None) };
     Ok(Some(Record {
@@ -169,9 +169,28 @@ pub(super) async fn read_log(wire: &Wire, log: &Key, after: u64, limit: usize) -
             call.done()
         })
         .await?;
+    entries(answer)
+}
+
+/// `{number of the first, entry, ...}`
+pub(super) fn entries(answer: Value) -> Result<Vec<LogEntry>> {
     let parts = reply::array(answer)?;
     let (first, entries) = parts.split_first().ok_or_else(|| strange("nothing"))?;
-    let first = reply::int(first)? as u64;
+    let first = u64::try_from(reply::int(first)?).map_err(|_| strange("not a number of an entry"))?;
     let entry = |(seq, value): (u64, &Value)| Ok(LogEntry { seq, value: reply::bytes(value)?.into() });
     (first..).zip(entries).map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_whose_first_number_is_none_is_refused() {
+        let answer = |first| Value::Array(vec![Value::Int(first), Value::BulkString(b"one".to_vec())]);
+        assert_eq!(entries(answer(5)).unwrap()[0].seq, 5);
+        for bad in [-1, i64::MIN] {
+            assert!(entries(answer(bad)).is_err(), "{bad}");
+        }
+    }
 }

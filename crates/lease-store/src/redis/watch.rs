@@ -176,19 +176,8 @@ impl Watcher {
         Ok(more)
     }
 
-    /// `[id, [a, time, n, revisions, e, events]]`
     fn take(&mut self, entry: Value) -> Result<()> {
-        let parts = reply::exactly(entry, 2)?;
-        let id = reply::text(&parts[0])?;
-        let first: u64 = id
-            .split_once('-')
-            .and_then(|(ms, _)| ms.parse().ok())
-            .ok_or_else(|| strange("not a revision"))?;
-        let fields = reply::array(parts.into_iter().nth(1).unwrap_or_default())?;
-        let [_, at, _, revisions, _, lines] = fields.as_slice() else { return Err(strange("not an event")) };
-        let at = Wall::from_micros(reply::int(at)? as u64);
-        let revisions = reply::int(revisions)? as u64;
-        let last = first + revisions.saturating_sub(1);
+        let Entry { first, last, at, lines } = Entry::read(entry)?;
         self.cursor = format!("({first}-0");
         if last <= self.at {
             return Ok(());
@@ -196,8 +185,7 @@ impl Watcher {
         if first > self.at + 1 {
             self.ready.push_back(Watched::Lagged);
         }
-        for (revision, line) in (first..).zip(reply::text(lines)?.lines()) {
-            let event = event(line, Revision::new(revision.min(last)), at)?;
+        for event in events(first, last, at, &lines)? {
             if event.revision.get() > self.at && event.key.starts_with(&self.prefix) {
                 self.ready.push_back(Watched::Event(event));
             }
@@ -207,13 +195,44 @@ impl Watcher {
     }
 }
 
+/// One entry of the stream: the changes of one call.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) at: Wall,
+    pub(super) lines: String,
+}
+
+impl Entry {
+    /// `[id, [a, time, n, revisions, e, events]]`
+    pub(super) fn read(entry: Value) -> Result<Self> {
+        let parts = reply::exactly(entry, 2)?;
+        let id = reply::text(&parts[0])?;
+        // Counted by a script, so far below where Rust's numbers end.
+        let number = |number: i64| u64::try_from(number).map_err(|_| strange("not a revision"));
+        let first = id.split_once('-').and_then(|(ms, _)| ms.parse().ok());
+        let first = number(first.ok_or_else(|| strange("not a revision"))?)?;
+        let fields = reply::array(parts.into_iter().nth(1).unwrap_or_default())?;
+        let [_, at, _, revisions, _, lines] = fields.as_slice() else { return Err(strange("not an event")) };
+        let at = Wall::from_micros(reply::int(at)? as u64);
+        let last = first + number(reply::int(revisions)?)?.saturating_sub(1);
+        Ok(Self { first, last, at, lines: reply::text(lines)?.to_owned() })
+    }
+}
+
+/// The events of an entry, one revision each as far as there are enough.
+pub(super) fn events(first: u64, last: u64, at: Wall, lines: &str) -> Result<Vec<Event>> {
+    (first..).zip(lines.lines()).map(|(n, line)| event(line, Revision::new(n.min(last)), at)).collect()
+}
+
 /// The place after a revision.
 fn after(revision: u64) -> String {
     format!("({revision}-{}", u64::MAX)
 }
 
 /// `verb key holder generation`
-fn event(line: &str, revision: Revision, at: Wall) -> Result<Event> {
+pub(super) fn event(line: &str, revision: Revision, at: Wall) -> Result<Event> {
     let mut words = line.split(' ');
     let mut word = || words.next().unwrap_or_default();
     let verb = Verb::parse(word()).ok_or_else(|| strange(line))?;
@@ -244,5 +263,30 @@ impl Watch for Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.tower.watching.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, revisions: &str) -> Result<Entry> {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let fields = ["a", "1", "n", revisions, "e", "granted k h 42\nreleased k h 42"].map(text);
+        Entry::read(Value::Array(vec![text(id), Value::Array(fields.into())]))
+    }
+
+    #[test]
+    fn an_entry_has_revisions_that_can_be_counted() {
+        let good = entry("5-0", "2").unwrap();
+        assert_eq!((good.first, good.last), (5, 6));
+        assert_eq!(events(good.first, good.last, good.at, &good.lines).unwrap().len(), 2);
+        for (id, revisions) in
+            [("5-0", "-1"), ("18446744073709551615-0", "2"), ("-1-0", "1"), ("x-0", "1"), ("5-0", "x")]
+        {
+            assert!(entry(id, revisions).is_err(), "{id} {revisions}");
+        }
+        let highest = entry("9223372036854775807-0", "9223372036854775807").unwrap();
+        assert!(events(highest.first, highest.last, highest.at, &highest.lines).is_ok());
     }
 }

@@ -84,7 +84,7 @@ fn shown(spec: Option<&Spec>, name: &str, value: &Value) -> Value {
 }
 
 /// A URL's `user:password@` with the password hidden; any other text as it is.
-fn without_password(text: &str) -> String {
+pub(super) fn without_password(text: &str) -> String {
     let Some(start) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
     let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
     let Some((user, host)) = text[start..end].rsplit_once('@') else { return text.to_owned() };

@@ -1,6 +1,7 @@
 //! The settings as the process uses them, and the relations between them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use toml::Value;
 use super::error::Fault;
 use super::spec::{OWN, address};
 use super::table::Table;
-use super::{Place, tokens};
+use super::{Place, effective, tokens};
 use crate::auth::ApiToken;
 
 /// Everything a process is told.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Settings {
     /// Where to listen.
     pub listen: SocketAddr,
@@ -116,6 +117,26 @@ impl Limits {
     /// [`Limits::drain_timeout_ms`] as a duration.
     pub fn drain_timeout(&self) -> Duration {
         Duration::from_millis(self.drain_timeout_ms)
+    }
+}
+
+/// Shows no secret: none of the key, none of a store's password, of the sections only their names.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("listen", &self.listen)
+            .field("data_dir", &self.data_dir)
+            .field("store", &self.store.as_deref().map(effective::without_password))
+            .field("only", &self.only)
+            .field("insecure_http", &self.insecure_http)
+            .field("tls", &self.tls)
+            .field("allowed_origins", &self.allowed_origins)
+            .field("limits", &self.limits)
+            .field("log", &self.log)
+            .field("api_tokens", &self.api_tokens)
+            .field("seal_key", &self.seal_key.as_ref().map(|_| "(hidden)"))
+            .field("sections", &self.sections.keys())
+            .finish()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The values that were given, each with its place. A later source replaces an earlier one.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use toml::Value;
 
@@ -18,10 +19,17 @@ const NOT_SETTINGS: [&str; 6] =
 const OLD_PREFIXES: [(&str, &str); 2] = [("XG2G_", "sessions"), ("MC_", "meet")];
 
 /// A value and where it came from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Value,
     pub(super) place: Place,
+}
+
+/// Shows no value: it may be a secret, and this does not know.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "from {}", self.place)
+    }
 }
 
 /// Values by section and name, the settings they are checked against, and what was wrong.

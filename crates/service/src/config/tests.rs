@@ -266,3 +266,18 @@ fn links_to_a_kubernetes_service_are_ignored_by_name_and_other_unknown_variables
     let error = world().var("TENURE_PORT", "7400").error();
     assert!(error.contains("TENURE_PORT"), "{error}");
 }
+
+#[test]
+fn no_debug_output_shows_a_secret() {
+    let variables = [
+        ("TENURE_API_TOKENS", "hunter2-token=lease:read"),
+        ("TENURE_SEAL_KEY", "hunter2-seal-key-0123456789abcdef0123456789abcdef"),
+        ("TENURE_STORE", "redis://user:hunter2@host:1/0"),
+        ("TENURE_SESSIONS__IDEM_SECRET", "hunter2-idem"),
+    ];
+    let loader = Loader::new(variables.into_iter().collect()).default_file("/nonexistent/tenure.toml");
+    assert!(!format!("{loader:?}").contains("hunter2"));
+    let config = loader.load().unwrap();
+    let shown = format!("{config:?} {:?}", config.settings);
+    assert!(!shown.contains("hunter2"), "{shown}");
+}

@@ -1,8 +1,6 @@
 //! What moves full journal segments into the base: a thread of its own.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lease::Result;
@@ -11,6 +9,8 @@ use super::base::Base;
 use super::journal::Segment;
 use super::medium::Disk;
 use crate::local::engine::Shared;
+use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use crate::sync::thread::{self, JoinHandle};
 
 /// How long to wait before a failed checkpoint is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Checkpoint {
     /// Gives the worker a thread.
     pub(crate) fn start(&mut self, worker: Worker) -> std::io::Result<()> {
         let thread =
-            std::thread::Builder::new().name("tenure-checkpoint".into()).spawn(move || worker.run())?;
+            thread::Builder::new().name("tenure-checkpoint".into()).spawn(move || worker.run())?;
         self.thread = Some(thread);
         Ok(())
     }

@@ -7,6 +7,7 @@ use lease::rules::{State, Tenant};
 use lease::{End, Floor, Origin, Result, Revision, Tick};
 
 use super::base::Base;
+use crate::corrupt;
 use crate::local::data::Stored;
 use crate::local::rows::{self, Loaded, MarkRow, RecordRow, ReignRow, SlotRow, Table as RowTable};
 use crate::local::slots::Past;
@@ -21,7 +22,7 @@ pub(crate) fn load(base: &Base, last_alive: Option<Tick>, now: Now) -> Result<Ta
     let mut floor = Floor::default();
     base.read(&[RowTable::Own.byte()], |key, value| {
         if &key[1..] == b"floor" {
-            floor = Floor::from_raw(rows::decode(value)?);
+            floor = Floor::from_raw(rows::within(rows::decode(value)?, "the floor")?);
         }
         Ok(())
     })?;
@@ -93,7 +94,7 @@ fn load_history(base: &Base, table: &mut Table) -> Result<()> {
 fn load_data(base: &Base, table: &mut Table, now: Now) -> Result<()> {
     base.read(&[RowTable::Record.byte()], |key, value| {
         let row: RecordRow<'_> = rows::decode(value)?;
-        let revision = Revision::new(row.revision);
+        let revision = Revision::new(rows::within(row.revision, "a revision")?);
         let left =
             |end: u64, ttl: u64| Duration::from_millis(end.saturating_sub(now.wall.as_millis()).min(ttl));
         let expires = row.expires.zip(row.ttl_ms).map(|(end, ttl)| now.tick + left(end, ttl));
@@ -104,6 +105,10 @@ fn load_data(base: &Base, table: &mut Table, now: Now) -> Result<()> {
     base.read(&[RowTable::LogEntry.byte()], |key, value| {
         let (key, seq) = rows::numbered(&key[1..])?;
         let log = table.data.logs.entry(key).or_default();
+        // A log loses entries from its front only.
+        if seq == 0 || (log.last != 0 && seq != log.last + 1) {
+            return Err(corrupt(format!("a log has entry {seq} after {}", log.last)));
+        }
         log.last = seq;
         log.entries.push_back(Arc::from(rows::decode::<&[u8]>(value)?));
         Ok(())

@@ -18,6 +18,7 @@ use crate::BootClock;
 use crate::local::engine::{Durable, Local, Shared};
 use crate::local::memory::in_process;
 use crate::local::table::Now;
+use crate::sync::{spawn_blocking, thread};
 
 /// How often the sign of life is written.
 const PULSE: Duration = Duration::from_millis(250);
@@ -59,7 +60,7 @@ impl Local {
             );
             return Err(Error::invalid("segment", why));
         }
-        let opening = tokio::task::spawn_blocking(move || prepare(disk, options));
+        let opening = spawn_blocking(move || prepare(disk, options));
         let (mut writer, worker) =
             opening.await.map_err(|e| Error::unavailable("embedded", "opening was aborted").because(e))??;
         let shared = writer.shared.clone();
@@ -71,7 +72,7 @@ impl Local {
             let _held = held;
             writer.run();
         };
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("tenure-writer".into())
             .spawn(run)
             .map_err(|e| Error::unavailable("embedded", "the writer thread did not start").because(e))?;
@@ -116,7 +117,7 @@ async fn pulse(shared: Weak<Shared>) {
         let now = strong.clock.now();
         let next = strong.clock.sleep_until(now + PULSE);
         // A disk that hangs must not hang the runtime.
-        let signing = tokio::task::spawn_blocking(move || match &strong.durable {
+        let signing = spawn_blocking(move || match &strong.durable {
             Some(durable) => durable.sign(now, Duration::ZERO),
             None => Ok(()),
         });

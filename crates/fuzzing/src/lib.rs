@@ -1,0 +1,50 @@
+//! The bodies of the fuzz targets, one for every parser that takes bytes from outside.
+//!
+//! A body takes any bytes and panics if the product breaks a promise on them. What has an encoder is held to its
+//! round trip. `fuzz/` runs the bodies under libFuzzer; the test of this crate runs them over `fuzz/corpus` and a
+//! seeded mutator, on any toolchain.
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a body ends in a panic when a promise is broken"
+)]
+
+mod durations;
+mod folder;
+mod headers;
+mod http;
+mod settings;
+mod watchdog;
+mod words;
+
+/// A parser under test.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name, which is also that of its folder in `fuzz/corpus`.
+    pub name: &'static str,
+    /// The body.
+    pub run: fn(&[u8]),
+    /// Inputs that the product itself makes.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// How many inputs the test tries: what takes a second or two.
+    pub tries: usize,
+}
+
+const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>, tries: usize) -> Target {
+    Target { name, run, seeds, tries }
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    target("words", words::words, Vec::new, 20_000),
+    target("addresses", words::addresses, Vec::new, 10_000),
+    target("durations", durations::durations, Vec::new, 20_000),
+    target("watchdog", watchdog::watchdog, Vec::new, 20_000),
+    target("redis", lease_store::fuzzing::redis, lease_store::fuzzing::redis_seeds, 20_000),
+    target("folder", folder::folder, folder::seeds, 200),
+    target("messages", lease_api::fuzzing::messages, lease_api::fuzzing::message_seeds, 20_000),
+    target("http", http::http, Vec::new, 3_000),
+    target("headers", headers::headers, Vec::new, 3_000),
+    target("settings", settings::settings, Vec::new, 1_000),
+    target("tokens", settings::tokens, Vec::new, 3_000),
+];

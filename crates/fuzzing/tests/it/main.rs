@@ -1,0 +1,72 @@
+//! Every target over its corpus and over mutations of it, from a fixed seed: fast, and the same everywhere.
+
+mod mutator;
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use fuzzing::{TARGETS, Target};
+
+use crate::mutator::Mutator;
+
+fn fuzz_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
+/// The files of a target's corpus, in the order of their names, and what the product makes itself.
+fn corpus(target: &Target) -> Vec<Vec<u8>> {
+    let folder = fuzz_folder().join("corpus").join(target.name);
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut inputs: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+    inputs.extend((target.seeds)());
+    inputs
+}
+
+fn hold(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+    let inputs = corpus(target);
+    assert!(!inputs.is_empty(), "{name} has no corpus");
+    let mut mutator = Mutator::new(0x7e_20_52, inputs.clone());
+    let mutations = (0..target.tries).map(|_| mutator.next());
+    for input in inputs.into_iter().chain(mutations) {
+        let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
+        assert!(ended.is_ok(), "{name} breaks a promise on {:?}", String::from_utf8_lossy(&input));
+    }
+}
+
+macro_rules! targets {
+    ($($name:ident: $sentence:ident),* $(,)?) => {
+        $(#[test]
+        fn $sentence() {
+            hold(stringify!($name));
+        })*
+
+        #[test]
+        fn every_target_has_a_test_and_a_program() {
+            let tested = [$(stringify!($name)),*];
+            for target in TARGETS {
+                assert!(tested.contains(&target.name), "{} is not tested", target.name);
+                let program = fuzz_folder().join("fuzz_targets").join(format!("{}.rs", target.name));
+                assert!(program.is_file(), "{} is missing", program.display());
+            }
+            assert_eq!(tested.len(), TARGETS.len());
+        }
+    };
+}
+
+targets! {
+    words: any_text_is_a_word_as_it_stands_or_none,
+    addresses: any_text_is_an_address_or_refused_with_advice,
+    durations: any_text_is_a_duration_or_refused_with_advice,
+    watchdog: any_bytes_on_the_watchdogs_pipe_are_lines_or_noise,
+    redis: any_answer_of_redis_is_read_or_refused,
+    folder: any_journal_is_loaded_or_refused,
+    messages: any_message_is_read_as_it_was_meant_or_refused,
+    http: any_request_is_answered_or_refused_by_a_problem,
+    headers: any_headers_are_nobody_without_the_right_token,
+    settings: any_file_is_settings_that_read_back_or_refused,
+    tokens: any_list_of_tokens_is_read_without_showing_one,
+}

@@ -1,0 +1,145 @@
+//! The group commit: nothing is answered before it is durable, the writer holds nobody up, and its end is heard.
+
+use std::sync::Arc;
+
+use lease::{Acquired, Committed, Happened, Leases, Op, Records};
+use shuttle::future::block_on;
+use shuttle::thread;
+
+use crate::world::{Platter, TRIES, World, acquire, begin, claim, explore, granted, key, patient, release};
+
+#[test]
+fn nothing_is_answered_before_it_is_durable() {
+    explore(TRIES, || durable_when_answered(Platter::default()));
+}
+
+pub(crate) fn durable_when_answered(disk: Platter) {
+    let world = World::on(disk);
+    let callers: Vec<_> = (0..3)
+        .map(|n| {
+            let (store, disk) = (world.store.clone(), world.disk.clone());
+            thread::spawn(move || {
+                let mine = patient(["a", "b", "a"][n]);
+                let digest = *mine.token.digest();
+                acquire(&store, mine.clone());
+                assert!(disk.keeps(digest.as_bytes()), "a grant was answered and would be lost");
+                release(&store, &mine);
+                let ended = [b"released".as_slice(), &digest.short()].concat();
+                assert!(disk.keeps(&ended), "a release was answered and would be lost");
+            })
+        })
+        .collect();
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+}
+
+#[test]
+fn callers_decide_while_a_sync_is_in_flight() {
+    explore(TRIES, || {
+        let world = World::embedded();
+        world.disk.gate.close();
+        let store = world.store.clone();
+        let slow = thread::spawn(move || acquire(&store, claim("slow")));
+        // Decided, and waiting for the disk: if the writer kept the table while it syncs, this would not come back.
+        let store = world.store.clone();
+        let mut next = Box::pin(async move { store.acquire(claim("next")).await });
+        assert!(begin(&mut next).is_none(), "answered without the disk");
+        let renewed = block_on(world.store.renew(&[])).unwrap();
+        assert!(renewed.is_empty());
+        world.disk.gate.open();
+        slow.join().unwrap();
+        granted(block_on(next));
+    });
+}
+
+#[test]
+fn a_failed_sync_answers_everybody_and_grants_nothing_more() {
+    explore(TRIES, || {
+        let world = World::embedded();
+        let held = claim("held");
+        acquire(&world.store, held);
+        *world.disk.fails_after.lock().unwrap() = Some(1);
+        let callers: Vec<_> = (0..4)
+            .map(|n| {
+                let store = world.store.clone();
+                thread::spawn(move || {
+                    let mine = patient(["a", "held", "b", "a"][n]);
+                    block_on(store.acquire(mine.clone())).map(|answer| (mine, answer))
+                })
+            })
+            .collect();
+        let mut kept = Vec::new();
+        // One of the two on `a`, or both, may have been served before the disk went; the one on `held` never.
+        let breaker = { (0..3).map(|n| block_on(world.store.acquire(claim(["x", "y", "z"][n])))).last() };
+        assert!(breaker.unwrap().is_err(), "a third batch was answered on a disk that takes one");
+        for caller in callers {
+            match caller.join().unwrap() {
+                Ok((mine, Acquired::Granted(_))) => kept.push(mine),
+                Ok((_, Acquired::Busy(busy))) => panic!("time stands still, so no wait ends: {busy:?}"),
+                Err(error) => assert!(matches!(error.happened(), Happened::Maybe | Happened::No)),
+            }
+        }
+        assert!(block_on(world.store.acquire(claim("late"))).is_err());
+        let disk = world.disk.crashed();
+        drop(world);
+        let next = World::on(disk);
+        for mine in kept {
+            // Held by this process, which is gone: its reign ended, and is remembered.
+            let reigns = block_on(next.store.history(&mine.key)).unwrap();
+            assert!(!reigns.is_empty(), "{} was acknowledged and is forgotten", mine.key);
+        }
+    });
+}
+
+#[test]
+fn closing_waits_for_the_disk_and_leaves_nobody_waiting() {
+    explore(TRIES, || {
+        let world = World::embedded();
+        let mine = claim("k").remote();
+        let digest = *mine.token.digest();
+        let store = Arc::downgrade(&world.store);
+        let mut asked = Box::pin({
+            let store = world.store.clone();
+            async move { store.acquire(mine).await }
+        });
+        let early = begin(&mut asked);
+        let disk = world.disk.clone();
+        let closer = thread::spawn(move || drop(world));
+        let answer = early.unwrap_or_else(|| block_on(asked));
+        closer.join().unwrap();
+        assert!(store.upgrade().is_none());
+        assert!(disk.keeps(digest.as_bytes()), "decided before the close, and lost by it");
+        granted(answer);
+    });
+}
+
+#[test]
+fn a_checkpoint_under_way_stops_no_write_and_loses_none() {
+    explore(4, || {
+        let world = World::embedded();
+        let value: Arc<[u8]> = vec![7; 200 * 1024].into();
+        let large = |round: usize| -> Vec<Op> {
+            (0..12)
+                .map(|n| Op::Put { key: key(&format!("r/{round}/{n}")), value: value.clone(), ttl: None })
+                .collect()
+        };
+        let store = world.store.clone();
+        let other = thread::spawn(move || {
+            for name in ["a", "b", "c"] {
+                acquire(&store, claim(name));
+            }
+        });
+        // The second fills half a segment, so the third is written while the checkpoint of that turn runs.
+        for round in 0..3 {
+            let written = block_on(world.store.commit(&large(round))).unwrap();
+            assert!(matches!(written, Committed::Written { .. }));
+        }
+        other.join().unwrap();
+        let disk = world.disk.crashed();
+        drop(world);
+        let next = World::on(disk);
+        for round in 0..3 {
+            let found = block_on(next.store.get(&key(&format!("r/{round}/11")))).unwrap();
+            assert!(found.is_some(), "round {round} was acknowledged and is gone");
+        }
+    });
+}

@@ -1,0 +1,50 @@
+//! Runs real processes under faults and judges them: `chaos [--minutes N] [--seed S] [--engine embedded|redis]`.
+//!
+//! `cargo xtask chaos` builds what it needs and starts it.
+#![expect(clippy::print_stdout, reason = "it reports to whoever started it")]
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use lease::Clock;
+use sim::chaos::{Chaos, Engine, run};
+
+fn main() -> Result<ExitCode> {
+    let (mut minutes, mut seed, mut engines) = (1.0, None, vec![Engine::Embedded, Engine::Redis]);
+    let mut args = std::env::args().skip(1);
+    while let Some(flag) = args.next() {
+        let value = args.next().with_context(|| format!("{flag} wants a value"))?;
+        match flag.as_str() {
+            "--minutes" => minutes = value.parse().context("--minutes")?,
+            "--seed" => seed = Some(value.parse().context("--seed")?),
+            "--engine" => match value.as_str() {
+                "embedded" => engines = vec![Engine::Embedded],
+                "redis" => engines = vec![Engine::Redis],
+                other => bail!("there is no engine {other}; there are embedded and redis"),
+            },
+            other => bail!("unknown flag {other}; there are --minutes, --seed and --engine"),
+        }
+    }
+    let seed = seed.unwrap_or_else(|| lease_store::BootClock.now().as_nanos());
+    let length = Duration::from_secs_f64(minutes * 60.0 / engines.len() as f64);
+    let mut good = true;
+    for engine in engines {
+        println!("{engine}: {} s of faults from seed {seed}", length.as_secs());
+        let verdict = run(&Chaos::new(engine, seed, length))?;
+        println!("{verdict}");
+        if !verdict.violations.is_empty() {
+            let path = std::env::temp_dir().join(format!("tenure-chaos-{engine}-{seed}.jsonl"));
+            verdict.history.write(BufWriter::new(File::create(&path)?))?;
+            println!("the history is in {}", path.display());
+            good = false;
+        }
+        if !verdict.is_meaningful() {
+            println!("too little happened to mean anything");
+            good = false;
+        }
+    }
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

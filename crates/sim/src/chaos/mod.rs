@@ -1,0 +1,20 @@
+//! Real processes under real faults.
+//!
+//! Holders are processes of their own, each behind a proxy of its own in front of one real server. A seeded
+//! [`plan`] stops and kills holders and server and mistreats connections, while every holder writes down what it asked,
+//! what it was answered, what it was allowed and what it wrote. All clocks are one machine's `CLOCK_BOOTTIME`, so
+//! true time is known, and the recorded [`History`](crate::history::History) goes to the judge of the simulations.
+
+mod clock;
+pub mod holder;
+mod log;
+pub mod plan;
+mod recorder;
+mod resource;
+mod rig;
+mod run;
+mod verdict;
+
+pub use rig::Engine;
+pub use run::{Chaos, run};
+pub use verdict::Verdict;

@@ -1,0 +1,148 @@
+//! What a run of real processes amounts to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::history::{Call, CallVerb, Event, History, OpId, Outcome, What};
+use crate::judge::{Invariant, Violation, judge};
+
+/// The judgement and what it rests on.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Everything that did not hold.
+    pub violations: Vec<Violation>,
+    /// The history itself.
+    pub history: History,
+    /// What happened how often.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+impl Verdict {
+    /// Judges a history.
+    pub fn of(history: History) -> Self {
+        let mut violations = judge(&history);
+        violations.extend(records_never_go_back(&history));
+        violations.sort_by_key(|violation| violation.at);
+        let counts = count(&history);
+        Self { violations, history, counts }
+    }
+
+    /// How often something happened.
+    pub fn count(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or(0)
+    }
+
+    /// Whether the run was busy enough to mean something.
+    pub fn is_meaningful(&self) -> bool {
+        ["grants", "renewals", "permits", "writes to files", "writes to records", "faults"]
+            .iter()
+            .all(|what| self.count(what) >= 5)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts: Vec<String> = self.counts.iter().map(|(what, n)| format!("{n} {what}")).collect();
+        writeln!(f, "{} events: {}", self.history.events.len(), counts.join(", "))?;
+        match self.violations.len() {
+            0 => write!(f, "nothing is wrong"),
+            n => {
+                writeln!(f, "{n} violations:")?;
+                self.violations.iter().take(20).try_for_each(|violation| writeln!(f, "{violation}"))
+            }
+        }
+    }
+}
+
+fn count(history: &History) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    for Event { what, .. } in &history.events {
+        let word = match what {
+            What::Returned { answer, .. } => match (answer.outcome, &*answer.word) {
+                (Outcome::Ok, "granted" | "parked") => "grants",
+                (Outcome::Ok, "renewed") => "renewals",
+                (Outcome::Ok, "written") => "writes to records",
+                (_, "lost") => "losses",
+                (_, "fenced_out") => "records fenced out",
+                (Outcome::Unknown, _) => "unknown outcomes",
+                _ => continue,
+            },
+            What::Permit { .. } => "permits",
+            What::Wrote { accepted: true, .. } => "writes to files",
+            What::Wrote { accepted: false, .. } => "writes kept out of files",
+            What::Fault { .. } => "faults",
+            What::Started { .. } => "lives",
+            _ => continue,
+        };
+        *counts.entry(word).or_default() += 1;
+    }
+    counts
+}
+
+/// In the store's own order of writes to a record, generations never fall, and no two tokens write under one.
+fn records_never_go_back(history: &History) -> Vec<Violation> {
+    let mut calls: BTreeMap<OpId, &Call> = BTreeMap::new();
+    let mut written: BTreeMap<&str, BTreeMap<u64, (u64, Option<u64>, u64)>> = BTreeMap::new();
+    for Event { at, what } in &history.events {
+        match what {
+            What::Invoked { op, call, .. } => drop(calls.insert(*op, call)),
+            What::Returned { op, answer } if answer.word == "written" => {
+                let revision = answer.why.as_ref().and_then(|why| why.parse().ok());
+                let call = calls
+                    .get(op)
+                    .filter(|call| matches!(call.verb, CallVerb::WriteStrict | CallVerb::WriteMonotonic));
+                if let (Some(call), Some(revision)) = (call, revision) {
+                    let by = (call.generation.unwrap_or(0), call.token, *at);
+                    written.entry(&call.key).or_default().insert(revision, by);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for (key, writes) in written {
+        for ((_, before), (revision, after)) in writes.iter().zip(writes.iter().skip(1)) {
+            if after.0 < before.0 || (after.0 == before.0 && after.1 != before.1) {
+                let text =
+                    format!("{key}: revision {revision} was written under {} after {}", after.0, before.0);
+                let (invariant, at) = (Invariant::FencedWrites, after.2);
+                found.push(Violation { invariant, at, text });
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Answer, Setting};
+
+    fn wrote(op: OpId, generation: u64, revision: &'static str) -> [Event; 2] {
+        let call = Call {
+            verb: CallVerb::WriteStrict,
+            key: "k".into(),
+            token: Some(generation),
+            generation: Some(generation),
+            holder: None,
+            ttl: None,
+            wait: None,
+        };
+        let (outcome, why) = (Outcome::Ok, Some(revision.into()));
+        let answer = Answer { outcome, word: "written".into(), generation: None, why };
+        let invoked = What::Invoked { op, client: 1, call };
+        [Event { at: op, what: invoked }, Event { at: op, what: What::Returned { op, answer } }]
+    }
+
+    fn judged(writes: [[Event; 2]; 2]) -> usize {
+        let events = writes.into_iter().flatten().collect();
+        records_never_go_back(&History { setting: Setting::default(), events }).len()
+    }
+
+    #[test]
+    fn the_order_of_writes_is_the_stores_own() {
+        // Answered in another order than written: what counts is the revision.
+        assert_eq!(judged([wrote(1, 6, "11"), wrote(2, 5, "10")]), 0);
+        assert_eq!(judged([wrote(1, 5, "11"), wrote(2, 6, "10")]), 1);
+    }
+}

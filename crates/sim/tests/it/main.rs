@@ -1,0 +1,3 @@
+//! Real processes and the judge.
+
+mod chaos;
