@@ -43,6 +43,7 @@ enum Case {
     RedisCycle,
     RedisRenew,
     RedisHandover,
+    Control,
     All,
 }
 
@@ -63,6 +64,7 @@ fn main() -> Result<()> {
             Case::RedisCycle,
             Case::RedisRenew,
             Case::RedisHandover,
+            Case::Control,
         ],
         ref one => std::slice::from_ref(one),
     };
@@ -74,6 +76,7 @@ fn main() -> Result<()> {
             Case::RedisCycle => cases::redis_cycle::run(&bench)?,
             Case::RedisRenew => cases::redis_renew::run(&bench)?,
             Case::RedisHandover => cases::redis_handover::run(&bench)?,
+            Case::Control => cases::control::run(&bench)?,
             Case::All => {}
         }
     }

@@ -130,6 +130,7 @@ impl Inner {
 
 /// Serves whenever the gate can be had, until the end.
 pub(crate) async fn run(inner: Arc<Inner>) {
+    metrics::gauge!("control_serving").set(0.0);
     while !inner.ends.is_cancelled() {
         if let Some(serving) = open(&inner).await {
             serve(&inner, serving).await;

@@ -36,6 +36,8 @@ const BINARY: usize = 2_048;
 const TEXTS: u32 = 50;
 /// Binary messages per second.
 const BINARIES: u32 = 300;
+/// Bytes of a message that is looked into even when it is refused.
+const CHEAP: usize = 1_024;
 const SECOND: Duration = Duration::from_secs(1);
 /// How long a reader may take for one message.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -265,11 +267,7 @@ impl<'a> Connection<'a> {
             Some(Ok(Message::Text(text))) => {
                 let answer = match self.texts.admit(TEXTS, SECOND, self.heard) {
                     true => self.answer(&text).await,
-                    false => wire::error(
-                        None,
-                        &Refusal::new(Code::RATE_LIMITED, "at most 50 messages per second")
-                            .with("retryAfterMs", 1_000),
-                    ),
+                    false => too_fast(&text),
                 };
                 self.send(socket, Message::Text(answer)).await
             }
@@ -310,6 +308,14 @@ impl<'a> Connection<'a> {
             _ => {}
         }
     }
+}
+
+/// The refusal of a message too many. It names the request if that is cheap to find.
+fn too_fast(text: &str) -> Utf8Bytes {
+    let given = if text.len() <= CHEAP { rest::parse(text).unwrap_or_default() } else { Default::default() };
+    let refusal =
+        Refusal::new(Code::RATE_LIMITED, "at most 50 messages per second").with("retryAfterMs", 1_000);
+    wire::error(wire::request_id(given.get("requestId")), &refusal)
 }
 
 /// The next picture, not before it is due; never, if none are wanted.

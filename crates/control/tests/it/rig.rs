@@ -38,7 +38,6 @@ pub(crate) fn hasty() -> Options {
 
 pub(crate) struct Rig {
     pub(crate) control: Control,
-    pub(crate) store: Arc<dyn Store>,
     pub(crate) address: SocketAddr,
     shutdown: Shutdown,
     served: JoinHandle<()>,
@@ -101,7 +100,7 @@ impl Rig {
         #[expect(clippy::disallowed_methods, reason = "joined when the rig stops")]
         let served = tokio::spawn(async move { server.run(router, end).await.unwrap() });
         let http = reqwest::Client::builder().build().unwrap();
-        Self { control, store, address, shutdown, served, http, _dir: dir }
+        Self { control, address, shutdown, served, http, _dir: dir }
     }
 
     pub(crate) async fn stop(self) {
