@@ -43,6 +43,7 @@ enum Case {
     RedisCycle,
     RedisRenew,
     RedisHandover,
+    Control,
     NetworkCycle,
     NetworkRenew,
     NetworkFight,
@@ -63,6 +64,7 @@ const OWN: &[Case] = &[
     Case::RedisCycle,
     Case::RedisRenew,
     Case::RedisHandover,
+    Case::Control,
 ];
 /// Against `tenure up` as a process of its own.
 const NETWORK: &[Case] = &[
@@ -95,6 +97,7 @@ fn main() -> Result<()> {
             Case::RedisCycle => cases::redis_cycle::run(&bench)?,
             Case::RedisRenew => cases::redis_renew::run(&bench)?,
             Case::RedisHandover => cases::redis_handover::run(&bench)?,
+            Case::Control => cases::control::run(&bench)?,
             Case::NetworkCycle => cases::network_cycle::run(&bench)?,
             Case::NetworkRenew => cases::network_renew::run(&bench)?,
             Case::NetworkFight => cases::network_fight::run(&bench)?,

@@ -1,5 +1,6 @@
 //! The cases, one per file.
 
+pub(crate) mod control;
 pub(crate) mod embedded_cycle;
 pub(crate) mod embedded_million;
 pub(crate) mod embedded_renew;

@@ -3,6 +3,7 @@
 mod cli;
 mod clock;
 mod console;
+mod control;
 mod engine;
 mod up;
 mod watchdog;

@@ -9,7 +9,7 @@ use service::config::{Config, Environment, Loader};
 use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes, login_routes, telemetry};
 
 use crate::cli::{Failure, Result, exit};
-use crate::{console, engine};
+use crate::{console, control, engine};
 
 /// What `tenure up` is started with. Each flag is also a setting and a variable: see `tenure config`.
 #[derive(clap::Args, Debug, Default)]
@@ -32,9 +32,15 @@ pub(crate) struct Args {
 }
 
 /// The services of this build.
-const SERVICES: [&str; 1] = ["lease"];
+const SERVICES: [&str; 2] = ["lease", "control"];
 
 impl Args {
+    /// With only this service, whatever the settings say.
+    pub(crate) fn alone(mut self, service: &str) -> Self {
+        self.only = Some(service.to_owned());
+        self
+    }
+
     /// The settings of this process, from flags, variables and the file.
     pub(crate) fn load(self) -> Result<Config> {
         let config = Loader::new(Environment::process())
@@ -43,6 +49,7 @@ impl Args {
             .flag("--store", "store", self.store)
             .flag("--data-dir", "data_dir", self.data_dir)
             .flag("--only", "only", self.only)
+            .declare(::control::Options::SPECS)
             .load()
             .map_err(|error| Failure::usage(error.to_string()))?;
         match config.settings.only.iter().find(|name| !SERVICES.contains(&name.as_str())) {
@@ -76,14 +83,29 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
     let auth = Auth::open(&settings, server.local_addr())
         .map_err(|error| Failure::unavailable(words(&error)))
         .map(Arc::new)?;
+    let control = control::start(&settings, opened.clone())?;
     let (health, tasks) = engine::watch(opened.clone(), shutdown.clone());
-    let router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown);
+    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown);
+    if let Some(control) = &control {
+        router = router.merge(control::routes(control, auth.clone()));
+    }
     let address = Address::write(&settings.data_dir, &server.url())?;
     greet(&settings, &server, &auth, &*opened);
-    let served = server.run(router, shutdown).await;
+    let serve = async {
+        let served = server.run(router, shutdown.clone()).await;
+        // A server that could not begin ends the others too.
+        shutdown.trigger();
+        served
+    };
+    let (served, ()) = tokio::join!(serve, control::close(control, shutdown.clone()));
     drop((address, tasks));
     served.map_err(|error| Failure::internal(words(&error)))?;
     Ok(exit::DONE)
+}
+
+/// Whether a service is to run.
+pub(crate) fn runs(settings: &Settings, service: &str) -> bool {
+    settings.only.is_empty() || settings.only.iter().any(|name| name == service)
 }
 
 /// All routes of the process below the authentication that they share.

@@ -137,6 +137,11 @@ impl Auth {
         format!("{}/#login={code}", self.url)
     }
 
+    /// Whether pages of this origin may use what the server answers.
+    pub fn allows_origin(&self, origin: &str) -> bool {
+        self.origins.knows(origin)
+    }
+
     /// Ends every console session, also for the next start. Waits for the disk.
     pub fn revoke_sessions(&self) {
         self.sessions.lock().clear();

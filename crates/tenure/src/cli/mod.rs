@@ -43,6 +43,8 @@ Exit codes: 0 done, 2 wrong usage, 69 the server or store does not answer, 70 in
 pub(crate) enum Command {
     /// Run everything on this machine
     Up(up::Args),
+    /// Serve the control lease and its device alone
+    Control(up::Args),
     /// Look at leases, take them and give them back
     #[command(subcommand)]
     Lease(lease::Command),
@@ -67,6 +69,7 @@ impl Cli {
     pub(crate) async fn run(self, screen: &Screen) -> Result<u8> {
         match self.command.unwrap_or_else(|| Command::Up(up::Args::default())) {
             Command::Up(args) => up::run(args).await,
+            Command::Control(args) => up::run(args.alone("control")).await,
             Command::Lease(command) => lease::run(command, screen).await,
             Command::Run(args) => run::run(args, screen).await,
             Command::Doctor(args) => doctor::run(args, screen).await,

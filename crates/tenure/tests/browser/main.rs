@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test like the tests themselves")]
 
 mod console;
+mod control;
 mod countdown;
 mod keyboard;
 mod live;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod bench;
+mod control;
 mod doctor;
 mod lease;
 mod loss;
