@@ -4,6 +4,7 @@ mod cli;
 mod clock;
 mod console;
 mod engine;
+mod poll;
 mod up;
 mod watchdog;
 

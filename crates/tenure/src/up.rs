@@ -9,7 +9,7 @@ use service::config::{Config, Environment, Loader};
 use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes, login_routes, telemetry};
 
 use crate::cli::{Failure, Result, exit};
-use crate::{console, engine};
+use crate::{console, engine, poll};
 
 /// What `tenure up` is started with. Each flag is also a setting and a variable: see `tenure config`.
 #[derive(clap::Args, Debug, Default)]
@@ -32,12 +32,13 @@ pub(crate) struct Args {
 }
 
 /// The services of this build.
-const SERVICES: [&str; 1] = ["lease"];
+const SERVICES: [&str; 2] = ["lease", "poll"];
 
 impl Args {
     /// The settings of this process, from flags, variables and the file.
     pub(crate) fn load(self) -> Result<Config> {
         let config = Loader::new(Environment::process())
+            .declare(poller::SPECS)
             .file(self.config)
             .flag("--listen", "listen", self.listen)
             .flag("--store", "store", self.store)
@@ -57,7 +58,12 @@ impl Args {
 
 /// Serves until told to end.
 pub(crate) async fn run(args: Args) -> Result<u8> {
-    let settings = args.load()?.settings;
+    serve(args.load()?.settings).await
+}
+
+/// Serves what the settings name until told to end.
+pub(crate) async fn serve(settings: Settings) -> Result<u8> {
+    let polling = poll::settings(&settings)?;
     let _telemetry = telemetry::init(&settings.log).map_err(|error| Failure::internal(words(&error)))?;
     let shutdown = Shutdown::on_signals().map_err(|error| Failure::internal(words(&error)))?;
     std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
@@ -72,10 +78,13 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
         .map_err(|error| Failure::unavailable(words(&error)))
         .map(Arc::new)?;
     let (health, tasks) = engine::watch(opened.clone(), shutdown.clone());
-    let router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown);
+    let node = polling.map(|polling| poll::start(opened.clone(), polling)).transpose()?;
+    let router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown, node.as_ref());
     let address = Address::write(&settings.data_dir, &server.url())?;
     greet(&settings, &server, &auth, &*opened);
-    let served = server.run(router, shutdown).await;
+    node.as_ref().inspect(|node| poll::greet(node));
+    let serving = server.run(router, shutdown.clone());
+    let served = poll::beside(node, &shutdown, serving).await;
     drop((address, tasks));
     served.map_err(|error| Failure::internal(words(&error)))?;
     Ok(exit::DONE)
@@ -88,6 +97,7 @@ fn mount(
     auth: Arc<Auth>,
     health: engine::Health,
     shutdown: &Shutdown,
+    node: Option<&poller::Node>,
 ) -> Router {
     let rates = auth.clone();
     let options = lease_api::Options::default()
@@ -104,6 +114,7 @@ fn mount(
         .merge(telemetry::metrics_routes())
         .route("/openapi.json", described)
         .merge(console::routes())
+        .merge(node.map(poller::routes).unwrap_or_default())
         .layer(auth_layer(auth))
 }
 

@@ -7,6 +7,7 @@ mod bench;
 mod doctor;
 mod lease;
 mod loss;
+mod poll;
 mod rig;
 mod run;
 mod server;
