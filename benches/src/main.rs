@@ -43,6 +43,9 @@ enum Case {
     RedisCycle,
     RedisRenew,
     RedisHandover,
+    PollSpread,
+    PollRate,
+    PollCluster,
     All,
 }
 
@@ -63,6 +66,9 @@ fn main() -> Result<()> {
             Case::RedisCycle,
             Case::RedisRenew,
             Case::RedisHandover,
+            Case::PollSpread,
+            Case::PollRate,
+            Case::PollCluster,
         ],
         ref one => std::slice::from_ref(one),
     };
@@ -74,6 +80,9 @@ fn main() -> Result<()> {
             Case::RedisCycle => cases::redis_cycle::run(&bench)?,
             Case::RedisRenew => cases::redis_renew::run(&bench)?,
             Case::RedisHandover => cases::redis_handover::run(&bench)?,
+            Case::PollSpread => cases::poll_spread::run()?,
+            Case::PollRate => cases::poll_rate::run(&bench)?,
+            Case::PollCluster => cases::poll_cluster::run(&bench)?,
             Case::All => {}
         }
     }

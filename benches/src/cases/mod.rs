@@ -3,6 +3,9 @@
 pub(crate) mod embedded_cycle;
 pub(crate) mod embedded_million;
 pub(crate) mod embedded_renew;
+pub(crate) mod poll_cluster;
+pub(crate) mod poll_rate;
+pub(crate) mod poll_spread;
 pub(crate) mod redis_cycle;
 pub(crate) mod redis_handover;
 pub(crate) mod redis_renew;

@@ -9,6 +9,7 @@ mod live;
 mod login;
 mod looks;
 mod pictures;
+mod polling;
 mod reconnect;
 mod revoke;
 mod up;
