@@ -50,6 +50,9 @@ enum Case {
     NetworkHandover,
     NetworkExpiry,
     NetworkMemory,
+    PollSpread,
+    PollRate,
+    PollCluster,
     /// Every case over the network.
     Network,
     /// Every case.
@@ -65,6 +68,9 @@ const OWN: &[Case] = &[
     Case::RedisRenew,
     Case::RedisHandover,
     Case::Control,
+    Case::PollSpread,
+    Case::PollRate,
+    Case::PollCluster,
 ];
 /// Against `tenure up` as a process of its own.
 const NETWORK: &[Case] = &[
@@ -97,6 +103,9 @@ fn main() -> Result<()> {
             Case::RedisCycle => cases::redis_cycle::run(&bench)?,
             Case::RedisRenew => cases::redis_renew::run(&bench)?,
             Case::RedisHandover => cases::redis_handover::run(&bench)?,
+            Case::PollSpread => cases::poll_spread::run()?,
+            Case::PollRate => cases::poll_rate::run(&bench)?,
+            Case::PollCluster => cases::poll_cluster::run(&bench)?,
             Case::Control => cases::control::run(&bench)?,
             Case::NetworkCycle => cases::network_cycle::run(&bench)?,
             Case::NetworkRenew => cases::network_renew::run(&bench)?,

@@ -124,6 +124,9 @@ impl Call {
             match answer {
                 Renewed::Renewed { remaining } => {
                     item.core.renewed(item.attempt.number, sent, *remaining, self.jitter);
+                    if let Some(observer) = &self.shared.observer {
+                        observer.renewed(&item.core.lease);
+                    }
                 }
                 Renewed::Lost(end) => {
                     lost += 1;
@@ -137,6 +140,9 @@ impl Call {
 
     fn fail(&self, error: &Error) {
         telemetry::renew_failed(error, self.items.len());
+        if let Some(observer) = &self.shared.observer {
+            self.items.iter().for_each(|item| observer.failed(&item.core.lease, error));
+        }
     }
 }
 

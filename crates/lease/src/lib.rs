@@ -7,6 +7,7 @@
 //! This crate does no I/O, reads no clock, spawns nothing and serialises nothing: time comes in through
 //! [`Clock`], randomness through [`Entropy`], and bytes at rest or in flight belong to other crates.
 
+mod announce;
 #[doc(hidden)]
 pub mod breaks;
 mod capabilities;
@@ -28,6 +29,7 @@ mod store;
 mod token;
 mod ttl;
 
+pub use announce::Announcement;
 pub use capabilities::{Capabilities, Loss};
 pub use claim::{Claim, Motive, Origin, Proof, Release, Renewal, Revoke, Transfer, Wipe};
 pub use clock::{Clock, Deadline, Entropy, Margins, Sleep, Tick, Wall};
@@ -60,6 +62,8 @@ pub mod limits {
     pub const HOLDER: usize = 128;
     /// Longest meta, in bytes.
     pub const META: usize = 1_024;
+    /// Most records in one discovery.
+    pub const DISCOVERY: usize = 100_000;
     /// Largest record value or log entry, in bytes.
     pub const VALUE: usize = 256 * 1024;
     /// Largest commit, all values together, in bytes.

@@ -5,6 +5,7 @@ mod clock;
 mod console;
 mod control;
 mod engine;
+mod poll;
 mod up;
 mod watchdog;
 

@@ -9,7 +9,7 @@ use service::config::{Config, Environment, Loader};
 use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes, login_routes, telemetry};
 
 use crate::cli::{Failure, Result, exit};
-use crate::{console, control, engine};
+use crate::{console, control, engine, poll};
 
 /// What `tenure up` is started with. Each flag is also a setting and a variable: see `tenure config`.
 #[derive(clap::Args, Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 /// The services of this build.
-const SERVICES: [&str; 2] = ["lease", "control"];
+const SERVICES: [&str; 3] = ["lease", "control", "poll"];
 
 impl Args {
     /// With only this service, whatever the settings say.
@@ -44,6 +44,7 @@ impl Args {
     /// The settings of this process, from flags, variables and the file.
     pub(crate) fn load(self) -> Result<Config> {
         let config = Loader::new(Environment::process())
+            .declare(poller::SPECS)
             .file(self.config)
             .flag("--listen", "listen", self.listen)
             .flag("--store", "store", self.store)
@@ -64,9 +65,14 @@ impl Args {
 
 /// Serves until told to end.
 pub(crate) async fn run(args: Args) -> Result<u8> {
-    let config = args.load()?;
+    serve(args.load()?).await
+}
+
+/// Serves what the settings name until told to end.
+pub(crate) async fn serve(config: Config) -> Result<u8> {
     let ignored = config.ignored().join(", ");
     let settings = config.settings;
+    let polling = poll::settings(&settings)?;
     let _telemetry = telemetry::init(&settings.log).map_err(|error| Failure::internal(words(&error)))?;
     if !ignored.is_empty() {
         tracing::info!(variables = ignored, "links to a Kubernetes Service are no settings; ignored");
@@ -85,19 +91,16 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
         .map(Arc::new)?;
     let control = control::start(&settings, opened.clone())?;
     let (health, tasks) = engine::watch(opened.clone(), shutdown.clone());
-    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown);
+    let node = polling.map(|polling| poll::start(opened.clone(), polling)).transpose()?;
+    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown, node.as_ref());
     if let Some(control) = &control {
         router = router.merge(control::routes(control, auth.clone()));
     }
     let address = Address::write(&settings.data_dir, &server.url())?;
     greet(&settings, &server, &auth, &*opened);
-    let serve = async {
-        let served = server.run(router, shutdown.clone()).await;
-        // A server that could not begin ends the others too.
-        shutdown.trigger();
-        served
-    };
-    let (served, ()) = tokio::join!(serve, control::close(control, shutdown.clone()));
+    node.as_ref().inspect(|node| poll::greet(node));
+    let serving = poll::beside(node, &shutdown, server.run(router, shutdown.clone()));
+    let (served, ()) = tokio::join!(serving, control::close(control, shutdown.clone()));
     drop((address, tasks));
     served.map_err(|error| Failure::internal(words(&error)))?;
     Ok(exit::DONE)
@@ -115,6 +118,7 @@ fn mount(
     auth: Arc<Auth>,
     health: engine::Health,
     shutdown: &Shutdown,
+    node: Option<&poller::Node>,
 ) -> Router {
     let rates = auth.clone();
     let options = lease_api::Options::default()
@@ -131,6 +135,7 @@ fn mount(
         .merge(telemetry::metrics_routes())
         .route("/openapi.json", described)
         .merge(console::routes())
+        .merge(node.map(poller::routes).unwrap_or_default())
         .layer(auth_layer(auth))
 }
 

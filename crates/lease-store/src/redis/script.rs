@@ -67,4 +67,6 @@ scripts! {
     READ = "read", [];
     /// Reads of logs.
     LOG = "log", [];
+    /// News that a lease allows.
+    ANNOUNCE = "announce", [];
 }

@@ -8,6 +8,7 @@ mod failure;
 mod human;
 mod lease;
 mod login;
+mod poll;
 mod remote;
 mod run;
 mod screen;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Lease(lease::Command),
     /// Run a command only while a key is held
     Run(run::Args),
+    /// Poll targets, sharing them with every other node on the store; or look at them and change them
+    Poll(poll::Args),
     /// Check the engine's profile and the clock
     Doctor(doctor::Args),
     /// Measure engines: acquire + release, and renew
@@ -72,6 +75,7 @@ impl Cli {
             Command::Control(args) => up::run(args.alone("control")).await,
             Command::Lease(command) => lease::run(command, screen).await,
             Command::Run(args) => run::run(args, screen).await,
+            Command::Poll(args) => poll::run(args, screen).await,
             Command::Doctor(args) => doctor::run(args, screen).await,
             Command::Bench(args) => bench::run(args, screen).await,
             Command::Config(args) => config::run(args, screen).await,

@@ -10,6 +10,7 @@ mod live;
 mod login;
 mod looks;
 mod pictures;
+mod polling;
 mod reconnect;
 mod revoke;
 mod up;
