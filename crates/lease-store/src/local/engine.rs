@@ -17,7 +17,6 @@ use tokio::task::JoinSet;
 use super::disk::Stamp;
 use super::events::EventLog;
 use super::out::Out;
-use super::slots::FEW;
 use super::table::{Now, Table};
 use super::{timer, waiting};
 
@@ -310,24 +309,7 @@ impl Leases for Local {
         let shared = &self.shared;
         let ((answers, longer), pending) = shared.step(|table, now| {
             shared.alive(now.tick)?;
-            let mut longer = false;
-            let mut answers = Vec::with_capacity(items.len());
-            let mut renew = |table: &mut Table, at, item| -> Result<()> {
-                let (answer, written) = table.renew(at, item, now)?;
-                longer |= written;
-                answers.push(answer);
-                Ok(())
-            };
-            if let [item] = items {
-                let at = table.slots.find(&item.key);
-                renew(table, at, item)?;
-            } else {
-                for few in items.chunks(FEW) {
-                    let found = table.slots.find_some(few.iter().map(|item| &item.key));
-                    few.iter().zip(found).try_for_each(|(item, at)| renew(table, at, item))?;
-                }
-            }
-            Ok((answers, longer))
+            table.renew(items, now)
         })?;
         // What is in flight belongs to others, unless a longer TTL of ours is among it.
         if longer {

@@ -1,0 +1,99 @@
+//! Renewals, many at once.
+
+use lease::rules::{self, State};
+use lease::{End, Renewal, Renewed, Result};
+
+use super::table::{Now, Table, broken};
+
+/// How many renewals one stage is ahead of the next: long enough for a line to arrive from memory, short
+/// enough that it is still in the nearest cache when it is needed.
+const AHEAD: usize = 8;
+/// Renewals on their way through the stages; a power of two.
+const ON_THE_WAY: usize = 32;
+
+impl Table {
+    /// Prolongs reigns. The flag says that a longer TTL must be on disk before the answer.
+    ///
+    /// With a million leases a renewal takes three looks at memory that is in no cache, each of which depends
+    /// on the one before: the key, its place in the index, the terms of its reign. So each look is asked for
+    /// some renewals before its answer is needed, and the answers arrive while others are being decided.
+    pub(crate) fn renew(&mut self, items: &[Renewal], now: Now) -> Result<(Vec<Renewed>, bool)> {
+        let mut longer = false;
+        let mut answers = Vec::with_capacity(items.len());
+        let mut renew = |table: &mut Self, item, hash, likely| -> Result<()> {
+            let (answer, written) = table.renew_likely(item, hash, likely, now)?;
+            longer |= written;
+            answers.push(answer);
+            Ok(())
+        };
+        if let [item] = items {
+            let hash = self.slots.hash(&item.key);
+            let likely = self.slots.likely(hash);
+            renew(self, item, hash, likely)?;
+            return Ok((answers, longer));
+        }
+        let mut hashes = [0; ON_THE_WAY];
+        let mut likely = [None; ON_THE_WAY];
+        for step in 0..items.len() + 3 * AHEAD {
+            let at = |stage: usize| step.checked_sub(stage * AHEAD).filter(|i| *i < items.len());
+            if let Some(i) = at(0)
+                && let [first, .., last] | [first @ last] = items[i].key.as_str().as_bytes()
+            {
+                hints::soon(first);
+                hints::soon(last);
+            }
+            if let Some(i) = at(1) {
+                let hash = self.slots.hash(&items[i].key);
+                hashes[i % ON_THE_WAY] = hash;
+                self.slots.soon(hash);
+            }
+            if let Some(i) = at(2) {
+                likely[i % ON_THE_WAY] = self.slots.likely(hashes[i % ON_THE_WAY]);
+            }
+            if let Some(i) = at(3) {
+                renew(self, &items[i], hashes[i % ON_THE_WAY], likely[i % ON_THE_WAY])?;
+            }
+        }
+        Ok((answers, longer))
+    }
+
+    #[inline]
+    fn renew_likely(
+        &mut self,
+        item: &Renewal,
+        hash: u64,
+        likely: Option<u32>,
+        now: Now,
+    ) -> Result<(Renewed, bool)> {
+        match likely.and_then(|at| self.slots.prolong(at, hash, item, now.tick)) {
+            Some(ttl) => Ok((Renewed::Renewed { remaining: ttl.as_duration() }, false)),
+            None => self.renew_one(item, now),
+        }
+    }
+
+    /// Prolongs one reign, whatever that takes, or says why it is over.
+    fn renew_one(&mut self, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
+        let Some(at) = self.slots.find(&item.key) else { return Ok((Renewed::Lost(End::Gone), false)) };
+        let entry = self.entry(at)?;
+        if let Err(why) = rules::renew(&entry, item.token.digest(), item.generation, now.tick) {
+            let why = match why {
+                Some(why) => why,
+                None => self.slot(at)?.fate(item.generation),
+            };
+            return Ok((Renewed::Lost(why), false));
+        }
+        let State::Held(tenant) = entry.state else { return Err(broken()) };
+        let ttl = item.ttl.unwrap_or(tenant.ttl);
+        let terms = self.slots.terms_mut(at);
+        terms.ttl = ttl;
+        terms.expires = now.tick + ttl.as_duration();
+        let longer = terms.outlasts_disk(ttl);
+        if longer {
+            self.write_slot(at, now)?;
+        }
+        if ttl < tenant.ttl {
+            self.slots.arm(at);
+        }
+        Ok((Renewed::Renewed { remaining: ttl.as_duration() }, longer))
+    }
+}
