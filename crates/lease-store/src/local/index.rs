@@ -57,10 +57,13 @@ impl Index {
     #[inline]
     pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
         let half = half(hash);
-        let entries = &self.buckets[self.home(half)].entries;
+        let bucket = &self.buckets[self.home(half)];
         // Without branches: a branch that waits for memory keeps the processor from looking further ahead.
         let pick = |found, entry: &u64| if entry >> 32 == half { *entry } else { found };
-        place(entries.iter().fold(0, pick))
+        match place(bucket.entries.iter().fold(0, pick)) {
+            None if bucket.passed > 0 => self.search(half, place),
+            found => found,
+        }
     }
 
     /// The place with this hash that `is` the one.
@@ -145,28 +148,23 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Few different hashes, so that buckets overflow and entries share their half.
+        /// Few different hashes, so that entries share their half and go on to the next buckets.
         #[test]
         fn every_place_is_found_until_it_is_removed(
-            steps in prop::collection::vec((0..40u64, 0..30u32, any::<bool>()), 0..400),
+            steps in prop::collection::vec((0..12u64, 0..30u32, any::<bool>()), 0..400),
         ) {
             let (mut index, mut model) = (Index::default(), BTreeSet::new());
-            let hash = |n: u64| (n % 3) << 62 | (n % 8) << 32 | n;
+            let hash = |n: u64| (n % 3) << 62 | (n / 3) << 32 | n;
             for (n, at, insert) in steps {
-                match insert && !model.contains(&(n, at)) {
-                    true => {
-                        model.insert((n, at));
-                        index.insert(hash(n), at);
-                    }
-                    false => {
-                        model.remove(&(n, at));
-                        index.remove(hash(n), at);
-                    }
+                if insert && model.insert((n, at)) {
+                    index.insert(hash(n), at);
+                } else if !insert {
+                    model.remove(&(n, at));
+                    index.remove(hash(n), at);
                 }
-                let found: Vec<_> = (0..30).filter(|at| index.find(hash(n), |other| other == *at).is_some()).collect();
-                let same = |other: u64| half(hash(other)) == half(hash(n));
-                let expected: BTreeSet<_> = model.iter().filter(|(o, _)| same(*o)).map(|(_, at)| *at).collect();
-                prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+                let found = (0..30).filter(|at| index.find(hash(n), |other| other == *at).is_some());
+                let expected = model.iter().filter(|(other, _)| *other == n).map(|(_, at)| *at);
+                prop_assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
                 prop_assert_eq!(index.len, model.len());
             }
             model.iter().for_each(|(n, at)| index.remove(hash(*n), *at));
@@ -180,7 +178,7 @@ mod tests {
         let hash = |n: u32| u64::from(n).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..100_000).for_each(|n| index.insert(hash(n), n));
         let right = (0..100_000).filter(|n| index.likely(hash(*n)) == Some(*n)).count();
-        assert!(right > 80_000, "{right}");
+        assert!(right > 99_900, "{right}");
         assert!((0..100_000).all(|n| index.find(hash(n), |at| at == n) == Some(n)));
     }
 }

@@ -34,23 +34,27 @@ impl Table {
         }
         let mut hashes = [0; ON_THE_WAY];
         let mut likely = [None; ON_THE_WAY];
-        for step in 0..items.len() + 3 * AHEAD {
+        for step in 0..items.len() + 4 * AHEAD {
             let at = |stage: usize| step.checked_sub(stage * AHEAD).filter(|i| *i < items.len());
-            if let Some(i) = at(0)
+            if let Some(i) = at(0) {
+                hints::soon(&items[i].key);
+                hints::soon(&items[i].generation);
+            }
+            if let Some(i) = at(1)
                 && let [first, .., last] | [first @ last] = items[i].key.as_str().as_bytes()
             {
                 hints::soon(first);
                 hints::soon(last);
             }
-            if let Some(i) = at(1) {
+            if let Some(i) = at(2) {
                 let hash = self.slots.hash(&items[i].key);
                 hashes[i % ON_THE_WAY] = hash;
                 self.slots.soon(hash);
             }
-            if let Some(i) = at(2) {
+            if let Some(i) = at(3) {
                 likely[i % ON_THE_WAY] = self.slots.likely(hashes[i % ON_THE_WAY]);
             }
-            if let Some(i) = at(3) {
+            if let Some(i) = at(4) {
                 renew(self, &items[i], hashes[i % ON_THE_WAY], likely[i % ON_THE_WAY])?;
             }
         }
