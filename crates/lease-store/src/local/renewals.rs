@@ -101,3 +101,86 @@ impl Table {
         Ok((Renewed::Renewed { remaining: ttl.as_duration() }, longer))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lease::{Acquired, Claim, Floor, Generation, Holder, Key, Revision, Tick, Token, Ttl, Wall};
+
+    use super::*;
+
+    fn now(ms: u64) -> Now {
+        Now { tick: Tick::from_nanos(ms * 1_000_000), wall: Wall::from_micros(1) }
+    }
+
+    fn key(n: usize) -> Key {
+        Key::new(format!("key/{n}")).unwrap()
+    }
+
+    fn token(n: usize) -> Token {
+        Token::parse(&format!("token-{n:020}")).unwrap()
+    }
+
+    /// A table with `count` leases for 10 s, and what renews each of them.
+    fn held(count: usize) -> (Table, Vec<Renewal>) {
+        let mut table = Table::new(Floor::default(), Revision::default(), false);
+        let items = (0..count).map(|n| {
+            let ttl = Ttl::from_secs(10).unwrap();
+            let claim = Claim::new(key(n), Holder::new("a").unwrap(), token(n), ttl);
+            let Acquired::Granted(grant) = table.acquire(&claim, now(1)).unwrap() else { panic!("{n}") };
+            Renewal { key: key(n), token: token(n), generation: grant.lease.generation, ttl: None }
+        });
+        let items = items.collect();
+        (table, items)
+    }
+
+    /// What can be wrong or special about a renewal.
+    fn bend(n: usize, item: &mut Renewal, count: usize) {
+        match n % 9 {
+            1 => item.token = token(n + 1),
+            2 => item.generation = Generation::new(item.generation.get() + 1).unwrap(),
+            3 => item.key = key((n + 1) % count),
+            4 => item.key = Key::new("nobody/has/this").unwrap(),
+            5 => item.ttl = Some(Ttl::from_secs(60).unwrap()),
+            6 => item.ttl = Some(Ttl::from_millis(500).unwrap()),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn a_batch_answers_as_its_renewals_would_one_by_one() {
+        for count in [2, 7, 8, 9, 33, 500] {
+            for ms in [5_000, 10_000, 10_001, 20_000] {
+                let (mut together, mut items) = held(count);
+                items.iter_mut().enumerate().for_each(|(n, item)| bend(n, item, count));
+                let (mut alone, _) = held(count);
+                let (answers, longer) = together.renew(&items, now(ms)).unwrap();
+                let each: Vec<_> = items.iter().map(|item| alone.renew_one(item, now(ms)).unwrap()).collect();
+                assert_eq!(
+                    answers,
+                    each.iter().map(|(answer, _)| *answer).collect::<Vec<_>>(),
+                    "{count} {ms}"
+                );
+                assert_eq!(longer, each.iter().any(|(_, longer)| *longer), "{count} {ms}");
+                for n in 0..count {
+                    let state = |table: &Table| table.status(&key(n), now(ms));
+                    assert_eq!(state(&together), state(&alone), "{n} of {count} at {ms}");
+                }
+                assert_eq!(together.next_due(), alone.next_due(), "{count} {ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_renewal_in_order_lasts_for_its_ttl_from_now() {
+        let (mut table, items) = held(100);
+        let (answers, longer) = table.renew(&items, now(9_000)).unwrap();
+        let renewed = Renewed::Renewed { remaining: Duration::from_secs(10) };
+        assert!(!longer && answers.iter().all(|answer| *answer == renewed), "{answers:?}");
+        let (answers, _) = table.renew(&items, now(18_999)).unwrap();
+        assert!(answers.iter().all(|answer| *answer == renewed), "{answers:?}");
+        let (answers, _) = table.renew(&items, now(28_999)).unwrap();
+        assert!(answers.iter().all(|answer| *answer == Renewed::Lost(End::Expired)), "{answers:?}");
+    }
+}
