@@ -14,7 +14,6 @@ use lease::{
 use super::disk::Stamp;
 use super::events::EventLog;
 use super::out::Out;
-use super::slots::FEW;
 use super::table::{Now, Table};
 use super::{timer, waiting};
 use crate::sync::{AtomicU64, Condvar, JoinSet, Mutex, MutexGuard, Notify, oneshot, thread};
@@ -316,23 +315,7 @@ impl Leases for Local {
         let shared = &self.shared;
         let ((answers, longer), pending) = shared.step(|table, now| {
             shared.alive(now.tick)?;
-            let mut longer = false;
-            let mut answers = Vec::with_capacity(items.len());
-            let mut renew = |table: &mut Table, at, item| -> Result<()> {
-                let (answer, written) = table.renew(at, item, now)?;
-                longer |= written;
-                answers.push(answer);
-                Ok(())
-            };
-            if let [item] = items {
-                let at = table.slots.find(&item.key);
-                renew(table, at, item)?;
-            } else {
-                for few in items.chunks(FEW) {
-                    let found = table.slots.find_some(few.iter().map(|item| &item.key));
-                    few.iter().zip(found).try_for_each(|(item, at)| renew(table, at, item))?;
-                }
-            }
+            let (answers, longer) = table.renew(items, now)?;
             Ok((answers, longer || shared.raising(table)))
         })?;
         // What is in flight belongs to others, unless a longer TTL of ours may be among it, or an end that we tell.

@@ -4,13 +4,16 @@ mod data;
 mod disk;
 mod engine;
 mod events;
+mod index;
 mod memory;
 mod out;
 mod queue;
+mod renewals;
 mod rows;
 mod slots;
 mod steps;
 mod table;
+mod terms;
 mod timer;
 mod waiting;
 
