@@ -14,6 +14,7 @@ use redis::{AsyncConnectionConfig, Value};
 use tokio::sync::{Notify, watch};
 
 use super::fault::{ENGINE, strange, too_many};
+use super::hold;
 use super::look::tip;
 use super::names::EVENTS;
 use super::reply;
@@ -176,7 +177,7 @@ impl Watcher {
         Ok(more)
     }
 
-    /// `[id, [a, time, n, revisions, e, events]]`
+    /// `[id, [e, events]]`, where the first line of the events is `time revisions`.
     fn take(&mut self, entry: Value) -> Result<()> {
         let parts = reply::exactly(entry, 2)?;
         let id = reply::text(&parts[0])?;
@@ -185,9 +186,12 @@ impl Watcher {
             .and_then(|(ms, _)| ms.parse().ok())
             .ok_or_else(|| strange("not a revision"))?;
         let fields = reply::array(parts.into_iter().nth(1).unwrap_or_default())?;
-        let [_, at, _, revisions, _, lines] = fields.as_slice() else { return Err(strange("not an event")) };
-        let at = Wall::from_micros(reply::int(at)? as u64);
-        let revisions = reply::int(revisions)? as u64;
+        let [_, text] = fields.as_slice() else { return Err(strange("not an event")) };
+        let text = reply::text(text)?;
+        let (head, lines) = text.split_once('\n').unwrap_or((text, ""));
+        let (at, revisions) = head.split_once(' ').ok_or_else(|| strange(head))?;
+        let at = Wall::from_micros(at.parse().map_err(|_| strange(head))?);
+        let revisions: u64 = revisions.parse().map_err(|_| strange(head))?;
         let last = first + revisions.saturating_sub(1);
         self.cursor = format!("({first}-0");
         if last <= self.at {
@@ -196,7 +200,7 @@ impl Watcher {
         if first > self.at + 1 {
             self.ready.push_back(Watched::Lagged);
         }
-        for (revision, line) in (first..).zip(reply::text(lines)?.lines()) {
+        for (revision, line) in (first..).zip(lines.lines()) {
             let event = event(line, Revision::new(revision.min(last)), at)?;
             if event.revision.get() > self.at && event.key.starts_with(&self.prefix) {
                 self.ready.push_back(Watched::Event(event));
@@ -212,11 +216,17 @@ fn after(revision: u64) -> String {
     format!("({revision}-{}", u64::MAX)
 }
 
-/// `verb key holder generation`
+/// A letter and `key holder generation`
 fn event(line: &str, revision: Revision, at: Wall) -> Result<Event> {
-    let mut words = line.split(' ');
+    let verb = line.as_bytes().first().and_then(|letter| match letter {
+        b'+' => Some(Verb::Granted),
+        b'p' => Some(Verb::Written),
+        b'd' => Some(Verb::Deleted),
+        end => hold::end(*end).map(Verb::Ended),
+    });
+    let verb = verb.ok_or_else(|| strange(line))?;
+    let mut words = line.get(1..).unwrap_or_default().split(' ');
     let mut word = || words.next().unwrap_or_default();
-    let verb = Verb::parse(word()).ok_or_else(|| strange(line))?;
     let key = Key::new(word())?;
     let (holder, generation) = match verb {
         Verb::Written | Verb::Deleted => (None, None),
