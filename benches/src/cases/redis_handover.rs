@@ -26,23 +26,34 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let others = Others::watch();
     let server = RedisServer::start()?;
     let url = server.url();
-    let (store, hand) = bench.runtime.block_on(async {
-        anyhow::Ok((Store::open(&super::store_url(&server)).await?, Hand::connect(&url, 1).await?))
+    let (stores, hand) = bench.runtime.block_on(async {
+        let store_url = super::store_url(&server);
+        let stores = [Store::open(&store_url).await?, Store::open(&store_url).await?];
+        anyhow::Ok((stores, Hand::connect(&url, 1).await?))
     })?;
     let time = Duration::from_secs(bench.seconds);
     let mut rows = Vec::new();
     let mut goals = Vec::new();
     for parked in [1, 50] {
-        let (mut ours, mut theirs) = (Rounds::default(), Rounds::default());
+        let ways = [
+            Way::Tenure([stores[0].clone(), stores[0].clone()]),
+            Way::Tenure(stores.clone()),
+            Way::Hand(hand.clone(), url.clone()),
+        ];
+        let mut found = ways.each_ref().map(|_| Rounds::default());
         for _ in 0..bench.rounds {
-            ours.add(bench.runtime.block_on(round(&Way::Tenure(store.clone()), &hand, parked, time))?);
-            let way = Way::Hand(hand.clone(), url.clone());
-            theirs.add(bench.runtime.block_on(round(&way, &hand, parked, time))?);
+            for (way, found) in ways.iter().zip(&mut found) {
+                found.add(bench.runtime.block_on(round(way, &hand, parked, time))?);
+            }
         }
-        rows.push(ours.row(format!("Tenure, {parked} parked")));
-        rows.push(theirs.row(format!("PUBLISH in the release by hand, {parked} parked")));
-        let what = format!("round trips from release to grant, p50, {parked} parked");
-        goals.push(Goal::at_most(what, 3.0, ours.trips()));
+        let names = ["Tenure, one store", "Tenure, two stores", "PUBLISH in the release by hand"];
+        for (name, found) in names.iter().zip(&found) {
+            rows.push(found.row(format!("{name}, {parked} parked")));
+        }
+        for (name, found) in names.iter().zip(&found[..2]) {
+            let what = format!("{name}: round trips from release to grant, p50, {parked} parked");
+            goals.push(Goal::at_most(what, 3.0, found.trips()));
+        }
     }
     report::table(&Rounds::HEAD, &rows);
     report::goals(&goals);
@@ -53,7 +64,9 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
 /// Who hands over.
 #[derive(Clone)]
 pub(super) enum Way {
-    Tenure(Store),
+    /// Callers take turns with the stores: with two, each has connections of its own, as in two processes, and a
+    /// caller hands over to one of the other store.
+    Tenure([Store; 2]),
     Hand(Hand, String),
 }
 
@@ -84,7 +97,9 @@ pub(super) async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration)
         let (way, notes, ping) = (way.clone(), notes.clone(), hand.connection(0));
         callers.spawn(async move {
             match way {
-                Way::Tenure(store) => tenure(store, me, &notes, ping, until).await,
+                Way::Tenure([even, odd]) => {
+                    tenure(if me % 2 == 0 { even } else { odd }, me, &notes, ping, until).await
+                }
                 Way::Hand(hand, url) => by_hand(hand, url, &notes, ping, until).await,
             }
         });

@@ -82,7 +82,7 @@ impl Redis {
         let wire = Arc::new(Wire::new(options, clock));
         look::tip(&wire).await?;
         let (bell, tower) = (Bell::new(), Tower::new());
-        let (desk, counter) = Desk::open(Arc::clone(&wire));
+        let (desk, counter) = Desk::open(Arc::clone(&wire), Arc::clone(&bell));
         let mut tasks = JoinSet::new();
         tasks.spawn(counter);
         tasks.spawn(Arc::clone(&bell).listen(Arc::clone(&wire)));
