@@ -22,6 +22,9 @@ const SLICE: Duration = Duration::from_millis(400);
 /// Clients, and how many times etcd's rate is wanted.
 const LEVELS: [(usize, f64); 3] = [(1, 2.0), (16, 4.0), (128, 6.0)];
 
+/// For ZooKeeper, before each number of clients.
+const WARM_UP: Duration = Duration::from_secs(3);
+
 /// The servers of one case.
 struct Servers {
     tenure: Up,
@@ -72,6 +75,8 @@ fn level(bench: &Bench<'_>, servers: &Servers, count: usize, want: f64) -> Resul
             async move { client.lock().await.cycles(until).await }
         })
     };
+    // Its virtual machine compiles what it runs often.
+    zookeeper(WARM_UP)?;
     report::line(&format!("{count} clients: {}.\n", cost(tenure, |slice| work(&owned, slice))?));
     let mut sides = vec![
         Side::new("Tenure, a connection each", |slice| work(&owned, slice)),

@@ -10,7 +10,7 @@ use testkit::{EtcdServer, RedisServer};
 use super::Bench;
 use crate::callers::{Batches, hold, renewals, together};
 use crate::clock::Until;
-use crate::contest::{Side, contest};
+use crate::contest::{Outcome, Side, contest};
 use crate::machine::Others;
 use crate::peers::etcd;
 use crate::peers::recipe::Hand;
@@ -85,14 +85,19 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     ];
     let outcome = contest(bench.plan(SLICE, false), &mut sides)?;
     report::outcome("renewals", &sides, &outcome);
-    let best = |of: [usize; 2]| outcome.ratios[of[0]].median.min(outcome.ratios[of[1]].median);
-    report::goals(&[
-        Goal::at_least("renewals ÷ etcd's best", 10.0, best([3, 4])).in_contest(&outcome),
-        Goal::at_least("renewals ÷ the best of Redis' pipelines", 1.0, best([5, 6])).in_contest(&outcome),
-    ]);
+    report::goals(&goals(&outcome));
     let pids = [tenure.pid(), server.pid(), redis.pid()];
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&pids)));
     Ok(())
+}
+
+/// Of the sides after ours, two are etcd's and two are Redis'.
+fn goals(outcome: &Outcome) -> [Goal; 2] {
+    let best = |of: [usize; 2]| outcome.ratios[of[0]].median.min(outcome.ratios[of[1]].median);
+    [
+        Goal::at_least("renewals ÷ etcd's best", 10.0, best([3, 4])).in_contest(outcome),
+        Goal::at_least("renewals ÷ the best of Redis' pipelines", 1.0, best([5, 6])).in_contest(outcome),
+    ]
 }
 
 /// The share of one caller among several.

@@ -104,9 +104,9 @@ impl Hand {
     }
 
     /// Takes the keys that the measurement of memory names.
-    pub(crate) async fn fill(&self, recipe: Recipe, count: usize) -> Result<()> {
+    pub(crate) async fn fill(&self, recipe: Recipe, which: std::ops::Range<usize>) -> Result<()> {
         let mut connection = self.connection(0);
-        let names: Vec<_> = (0..count).map(crate::cases::network_memory::name).collect();
+        let names: Vec<_> = which.map(crate::cases::network_memory::name).collect();
         for some in names.chunks(1_000) {
             let mut pipe = Pipeline::new();
             for key in some {
