@@ -18,6 +18,8 @@ mod redis;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
+#[cfg(any(test, feature = "lockstep"))]
+pub use local::Lockstep;
 pub use local::{Disk, Folder, Local, Medium, Options};
 pub use metered::Metered;
 pub use redis::Redis;

@@ -7,6 +7,9 @@
 
 pub mod clock;
 pub mod history;
+
+pub mod disk;
+pub mod linear;
 pub mod judge;
 pub mod log;
 pub mod many;

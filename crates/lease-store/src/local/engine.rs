@@ -1,7 +1,7 @@
 //! One lock around the table, and the verbs as futures.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -99,6 +99,8 @@ pub(crate) struct Durable {
     pub(crate) room: AtomicU64,
     /// Told when room was made.
     pub(crate) roomier: Notify,
+    /// A longer TTL is on its way to the disk.
+    pub(crate) raising: AtomicBool,
     /// Why checkpoints fail, if they do: then waiting for room is pointless.
     pub(crate) stuck: Mutex<Option<String>>,
 }
@@ -119,6 +121,7 @@ impl Durable {
             stamped: AtomicU64::new(stamped.as_nanos()),
             room: AtomicU64::new(room),
             roomier: Notify::new(),
+            raising: AtomicBool::new(false),
             stuck: Mutex::new(None),
         }
     }
@@ -230,8 +233,13 @@ impl Shared {
         }
     }
 
+    /// Whether somebody's longer TTL is decided and not durable yet.
+    fn raising(&self, table: &Table) -> bool {
+        table.out.raised || self.durable.as_ref().is_some_and(|durable| durable.raising.load(Ordering::Acquire))
+    }
+
     /// Refuses while the sign of life on disk is older than holders may rely on.
-    fn alive(&self, now: Tick) -> Result<()> {
+    pub(crate) fn alive(&self, now: Tick) -> Result<()> {
         match &self.durable {
             Some(durable) if now.since(Tick::from_nanos(durable.stamped.load(Ordering::Acquire))) > STALE => {
                 let why =
@@ -327,10 +335,10 @@ impl Leases for Local {
                     few.iter().zip(found).try_for_each(|(item, at)| renew(table, at, item))?;
                 }
             }
-            Ok((answers, longer))
+            Ok((answers, longer || shared.raising(table)))
         })?;
-        // What is in flight belongs to others, unless a longer TTL of ours is among it.
-        if longer {
+        // What is in flight belongs to others, unless a longer TTL of ours may be among it, or an end that we tell.
+        if longer || answers.iter().any(|answer| matches!(answer, Renewed::Lost(_))) {
             shared.wait(pending).await?;
         }
         Ok(answers)

@@ -14,5 +14,7 @@ mod table;
 mod timer;
 mod waiting;
 
+#[cfg(any(test, feature = "lockstep"))]
+pub use disk::Lockstep;
 pub use disk::{Disk, Folder, Medium, Options};
 pub use engine::Local;

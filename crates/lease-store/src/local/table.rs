@@ -147,6 +147,7 @@ impl Table {
                 tenant.expires = now.tick + ttl.as_duration();
                 let longer = slot.durable_ttl.is_none_or(|durable| ttl > durable);
                 if longer {
+                    self.out.raised = true;
                     self.write_slot(at, now)?;
                 }
                 if sooner {
@@ -417,6 +418,7 @@ impl Table {
         let (holder, generation) = (tenant.holder.clone(), tenant.generation);
         let lease = Lease { key: slot.key.clone(), holder, generation, ttl };
         if slot.durable_ttl.is_none_or(|durable| ttl > durable) {
+            self.out.raised = true;
             self.write_slot(at, now)?;
         }
         self.slots.arm(at);
