@@ -29,7 +29,7 @@ pub enum Break {
     SlotsInMemory,
     /// Generations are a plain counter that dies with the server.
     PlainCounter,
-    /// Expired is what a sweeper swept, once a second.
+    /// Expired is what a sweeper swept.
     SweeperOnly,
     /// A renewal of a reign that is gone brings it back.
     RenewCreates,

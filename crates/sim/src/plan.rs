@@ -84,6 +84,11 @@ pub enum Kind {
         /// The host.
         host: u32,
     },
+    /// The connections of a host break and can be made again at once.
+    Reset {
+        /// The host.
+        host: u32,
+    },
     /// A wall clock jumps.
     Step {
         /// The host.
@@ -276,10 +281,10 @@ fn act(rng: &mut Rng, clients: u32, keys: u8, ttl: u32) -> Act {
     match rng.below(100) {
         0..=49 => {
             let end = match rng.below(10) {
-                0..=2 => Ending::Release,
-                3 => Ending::Drop,
-                4 => Ending::To(heir),
-                5 => Ending::Transfer(heir),
+                0..=1 => Ending::Release,
+                2 => Ending::Drop,
+                3 => Ending::To(heir),
+                4..=5 => Ending::Transfer(heir),
                 6 => Ending::Handoff(heir),
                 _ => Ending::Keep,
             };
@@ -299,13 +304,14 @@ fn act(rng: &mut Rng, clients: u32, keys: u8, ttl: u32) -> Act {
 fn faults(rng: &mut Rng, clients: u32, ttl: u32) -> Vec<Fault> {
     let mut faults = Vec::new();
     let server_may_die = rng.chance(12);
-    for _ in 0..rng.below(7) {
+    for _ in 0..rng.below(8) {
         let at_ms = rng.below(5_000) as u32;
         let for_ms = rng.within(20, u64::from(ttl) * 3) as u32;
         let host = rng.below(u64::from(clients) + 1) as u32;
         let client = rng.within(1, u64::from(clients) + 1) as u32;
         let kind = match rng.below(100) {
-            0..=24 => {
+            0..=7 => Kind::Reset { host: client },
+            8..=24 => {
                 let both = rng.chance(40);
                 let from = both || rng.chance(50);
                 Kind::Cut { host: client, from, to: both || !from }

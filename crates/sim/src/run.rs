@@ -184,7 +184,11 @@ impl Running {
                     self.crash(host, self.world.now() + 1);
                 }
             }
-            Item::Start(host) => self.start(host),
+            Item::Start(host) => {
+                if !self.world.lock().host(host).alive {
+                    self.start(host);
+                }
+            }
             Item::Calm => {
                 self.calm = true;
                 self.world.note(What::Healed);
@@ -333,8 +337,10 @@ impl Running {
             Kind::Suspend { host } => ("suspend", Some(host)),
             Kind::Crash { host } => return self.crash(host, until),
             Kind::Step { host, .. } => ("step", Some(host)),
+            Kind::Reset { host } => ("reset", Some(host)),
         };
-        let (now, storms) = (self.world.now(), matches!(kind, Kind::Storm(_)));
+        let until = if matches!(kind, Kind::Step { .. } | Kind::Reset { .. }) { nanos(at_ms) } else { until };
+        let now = self.world.now();
         let mut state = self.world.lock();
         // What a storm delays may arrive after it.
         let late = if let Kind::Storm(weather) = kind { nanos(weather.late_ms) } else { 0 };
@@ -343,16 +349,17 @@ impl Running {
             Kind::Cut { host, from, to } => {
                 state.net.cut[host as usize][0] += u32::from(from);
                 state.net.cut[host as usize][1] += u32::from(to);
-                state.reset(now, Some(host));
+                state.reset(now, Some(host), 200_000_000);
             }
-            Kind::Storm(weather) if storms => state.net.weather = weather,
+            Kind::Reset { host } => state.reset(now, Some(host), 1_000_000),
+            Kind::Storm(weather) => state.net.weather = weather,
             Kind::Freeze { host } | Kind::Suspend { host } => state.host(host).frozen += 1,
             Kind::Step { host, by_ms } => {
                 let by = (i64::from(by_ms) * 1_000) as u64;
                 let off = &state.host(host).wall_off;
                 off.store(off.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
             }
-            Kind::Storm(_) | Kind::Crash { .. } => {}
+            Kind::Crash { .. } => {}
         }
     }
 
@@ -376,7 +383,7 @@ impl Running {
                     self.start(host);
                 }
             }
-            Kind::Step { .. } => {}
+            Kind::Step { .. } | Kind::Reset { .. } => {}
         }
     }
 
@@ -428,12 +435,9 @@ impl Running {
                 server.died();
                 self.processes[0] = None;
             }
-            self.world.lock().reset(now, None);
+            self.world.lock().reset(now, None, 200_000_000);
         } else {
             self.processes[host as usize] = None;
-            if let Some(lanes) = self.lanes.get(&host) {
-                lanes.died();
-            }
             if until <= now + 1 {
                 // It ended itself, and is started again by whoever watches over it.
                 self.world.after(nanos(self.plan.ttl_ms / 2), Item::Start(host));
@@ -456,9 +460,6 @@ impl Lanes {
     fn over(&self) -> bool {
         *self.done.lock() >= self.started
     }
-
-    /// Nobody works on these any more.
-    fn died(&self) {}
 
     /// What has not been begun.
     fn rest(self) -> Self {

@@ -86,6 +86,7 @@ fn host_of(kind: Kind) -> Option<u32> {
         | Kind::Freeze { host }
         | Kind::Suspend { host }
         | Kind::Crash { host }
+        | Kind::Reset { host }
         | Kind::Step { host, .. } => Some(host),
         Kind::Storm(_) => None,
     }

@@ -3,8 +3,6 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use lease::breaks::{Break, broken};
-
 use super::engine::Shared;
 use super::table::Now;
 
@@ -48,7 +46,6 @@ fn turn(shared: &Shared) -> Option<lease::Tick> {
     }
     let next = match inner.table.expire(now, TURN) {
         Ok(TURN) => now.tick,
-        Ok(_) if broken(Break::SweeperOnly) => now.tick + Duration::from_secs(1),
         Ok(_) => inner.table.next_due().unwrap_or(now.tick + IDLE),
         Err(error) => {
             tracing::error!(%error, "expiry failed");

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::ops::Deref;
-use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lease::{Clock, Holder, Key, Mark, Mode, Op};
@@ -109,20 +109,25 @@ impl Process {
         Ok(())
     }
 
-    /// Goes on asking for permits while the lease moves away: none must be given.
+    /// Goes on asking for permits while the lease moves away: none must be given. What was begun is finished.
     async fn while_moving<T>(
         self: &Arc<Self>,
         held: &Held,
         moving: impl Future<Output = T>,
         rng: &mut Rng,
     ) -> T {
-        let mut moving = pin!(moving);
-        tokio::select! {
-            biased;
-            moved = &mut moving => return moved,
-            () = self.acts(held, u8::MAX, rng) => {}
-        }
-        moving.await
+        let over = AtomicBool::new(false);
+        let moving = async {
+            let moved = moving.await;
+            over.store(true, Ordering::Relaxed);
+            moved
+        };
+        let acting = async {
+            while !over.load(Ordering::Relaxed) {
+                self.act(held, rng).await;
+            }
+        };
+        futures_util::future::join(moving, acting).await.0
     }
 
     pub(super) async fn run(self: &Arc<Self>, key: u8, wait: Duration, acts: u8, mut rng: Rng) -> Result<()> {

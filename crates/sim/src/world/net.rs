@@ -119,7 +119,7 @@ impl State {
     }
 
     /// Tells the callers of a dead or cut server that their connections broke; some of them, some time.
-    pub(crate) fn reset(&mut self, now: Nanos, whose: Option<HostId>) {
+    pub(crate) fn reset(&mut self, now: Nanos, whose: Option<HostId>, within: Nanos) {
         let ids: Vec<(u64, HostId, Client)> = self
             .net
             .waiting
@@ -129,7 +129,7 @@ impl State {
             .collect();
         for (id, host, client) in ids {
             if self.rng.chance(50) {
-                let at = now + self.rng.within(1_000_000, 200_000_000);
+                let at = now + 1 + self.rng.below(within);
                 let answer = Err(lease::Error::unknown("sim", "the connection was reset"));
                 self.schedule(at, Item::Deliver(host, Box::new(Packet::Reply { client, id, answer })));
             }
