@@ -11,6 +11,7 @@ pub mod history;
 
 pub mod disk;
 pub mod linear;
+pub mod redis;
 pub mod judge;
 pub mod log;
 pub mod many;

@@ -148,6 +148,15 @@ impl Shared {
 
     /// Takes one step on the table. `Some` means that its effects are on their way to the disk.
     pub(crate) fn step<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<(T, Pending)> {
+        let (answer, pending) = self.try_step(decide)?;
+        Ok((answer?, pending))
+    }
+
+    /// A step whose refusal, like any answer, may rest on what is not durable yet.
+    fn try_step<T>(
+        &self,
+        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
+    ) -> Result<(Result<T>, Pending)> {
         let now = Now::read(&*self.clock);
         let mut inner = self.inner.lock();
         if let Some(why) = &inner.failed {
@@ -155,7 +164,7 @@ impl Shared {
         }
         let answer = decide(&mut inner.table, now);
         let pending = self.finish(&mut inner, now);
-        Ok((answer?, pending))
+        Ok((answer, pending))
     }
 
     /// Passes on what a step left behind. With a disk, the answer must wait for the receiver.
@@ -254,7 +263,13 @@ impl Shared {
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<(T, Pending)> {
         self.room(bytes).await?;
-        self.step(decide)
+        match self.try_step(decide)? {
+            (Ok(answer), pending) => Ok((answer, pending)),
+            (Err(refusal), pending) => {
+                self.wait(pending).await?;
+                Err(refusal)
+            }
+        }
     }
 
     /// A step whose answer waits until it is durable.

@@ -168,7 +168,7 @@ pub(crate) fn unknown(why: impl Into<Word>) -> Answer {
     Answer { outcome: Outcome::Unknown, why: Some(why.into()), ..ok("unknown", None) }
 }
 
-fn acquired(answer: &Acquired) -> Answer {
+pub(crate) fn acquired(answer: &Acquired) -> Answer {
     match answer {
         Acquired::Granted(grant) => {
             ok(if grant.parked { "parked" } else { "granted" }, Some(grant.lease.generation))
