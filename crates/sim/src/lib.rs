@@ -9,8 +9,8 @@ pub mod clock;
 pub mod history;
 
 pub mod disk;
-pub mod linear;
 pub mod judge;
+pub mod linear;
 pub mod log;
 pub mod many;
 pub mod mutants;
