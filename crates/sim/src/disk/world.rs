@@ -211,7 +211,9 @@ impl World {
             4 => faults.mute = on,
             _ => faults.full = false,
         });
-        self.fault(["journal sync", "base sync", "journal write", "disk full", "mute", "room"][which as usize]);
+        self.fault(
+            ["journal sync", "base sync", "journal write", "disk full", "mute", "room"][which as usize],
+        );
     }
 
     /// Lets everything that was decided become durable, and everyone be answered.
