@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lease::breaks::{Break, broken};
 use lease::{Clock, Error, Renewed, Tick, limits};
 use tokio::task::JoinSet;
 
@@ -103,6 +104,11 @@ impl Call {
         match answer {
             Ok(answers) if answers.len() == self.items.len() => self.apply(sent, &answers),
             Ok(_) => self.fail(&self.unknown("the answer does not fit the request")),
+            Err(_) if broken(Break::UnknownIsYes) => {
+                let yes = self.items.iter().map(|item| item.core.ttl().as_duration());
+                let yes: Vec<_> = yes.map(|remaining| Renewed::Renewed { remaining }).collect();
+                self.apply(sent, &yes);
+            }
             Err(error) => self.fail(&error),
         }
     }

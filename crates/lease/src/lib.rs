@@ -7,6 +7,8 @@
 //! This crate does no I/O, reads no clock, spawns nothing and serialises nothing: time comes in through
 //! [`Clock`], randomness through [`Entropy`], and bytes at rest or in flight belong to other crates.
 
+#[doc(hidden)]
+pub mod breaks;
 mod capabilities;
 mod claim;
 mod clock;

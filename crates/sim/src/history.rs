@@ -174,7 +174,23 @@ pub enum What {
         /// Whether the lease had to be live for that, or only not older than what wrote before.
         strict: bool,
     },
-    /// A client let go of an acquire before it ended: the future was dropped.
+    /// A client began to live on a host.
+    Started {
+        /// Its number.
+        client: Client,
+        /// Where. Store number n is on host n.
+        host: u32,
+        /// Under which name it holds.
+        holder: String,
+    },
+    /// A client did not come to an end of something that has a bound.
+    Stuck {
+        /// Which.
+        client: Client,
+        /// With what.
+        text: String,
+    },
+    /// A client let go of a token: its acquire failed or was dropped, or its guard was given back or dropped.
     Dropped {
         /// Whose.
         client: Client,
@@ -194,7 +210,7 @@ pub enum What {
     Fault {
         /// What: `cut`, `freeze`, `suspend`, `crash`, `step` ….
         name: Word,
-        /// To whom; none is everybody.
+        /// To whom; none is everybody. A store is on the host of its number.
         host: Option<u32>,
         /// When it ends; the moment itself for what takes no time, the last moment for what never ends.
         until: Nanos,
@@ -305,6 +321,20 @@ pub enum Step {
     },
     /// The reign ended; the word is that of `lease::End`.
     Ended(Word),
+    /// A claim was parked in the key's queue; there is no generation yet.
+    Parked,
+    /// A parked claim left the queue without a grant.
+    Left,
+    /// The holder named here may be granted the key before the head of the queue, until this moment.
+    Heir {
+        /// The end of its right.
+        until: Nanos,
+    },
+    /// Nobody, or nobody but an heir, may have the key until this moment: a lock-delay or a reservation.
+    Closed {
+        /// Its end.
+        until: Nanos,
+    },
 }
 
 /// What a guard believes of its lease.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use lease::breaks::{Break, broken};
 use lease::rules::Entry;
 use lease::{End, Generation, Holder, Key, Reign, Tick, Ttl, Wall, limits};
 
@@ -83,7 +84,8 @@ impl Slot {
     /// Whether this token was spent on this key, or given up within the tombstone's time.
     pub(crate) fn spent(&self, token: &[u8; 16], now: Tick) -> bool {
         self.rare().is_some_and(|rare| {
-            rare.past.iter().any(|p| p.token == *token && p.end.spends_token()) || rare.buried(token, now)
+            let served = rare.past.iter().any(|p| p.token == *token && p.end.spends_token());
+            (served && !broken(Break::TokenReuse)) || rare.buried(token, now)
         })
     }
 

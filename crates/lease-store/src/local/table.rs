@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use lease::breaks::{self, Break};
 use lease::rules::{self, Around, Expiry, State, Tenant, Verdict};
 use lease::{
     Acquired, Busy, Claim, Clock, Digest, End, Error, Floor, Generation, Grant, Holder, Key, Lease, Phase,
@@ -66,16 +67,19 @@ impl Table {
     pub(crate) fn acquire(&mut self, claim: &Claim, now: Now) -> Result<Acquired> {
         let foreign = self.data.find(&claim.key, now.tick).map(|stored| stored.value.clone());
         let at = self.slots.find_or_insert(&claim.key);
-        self.settle(at, now)?;
+        self.settle_on_access(at, now)?;
         let digest = claim.token.digest();
         let slot = self.slot(at)?;
-        let around = Around {
+        let mut around = Around {
             spent: slot.spent(&digest.short(), now.tick),
             ahead: slot
                 .rare()
                 .map_or(0, |r| r.queue.position(digest).map_or(r.queue.len() as u32, |p| p - 1)),
             foreign: foreign.is_some(),
         };
+        if breaks::broken(Break::Overtake) {
+            around.ahead = 0;
+        }
         match rules::acquire(&slot.entry, claim, now.tick, around) {
             Verdict::Grant => {
                 self.slot(at)?.rare_if_any(|rare| rare.queue.expel(digest));
@@ -151,18 +155,21 @@ impl Table {
                 }
                 Ok((Renewed::Renewed { remaining: ttl.as_duration() }, longer))
             }
+            Err(_) if breaks::broken(Break::RenewCreates) && matches!(slot.entry.state, State::Free) => {
+                self.revive(at, item, now)
+            }
             Err(why) => Ok((Renewed::Lost(why.unwrap_or_else(|| slot.fate(item.generation))), false)),
         }
     }
 
     pub(crate) fn release(&mut self, release: &Release, now: Now) -> Result<Released> {
         let at = self.slots.find_or_insert(&release.key);
-        self.settle(at, now)?;
+        self.settle_on_access(at, now)?;
         let digest = release.token.digest();
         let slot = self.slot(at)?;
         if !rules::release(&slot.entry, digest, release.generation, now.tick) {
             let live = slot.entry.live(now.tick).is_some_and(|t| t.digest == *digest);
-            if !live && !slot.spent(&digest.short(), now.tick) {
+            if !live && !slot.spent(&digest.short(), now.tick) && !breaks::broken(Break::NoTombstone) {
                 let until = now.tick + Duration::from_millis(limits::TOMBSTONE_MS);
                 slot.rare_mut().queue.expel(digest);
                 slot.rare_mut().bury(digest.short(), now.tick, until);
@@ -170,7 +177,9 @@ impl Table {
             return Ok(Released::NotHeld);
         }
         self.end_reign(at, End::Released, now)?;
-        self.pass_on(at, release.to.as_ref(), now)?;
+        if !breaks::broken(Break::LostWake) {
+            self.pass_on(at, release.to.as_ref(), now)?;
+        }
         Ok(Released::Released)
     }
 
@@ -193,7 +202,7 @@ impl Table {
             Err(current) => Ok(Revoked::Stale { current }),
             Ok(delay) => {
                 self.end_reign(at, End::Revoked, now)?;
-                if delay.is_zero() {
+                if delay.is_zero() || breaks::broken(Break::NoDelay) {
                     self.pass_on(at, None, now)?;
                 } else {
                     self.slot(at)?.entry.state = State::Delayed { until: now.tick + delay };
@@ -207,7 +216,8 @@ impl Table {
 
     pub(crate) fn wipe(&mut self, wipe: &Wipe, now: Now) -> Result<Wiped> {
         let gate = self.slots.get(&wipe.gate.key);
-        if !gate.is_some_and(|gate| rules::proven(&gate.entry, &wipe.gate, now.tick)) {
+        let proven = gate.is_some_and(|gate| rules::proven(&gate.entry, &wipe.gate, now.tick));
+        if !proven && !breaks::broken(Break::WipeFirst) {
             return Ok(Wiped::Unproven);
         }
         let doomed: Vec<u32> = self
@@ -228,7 +238,7 @@ impl Table {
         for at in &doomed {
             self.pass_on(*at, None, now)?;
         }
-        Ok(Wiped::Wiped { count: doomed.len() })
+        Ok(if proven { Wiped::Wiped { count: doomed.len() } } else { Wiped::Unproven })
     }
 
     pub(crate) fn verify(&self, key: &Key, digest: &Digest, now: Now) -> Verified {
@@ -276,13 +286,46 @@ impl Table {
                     metrics::histogram!("lease_expiry_lag_ms").record(lag.as_secs_f64() * 1_000.0);
                 }
                 self.end_reign(at, End::Expired, now)?;
-                self.pass_on(at, None, now)
+                match breaks::broken(Break::WakeWithoutTimer) {
+                    true => self.write_slot(at, now),
+                    false => self.pass_on(at, None, now),
+                }
             }
             Expiry::Hold => {
                 self.slot(at)?.entry.state = State::Free;
                 self.pass_on(at, None, now)
             }
         }
+    }
+
+    /// Brings a slot up to date because somebody asks for it: nobody waits for a sweep.
+    fn settle_on_access(&mut self, at: u32, now: Now) -> Result<()> {
+        if breaks::broken(Break::SweeperOnly) {
+            return Ok(());
+        }
+        if breaks::broken(Break::Overtake) && rules::expire(&self.slot(at)?.entry, now.tick) == Expiry::Reign
+        {
+            return self.end_reign(at, End::Expired, now);
+        }
+        self.settle(at, now)
+    }
+
+    /// A known break: a renewal brings back what is gone.
+    fn revive(&mut self, at: u32, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
+        let ttl = item.ttl.unwrap_or(Ttl::from_secs(1)?);
+        let state = State::Held(Tenant {
+            holder: Holder::new("revived")?,
+            digest: *item.token.digest(),
+            generation: item.generation,
+            ttl,
+            expires: now.tick + ttl.as_duration(),
+            since: now.wall,
+            meta: lease::Meta::default(),
+            origin: lease::Origin::Remote,
+        });
+        self.slot(at)?.entry.state = state;
+        self.slots.arm(at);
+        Ok((Renewed::Renewed { remaining: ttl.as_duration() }, false))
     }
 
     /// Ends the running reign and leaves the slot free. Whoever calls decides what comes next and writes it.
@@ -344,7 +387,12 @@ impl Table {
     fn grant(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Lease> {
         let floor = self.floor;
         let slot = self.slots.at_mut(at).ok_or_else(broken)?;
-        let generation = Generation::next(slot.entry.last, floor)?;
+        let generation = match slot.rare().and_then(|rare| rare.past.back()) {
+            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => {
+                past.generation
+            }
+            _ => Generation::next(slot.entry.last, floor)?,
+        };
         slot.entry.last = Some(generation);
         slot.entry.state = State::Held(Tenant {
             holder: claim.holder.clone(),

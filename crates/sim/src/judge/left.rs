@@ -1,0 +1,227 @@
+//! I10 and I11: what was let go does not stay held, and does not come back.
+
+use std::collections::BTreeMap;
+
+use super::calm::Calm;
+use super::reigns::{Reign, reigns};
+use super::{Invariant, Violation};
+use crate::history::{Call, CallVerb, Client, Event, History, Nanos, OpId, Step, TokenId, What};
+
+/// A token that a client let go.
+struct Gone<'h> {
+    client: Client,
+    key: &'h str,
+    token: TokenId,
+    at: Nanos,
+    /// Until when the reaper owes a release.
+    owed: Nanos,
+}
+
+/// I10: with nothing at fault, the reign of a token that its client let go ends within the reaper's bound; and
+/// nobody renews it.
+pub fn nothing_is_left(history: &History) -> Vec<Violation> {
+    let (calm, reigns) = (Calm::of(history), reigns(history));
+    let end = history.events.last().map_or(0, |event| event.at);
+    let mut found = Vec::new();
+    for gone in let_go(history) {
+        let own = |r: &&Reign| r.key == gone.key && r.token == Some(gone.token);
+        for reign in reigns.iter().filter(own) {
+            let start = reign.from.max(gone.at);
+            let due = start + history.setting.reaper_bound;
+            let over = reign.ended.as_ref().map_or(Nanos::MAX, |(at, _)| *at);
+            let excused = due > gone.owed || due > end || calm.crashed(0, due, None, Some(gone.client));
+            if over > due && !excused && calm.holds(start, due, reign.store, Some(gone.client)) {
+                let text = format!(
+                    "{}: client {} let {} go at {:.6} s and it is still held",
+                    gone.key,
+                    gone.client,
+                    reign.generation,
+                    gone.at as f64 / 1e9
+                );
+                found.push(Violation::new(Invariant::NothingIsLeft, due, text));
+            }
+        }
+    }
+    found.extend(renewed_after(history));
+    found
+}
+
+fn let_go(history: &History) -> Vec<Gone<'_>> {
+    let mut asked: BTreeMap<(Client, TokenId), (Nanos, &Call)> = BTreeMap::new();
+    let mut guarded: BTreeMap<(Client, TokenId), ()> = BTreeMap::new();
+    let mut gone = Vec::new();
+    for Event { at, what } in &history.events {
+        match what {
+            What::Invoked { client, call, .. } => {
+                if let (CallVerb::Acquire | CallVerb::Replace, Some(token)) = (call.verb, call.token) {
+                    asked.insert((*client, token), (*at, call));
+                }
+            }
+            What::Guard { client, token, .. } => drop(guarded.insert((*client, *token), ())),
+            What::Dropped { client, key, token: Some(token) } => {
+                let Some((sent, call)) = asked.get(&(*client, *token)) else { continue };
+                let (wait, ttl) = (call.wait.unwrap_or(0), call.ttl.unwrap_or(0));
+                let owed = match guarded.contains_key(&(*client, *token)) {
+                    true => at + ttl,
+                    false => sent + wait + ttl / 3 + ttl,
+                };
+                // A little earlier, for clocks that run fast.
+                let owed = owed - ttl / 10;
+                gone.push(Gone { client: *client, key, token: *token, at: *at, owed });
+            }
+            _ => {}
+        }
+    }
+    gone
+}
+
+fn renewed_after(history: &History) -> Vec<Violation> {
+    let mut gone: BTreeMap<(Client, TokenId), Nanos> = BTreeMap::new();
+    let mut found = Vec::new();
+    for Event { at, what } in &history.events {
+        match what {
+            What::Dropped { client, token: Some(token), .. } => drop(gone.insert((*client, *token), *at)),
+            What::Invoked { client, call, .. } if call.verb == CallVerb::Renew => {
+                if let Some(token) = call.token
+                    && gone.get(&(*client, token)).is_some_and(|when| when < at)
+                {
+                    let text = format!("{}: client {client} renews what it let go", call.key);
+                    found.push(Violation::new(Invariant::NothingIsLeft, *at, text));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// I11: a token whose reign was given back, handed over, revoked, wiped or replaced is never granted that key
+/// again; nor is one that was released while it held nothing, for as long as the store remembers.
+pub fn spent_tokens_stay_spent(history: &History) -> Vec<Violation> {
+    let calm = Calm::of(history);
+    let mut calls: BTreeMap<OpId, &Call> = BTreeMap::new();
+    let mut released: BTreeMap<(&str, TokenId), ()> = BTreeMap::new();
+    let mut reigning: BTreeMap<(&str, u64), TokenId> = BTreeMap::new();
+    let mut spent: BTreeMap<(&str, TokenId), Nanos> = BTreeMap::new();
+    let mut found = Vec::new();
+    for Event { at, what } in &history.events {
+        match what {
+            What::Invoked { op, call, .. } => {
+                calls.insert(*op, call);
+                if let (CallVerb::Release, Some(token)) = (call.verb, call.token) {
+                    released.insert((&call.key, token), ());
+                }
+            }
+            What::Returned { op, answer } => {
+                if let Some(call) = calls.get(op)
+                    && call.verb == CallVerb::Release
+                    && call.generation.is_none()
+                    && answer.word == "not_held"
+                    && let Some(token) = call.token
+                {
+                    spent.entry((&call.key, token)).or_insert(*at);
+                }
+            }
+            What::Store { key, step: Step::Granted, generation, token: Some(token), store, .. } => {
+                reigning.insert((key, *generation), *token);
+                if let Some(when) = spent.get(&(key.as_str(), *token))
+                    && *at - when < TOMBSTONE
+                    && !calm.crashed(*when, *at, Some(*store), None)
+                {
+                    let text = format!("{key}: {generation} was granted to a spent token");
+                    found.push(Violation::new(Invariant::SpentTokens, *at, text));
+                }
+            }
+            What::Store { key, step: Step::Ended(why), generation, .. } => {
+                let Some(token) = reigning.get(&(key.as_str(), *generation)) else { continue };
+                let spends = match &**why {
+                    // A grant that nobody heard is taken back without spending the token.
+                    "released" => released.contains_key(&(key.as_str(), *token)),
+                    "transferred" | "revoked" | "wiped" | "superseded" => true,
+                    _ => false,
+                };
+                if spends {
+                    spent.entry((key, *token)).or_insert(*at);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// How long a store remembers a token that was released while it held nothing.
+const TOMBSTONE: Nanos = 60_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::*;
+    use super::*;
+
+    fn dropped(token: TokenId) -> What {
+        What::Dropped { client: 1, key: "k".into(), token: Some(token) }
+    }
+
+    const S: Nanos = 1_000_000_000;
+
+    /// A claim of 60 s let go after one second, whose reign ends at `over`.
+    fn story(over: Nanos, fault: Option<What>) -> History {
+        let mut call = acquire(1, 1, "k", 11);
+        if let What::Invoked { call, .. } = &mut call {
+            call.ttl = Some(60 * S);
+        }
+        let mut events = vec![
+            (0, What::Started { client: 1, host: 5, holder: "h".into() }),
+            (0, call),
+            (S / 2, granted("k", 1, 11)),
+            (S, dropped(11)),
+            (over, ended("k", 1, "expired")),
+            (90 * S, What::End),
+        ];
+        events.extend(fault.map(|fault| (2 * S, fault)));
+        events.sort_by_key(|(at, _)| *at);
+        history(events)
+    }
+
+    #[test]
+    fn what_was_let_go_is_given_back_within_the_bound() {
+        assert_eq!(nothing_is_left(&story(2 * S, None)), []);
+        assert_eq!(nothing_is_left(&story(61 * S, None)).len(), 1);
+    }
+
+    #[test]
+    fn faults_on_the_way_excuse() {
+        for (host, count) in [(None, 0), (Some(5), 0), (Some(0), 0), (Some(9), 1)] {
+            let fault = What::Fault { name: "cut".into(), host, until: 3 * S };
+            assert_eq!(nothing_is_left(&story(61 * S, Some(fault))).len(), count, "{host:?}");
+        }
+    }
+
+    #[test]
+    fn a_renewal_of_what_was_let_go_is_found() {
+        let bad = history([(0, dropped(11)), (5, renew(2, 1, "k", 11, 1))]);
+        assert_eq!(nothing_is_left(&bad).len(), 1);
+    }
+
+    #[test]
+    fn a_spent_token_that_is_granted_again_is_found() {
+        for (why, count) in [("transferred", 1), ("revoked", 1), ("expired", 0)] {
+            let seen = history([(0, granted("k", 1, 11)), (1, ended("k", 1, why)), (2, granted("k", 2, 11))]);
+            assert_eq!(spent_tokens_stay_spent(&seen).len(), count, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_grant_after_a_release_that_found_nothing_is_found() {
+        let story = |at| {
+            let release = Call { verb: CallVerb::Release, generation: None, ..bare("k", 11) };
+            history([
+                (0, What::Invoked { op: 1, client: 1, call: release }),
+                (1, answer(1, "not_held", 0)),
+                (at, granted("k", 1, 11)),
+            ])
+        };
+        assert_eq!(spent_tokens_stay_spent(&story(2)).len(), 1);
+        assert_eq!(spent_tokens_stay_spent(&story(61 * S)), []);
+    }
+}
