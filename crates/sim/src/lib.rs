@@ -6,15 +6,15 @@
 //! kernel that the judge must find.
 
 pub mod clock;
-pub mod history;
-
 pub mod disk;
+pub mod history;
 pub mod judge;
 pub mod linear;
 pub mod log;
 pub mod many;
 pub mod mutants;
 pub mod plan;
+pub mod redis;
 pub mod rng;
 pub mod run;
 pub mod shrink;

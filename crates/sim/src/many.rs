@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::disk;
+use crate::{disk, redis};
 use crate::plan::Plan;
 use crate::run::run;
 
@@ -50,6 +50,14 @@ pub fn kernel(seed: u64) -> Result<u64, Vec<String>> {
 pub fn embedded(seed: u64) -> Result<u64, Vec<String>> {
     match disk::run(seed) {
         Ok(stats) => Ok(stats.asked + stats.disk),
+        Err(failure) => Err(vec![failure.words]),
+    }
+}
+
+/// A model of Redis: one server, Sentinel, or Sentinel with the strict profile.
+pub fn replicated(seed: u64) -> Result<u64, Vec<String>> {
+    match redis::run(seed) {
+        Ok(stats) => Ok(stats.asked),
         Err(failure) => Err(vec![failure.words]),
     }
 }

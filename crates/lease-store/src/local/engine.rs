@@ -151,6 +151,12 @@ impl Shared {
 
     /// Takes one step on the table. `Some` means that its effects are on their way to the disk.
     pub(crate) fn step<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<(T, Pending)> {
+        let (answer, pending) = self.try_step(decide)?;
+        Ok((answer?, pending))
+    }
+
+    /// A step whose refusal, like any answer, may rest on what is not durable yet.
+    fn try_step<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<(Result<T>, Pending)> {
         let now = Now::read(&*self.clock);
         let mut inner = self.inner.lock();
         if let Some(why) = &inner.failed {
@@ -158,7 +164,7 @@ impl Shared {
         }
         let answer = decide(&mut inner.table, now);
         let pending = self.finish(&mut inner, now);
-        Ok((answer?, pending))
+        Ok((answer, pending))
     }
 
     /// Passes on what a step left behind. With a disk, the answer must wait for the receiver.
@@ -235,7 +241,8 @@ impl Shared {
 
     /// Whether somebody's longer TTL is decided and not durable yet.
     fn raising(&self, table: &Table) -> bool {
-        table.out.raised || self.durable.as_ref().is_some_and(|durable| durable.raising.load(Ordering::Acquire))
+        table.out.raised
+            || self.durable.as_ref().is_some_and(|durable| durable.raising.load(Ordering::Acquire))
     }
 
     /// Refuses while the sign of life on disk is older than holders may rely on.
@@ -257,7 +264,13 @@ impl Shared {
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<(T, Pending)> {
         self.room(bytes).await?;
-        self.step(decide)
+        match self.try_step(decide)? {
+            (Ok(answer), pending) => Ok((answer, pending)),
+            (Err(refusal), pending) => {
+                self.wait(pending).await?;
+                Err(refusal)
+            }
+        }
     }
 
     /// A step whose answer waits until it is durable.

@@ -303,7 +303,8 @@ impl Table {
         if breaks::broken(Break::SweeperOnly) {
             return Ok(());
         }
-        if breaks::broken(Break::Overtake) && rules::expire(&self.slot(at)?.entry, now.tick) == Expiry::Reign {
+        if breaks::broken(Break::Overtake) && rules::expire(&self.slot(at)?.entry, now.tick) == Expiry::Reign
+        {
             return self.end_reign(at, End::Expired, now);
         }
         self.settle(at, now)
@@ -387,7 +388,9 @@ impl Table {
         let floor = self.floor;
         let slot = self.slots.at_mut(at).ok_or_else(broken)?;
         let generation = match slot.rare().and_then(|rare| rare.past.back()) {
-            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => past.generation,
+            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => {
+                past.generation
+            }
             _ => Generation::next(slot.entry.last, floor)?,
         };
         slot.entry.last = Some(generation);

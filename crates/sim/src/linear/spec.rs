@@ -28,12 +28,12 @@ pub(super) struct Spot {
     entry: Entry,
     /// Who holds; none when that is not known.
     token: Option<TokenId>,
-    /// The generation of the holder is only known to be greater than the last one.
+    /// The last generation, which is the holder's if there is one, is only known to be at least the one in `entry`.
     loose: bool,
     /// From when on what the key is doing may be over, and until when it may last.
     over: (Nanos, Nanos),
-    /// A reign that time has ended and that nobody followed: a restarted store may give it its time back.
-    ghost: Option<(Tenant, Option<TokenId>)>,
+    /// What time has ended and nobody followed: a restarted store may give it its time back.
+    ghost: Option<(State, Option<TokenId>)>,
     spent: Vec<TokenId>,
     buried: Vec<(TokenId, Nanos)>,
     /// The earliest moment at which the last operation can have happened.
@@ -93,7 +93,7 @@ impl Spot {
         };
         (phase, generation, self.token, self.loose, self.over, self.clock).hash(&mut hash);
         self.entry.last.hash(&mut hash);
-        self.ghost.as_ref().map(|(tenant, token)| (tenant.generation, *token)).hash(&mut hash);
+        self.ghost.as_ref().map(|(state, token)| (matches!(state, State::Held(_)), *token)).hash(&mut hash);
         (&self.spent, &self.buried).hash(&mut hash);
         hash.finish()
     }
@@ -123,10 +123,10 @@ impl Spot {
     /// What the key was doing is over.
     fn time_passes(&mut self) {
         self.over = (NEVER, NEVER);
-        if let State::Held(tenant) = std::mem::take(&mut self.entry.state) {
-            self.ghost = Some((tenant, self.token.take()));
+        let state = std::mem::take(&mut self.entry.state);
+        if matches!(state, State::Held(_) | State::Delayed { .. }) {
+            self.ghost = Some((state, self.token.take()));
         }
-        self.loose = false;
     }
 
     fn apply(mut self, op: &Op, drift: Drift, rises: bool) -> Vec<Self> {
@@ -165,6 +165,10 @@ impl Spot {
                 true
             }
             State::Held(tenant) => tenant.generation == named,
+            _ if loose && Some(named) >= self.entry.last => {
+                self.entry.last = Some(named);
+                true
+            }
             _ => self.entry.last == Some(named),
         }
     }
@@ -184,7 +188,6 @@ impl Spot {
     fn end(&mut self) {
         self.entry.state = State::Free;
         self.over = (NEVER, NEVER);
-        self.loose = false;
         if let Some(token) = self.token.take() {
             self.spent.push(token);
             if self.spent.len() > REMEMBERED {
@@ -206,6 +209,9 @@ impl Spot {
             self.token = Some(id);
             self.begin(op, ttl, drift, op.outcome == Outcome::Unknown);
             return Some(self);
+        }
+        if self.loose && instead_of.is_some() && op.word == "granted" && !self.names(instead_of) {
+            return None;
         }
         let claim = claim(op, id, ttl, instead_of)?;
         let buried = self.buried.iter().find(|(buried, _)| *buried == id).map(|(_, until)| *until);
@@ -242,9 +248,10 @@ impl Spot {
     }
 
     fn busy(mut self, op: &Op, reason: Reason) -> Option<Self> {
-        let same = op.why.as_deref().is_none_or(|why| {
-            why == reason.as_str() || matches!(why, "queued" | "quarantine" | "foreign")
-        });
+        let same = op
+            .why
+            .as_deref()
+            .is_none_or(|why| why == reason.as_str() || matches!(why, "queued" | "quarantine" | "foreign"));
         // While a token is unknown the number in the way is the better witness.
         (same && self.names(op.answered)).then_some(self)
     }
@@ -430,10 +437,10 @@ impl Spot {
         self.buried.clear();
         let mut ways = Vec::new();
         if matches!(self.entry.state, State::Free)
-            && let Some((tenant, token)) = self.ghost.clone()
+            && let Some((state, token)) = self.ghost.clone()
         {
             let mut again = self.clone();
-            again.entry.state = State::Held(tenant);
+            again.entry.state = state;
             (again.token, again.over) = (token, (self.clock, NEVER));
             ways.push(again);
         }
