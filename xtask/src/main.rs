@@ -12,6 +12,7 @@ mod freshness;
 mod metadata;
 mod openapi;
 mod screenshots;
+mod sim;
 mod step;
 mod suite;
 mod tidy;
@@ -30,12 +31,13 @@ Developer commands of the Tenure workspace
 Usage: cargo xtask COMMAND
 
 Commands:
-  test             install what the tests need, then fmt, clippy, tidy, deploy, tests, doc tests, rustdoc, examples, openapi
+  test             install what the tests need, then fmt, clippy, tidy, deploy, tests, sim, doc tests, rustdoc, examples, openapi
   tidy             check the walls, the map, the invariants, metrics, deploy files, file sizes and forbidden words
   deploy           check alerts, dashboard and unit with promtool and systemd-analyze
   openapi          start a server and hold it to its own /openapi.json with schemathesis
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
   bench [ARGS...]  run the load generators in release mode with ARGS
+  sim [ARGS...]    run seeds of the simulator (--seeds N, --seconds N, --from S, --seed S), or --mutants
   screenshots      take the pictures of the console in docs/images anew, in a real browser
   help             print this text
 
@@ -61,6 +63,7 @@ fn run(args: &[String]) -> Result<()> {
         ["openapi"] => openapi::check(&Workspace::find()?),
         ["tidy", "--record"] => tidy::record(&Workspace::find()?),
         ["screenshots"] => screenshots::run(&Workspace::find()?),
+        ["sim", rest @ ..] => sim::run(&Workspace::find()?, rest),
         ["bench", rest @ ..] => {
             let workspace = Workspace::find()?;
             let _fresh = freshness::hold(&workspace)?;

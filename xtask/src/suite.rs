@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::step::{self, Step};
 use crate::workspace::Workspace;
-use crate::{deploy, example, freshness, openapi, tidy, tools};
+use crate::{deploy, example, freshness, openapi, sim, tidy, tools};
 
 /// Runs every step in order and prints the summary line.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -23,6 +23,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     });
     steps.push(Step { name: "deploy", what: deploy::headline(), work: Box::new(|| deploy::run(workspace)) });
     steps.push(cargo(workspace, "tests", tests(nextest), None));
+    steps.push(Step { name: "sim", what: sim::headline(), work: Box::new(|| sim::budget(workspace)) });
     steps.push(cargo(workspace, "doctests", &["test", "--workspace", "--doc", "--all-features"], None));
     let rustdoc = ["doc", "--workspace", "--no-deps"];
     steps.push(cargo(workspace, "rustdoc", &rustdoc, Some(("RUSTDOCFLAGS", "-D warnings"))));

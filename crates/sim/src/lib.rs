@@ -7,16 +7,15 @@
 
 pub mod chaos;
 pub mod clock;
-pub mod history;
-
 pub mod disk;
-pub mod linear;
-pub mod redis;
+pub mod history;
 pub mod judge;
+pub mod linear;
 pub mod log;
 pub mod many;
 pub mod mutants;
 pub mod plan;
+pub mod redis;
 pub mod rng;
 pub mod run;
 pub mod shrink;

@@ -9,20 +9,22 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lease::breaks::Break;
-use sim::many::{Done, Range, many};
+use sim::many::{Done, OneWorld, Range, embedded, kernel, many, replicated};
 use sim::plan::Plan;
 use sim::run::run;
 use sim::shrink::shrink;
 use sim::timeline::timeline;
-use sim::{clock, mutants};
+use sim::{clock, disk, mutants, redis};
 
 const HELP: &str = "\
 Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED]
-       cargo xtask sim --seed SEED
+       cargo xtask sim --seed SEED | --disk SEED | --redis SEED
        cargo xtask sim --mutants [--seeds N] [--from SEED]
 
-Runs N seeds (or as many as fit into N seconds) from SEED on, fresh ones unless SEED is given. Stops at the
-first failure, cuts it down, and shows it as a timeline. `--seed` replays one. `--mutants` switches each known
+Runs N seeds of the kernel's world and a tenth as many of the embedded engine and of the model of Redis (or as
+many as fit into N seconds) from SEED on, fresh ones unless SEED is given. Stops at the first failure, cuts it down, and shows it
+as a timeline. `--seed` replays one of the kernel's world, `--disk` one of the
+embedded engine, `--redis` one of the model of Redis. `--mutants` switches each known
 break on and shows which sentence of the judge caught it, and how many seeds that took.";
 
 #[derive(Default)]
@@ -31,6 +33,8 @@ struct Args {
     seconds: Option<u64>,
     from: Option<u64>,
     seed: Option<u64>,
+    disk: Option<u64>,
+    redis: Option<u64>,
     mutants: bool,
 }
 
@@ -44,6 +48,8 @@ fn main() -> ExitCode {
     let good = match args {
         Args { mutants: true, .. } => hunt(&args),
         Args { seed: Some(seed), .. } => replay(seed),
+        Args { disk: Some(seed), .. } => replayed(disk::run(seed).err()),
+        Args { redis: Some(seed), .. } => replayed(redis::run(seed).err()),
         _ => sweep(&args),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -58,6 +64,8 @@ fn parse(words: &[String]) -> Option<Args> {
             "--seconds" => &mut args.seconds,
             "--from" => &mut args.from,
             "--seed" => &mut args.seed,
+            "--disk" => &mut args.disk,
+            "--redis" => &mut args.redis,
             "--mutants" => {
                 args.mutants = true;
                 continue;
@@ -72,19 +80,39 @@ fn parse(words: &[String]) -> Option<Args> {
 fn sweep(args: &Args) -> bool {
     let from = args.from.unwrap_or_else(clock::fresh_seed);
     let count = args.seeds.unwrap_or(if args.seconds.is_some() { u64::MAX } else { 10_000 });
-    let budget = args.seconds.map(Duration::from_secs);
-    println!("sim: seeds from {from}");
-    let done = many(Range { from, count, budget }, |done| eprint!("\r{}   ", rate(done)));
-    eprintln!("\r{}   ", rate(&done));
-    println!("sim: seeds {from} to {}: {}", from.wrapping_add(done.seeds.saturating_sub(1)), rate(&done));
-    let Some((seed, violations)) = done.failed else { return true };
-    println!("sim: seed {seed} failed:");
-    violations.iter().for_each(|violation| println!("  {violation}"));
-    if let Some(first) = violations.first() {
-        show_small(seed, first.invariant);
+    // Two thirds of the time for the kernel's world, the rest for the others.
+    let budget = |part| args.seconds.map(|seconds| Duration::from_secs(seconds) * part / 6);
+    let kernels = Range { from, count, budget: budget(4) };
+    if let Some(seed) = through("kernel", kernel, kernels) {
+        if let Some(first) = run(&Plan::of(seed)).violations.first() {
+            show_small(seed, first.invariant);
+        }
+        println!("replay: cargo xtask sim --seed {seed}");
+        return false;
     }
-    println!("replay: cargo xtask sim --seed {seed}");
-    false
+    let others = Range { from, count: count / 10, budget: budget(1) };
+    if let Some(seed) = through("embedded", embedded, others) {
+        println!("replay: cargo xtask sim --disk {seed}");
+        return false;
+    }
+    if let Some(seed) = through("redis", replicated, others) {
+        println!("replay: cargo xtask sim --redis {seed}");
+        return false;
+    }
+    true
+}
+
+/// Runs a range of seeds and answers the one that failed.
+fn through(name: &str, world: OneWorld, range: Range) -> Option<u64> {
+    println!("sim: {name}: seeds from {}", range.from);
+    let done = many(world, range, |done| eprint!("\r{}   ", rate(done)));
+    eprintln!("\r{}   ", rate(&done));
+    let last = range.from.wrapping_add(done.seeds.saturating_sub(1));
+    println!("sim: {name}: seeds {} to {last}: {}", range.from, rate(&done));
+    let (seed, wrong) = done.failed?;
+    println!("sim: {name}: seed {seed} failed:");
+    wrong.iter().for_each(|line| println!("  {line}"));
+    Some(seed)
 }
 
 fn show_small(seed: u64, invariant: sim::judge::Invariant) {
@@ -110,6 +138,16 @@ fn replay(seed: u64) -> bool {
     run.violations.is_empty()
 }
 
+/// Shows how a seed of another world failed, if it did.
+fn replayed(failed: Option<Box<disk::Failure>>) -> bool {
+    let Some(failure) = failed else {
+        println!("sim: it passes");
+        return true;
+    };
+    println!("{}\n  {}", timeline(&failure.history), failure.words);
+    false
+}
+
 fn hunt(args: &Args) -> bool {
     if !cfg!(feature = "breaks") {
         eprintln!("sim: built without the feature `breaks`: nothing can be broken");
@@ -126,6 +164,18 @@ fn hunt(args: &Args) -> bool {
         };
         good &= caught.seeds.is_some();
         println!("| {} | {by} | {seeds} |", mutants::sentence(what));
+    }
+    for how in disk::Break::ALL {
+        let caught = (0..most).find(|number| disk::run_broken(from.wrapping_add(*number), how).is_err());
+        let seeds = caught.map_or(format!("SURVIVED {most}"), |number| (number + 1).to_string());
+        good &= caught.is_some();
+        println!("| embedded: {} | the disk's own judge | {seeds} |", how.words());
+    }
+    for how in redis::Break::ALL {
+        let caught = (0..most).find(|number| redis::run_broken(from.wrapping_add(*number), how).is_err());
+        let seeds = caught.map_or(format!("SURVIVED {most}"), |number| (number + 1).to_string());
+        good &= caught.is_some();
+        println!("| redis: {} | the model's own judge | {seeds} |", how.words());
     }
     good
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::judge::Violation;
+use crate::{disk, redis};
 use crate::plan::Plan;
 use crate::run::run;
 
@@ -31,16 +31,44 @@ pub struct Done {
     /// How long it took.
     pub took: Duration,
     /// The smallest seed that failed, and how.
-    pub failed: Option<(u64, Vec<Violation>)>,
+    pub failed: Option<(u64, Vec<String>)>,
+}
+
+/// A world that seeds run in: how many events a seed had, or what was wrong.
+pub type OneWorld = fn(u64) -> Result<u64, Vec<String>>;
+
+/// Hosts, clocks and a network around the keeper and the memory engine.
+pub fn kernel(seed: u64) -> Result<u64, Vec<String>> {
+    let run = run(&Plan::of(seed));
+    match run.violations.is_empty() {
+        true => Ok(run.history.events.len() as u64),
+        false => Err(run.violations.iter().map(ToString::to_string).collect()),
+    }
+}
+
+/// The embedded engine on a disk that tears, loses and refuses.
+pub fn embedded(seed: u64) -> Result<u64, Vec<String>> {
+    match disk::run(seed) {
+        Ok(stats) => Ok(stats.asked + stats.disk),
+        Err(failure) => Err(vec![failure.words]),
+    }
+}
+
+/// A model of Redis: one server, Sentinel, or Sentinel with the strict profile.
+pub fn replicated(seed: u64) -> Result<u64, Vec<String>> {
+    match redis::run(seed) {
+        Ok(stats) => Ok(stats.asked),
+        Err(failure) => Err(vec![failure.words]),
+    }
 }
 
 /// Runs seeds until one fails, the range is done or the budget is used up. `progress` is told about once a
 /// second.
-pub fn many(range: Range, progress: impl Fn(&Done) + Sync) -> Done {
+pub fn many(world: OneWorld, range: Range, progress: impl Fn(&Done) + Sync) -> Done {
     let start = clock::start();
     let (next, seeds, events) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
-    let failed: Mutex<Option<(u64, Vec<Violation>)>> = Mutex::new(None);
+    let failed: Mutex<Option<(u64, Vec<String>)>> = Mutex::new(None);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let over = || stop.load(Ordering::Relaxed) || range.budget.is_some_and(|most| start.elapsed() >= most);
     let so_far = || Done {
@@ -61,15 +89,17 @@ pub fn many(range: Range, progress: impl Fn(&Done) + Sync) -> Done {
                         break;
                     }
                     let seed = range.from.wrapping_add(number);
-                    let run = run(&Plan::of(seed));
+                    let came = world(seed);
                     seeds.fetch_add(1, Ordering::Relaxed);
-                    events.fetch_add(run.history.events.len() as u64, Ordering::Relaxed);
-                    if !run.violations.is_empty() {
-                        let mut failed = failed.lock();
-                        if failed.as_ref().is_none_or(|(before, _)| seed < *before) {
-                            *failed = Some((seed, run.violations));
+                    match came {
+                        Ok(more) => drop(events.fetch_add(more, Ordering::Relaxed)),
+                        Err(wrong) => {
+                            let mut failed = failed.lock();
+                            if failed.as_ref().is_none_or(|(before, _)| seed < *before) {
+                                *failed = Some((seed, wrong));
+                            }
+                            stop.store(true, Ordering::Relaxed);
                         }
-                        stop.store(true, Ordering::Relaxed);
                     }
                     if thread == 0 && start.elapsed() > told + Duration::from_secs(1) {
                         told = start.elapsed();

@@ -29,6 +29,8 @@ pub struct Plan {
     pub tasks: Vec<Task>,
     /// Whether output is kept and searched for tokens.
     pub listen: bool,
+    /// Whether an order of the store's operations is looked for, which takes long.
+    pub ordered: bool,
     /// When the last fault is over, in milliseconds.
     pub calm_ms: u32,
 }
@@ -219,6 +221,7 @@ impl Plan {
             faults: Vec::new(),
             tasks: Vec::new(),
             listen: seed.is_multiple_of(16),
+            ordered: seed % 16 == 1,
             calm_ms: 0,
         };
         plan.tasks = tasks(&mut rng, clients as u32, ttl_ms);
@@ -346,7 +349,11 @@ impl fmt::Display for Plan {
         }
         for task in &self.tasks {
             let cut = task.cut_ms.map(|ms| format!(", dropped after {ms} ms")).unwrap_or_default();
-            writeln!(f, "host {} lane {}: {:?} after {} ms{cut}", task.host, task.lane, task.act, task.rest_ms)?;
+            writeln!(
+                f,
+                "host {} lane {}: {:?} after {} ms{cut}",
+                task.host, task.lane, task.act, task.rest_ms
+            )?;
         }
         Ok(())
     }

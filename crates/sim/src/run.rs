@@ -1,5 +1,6 @@
 //! One run: a plan becomes a history.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -7,10 +8,10 @@ use lease::breaks::{Break, broken};
 use lease::{Mark, Store};
 use lease_store::Local;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 
 use crate::history::{Client, History, Nanos, Setting, What};
-use crate::judge::{self, Violation};
+use crate::judge::{self, Invariant, Violation};
+use crate::linear;
 use crate::plan::{Fault, Kind, Plan, Task};
 use crate::rng::Rng;
 use crate::work;
@@ -35,6 +36,13 @@ pub struct Run {
 pub fn run(plan: &Plan) -> Run {
     let (history, mut violations) = Running::new(plan).finish();
     violations.extend(judge::judge(&history));
+    // A server in memory that died forgot: no order of operations explains that.
+    if plan.ordered
+        && !plan.server_dies()
+        && let Err(broken) = linear::check(&history)
+    {
+        violations.push(Violation::new(Invariant::Linearizable, broken.at, broken.to_string()));
+    }
     violations.sort_by_key(|violation| (violation.at, violation.invariant));
     Run { history, violations }
 }
@@ -132,7 +140,11 @@ impl Running {
         for (host, lanes) in &self.lanes {
             if !lanes.over() {
                 let client = self.world.lock().host(*host).client;
-                let text = format!("{} of {} lanes of host {host}", lanes.started - *lanes.done.lock(), lanes.started);
+                let text = format!(
+                    "{} of {} lanes of host {host}",
+                    lanes.started - *lanes.done.lock(),
+                    lanes.started
+                );
                 self.world.note(What::Stuck { client, text });
             }
         }
@@ -305,10 +317,13 @@ impl Running {
             Some(before) => before.rest(),
             None => Lanes::of(self.plan.tasks.iter().filter(|task| task.host == host)),
         };
-        let (world, plan, clock) = (self.world.clone(), self.plan.clone(), self.clocks[host as usize].clone());
+        let (world, plan, clock) =
+            (self.world.clone(), self.plan.clone(), self.clocks[host as usize].clone());
         let (begun, done, tasks) = (lanes.begun.clone(), lanes.done.clone(), lanes.tasks.clone());
         drop(process.runtime().spawn(async move {
-            let Ok(here) = work::Process::start(&world, &plan, host, client, clock, capabilities()) else { return };
+            let Ok(here) = work::Process::start(&world, &plan, host, client, clock, capabilities()) else {
+                return;
+            };
             let mut rng = rng;
             let mut running = tokio::task::JoinSet::new();
             running.spawn(here.clone().take_back(held, rng.fork()));
@@ -492,6 +507,13 @@ fn capabilities() -> lease::Capabilities {
     }
 }
 
+/// How much longer than it says a duration on a clock may last, in parts per million: a clock that is slow by a
+/// tenth takes ten ninths.
+fn off_by(ppm: i64) -> u32 {
+    let off = ppm.unsigned_abs();
+    (off * 1_000_000 / (1_000_000 - off.min(999_999)) + 10) as u32
+}
+
 /// Under which assumptions a plan runs.
 fn setting(plan: &Plan) -> Setting {
     let ttl = nanos(plan.ttl_ms);
@@ -505,6 +527,6 @@ fn setting(plan: &Plan) -> Setting {
         expiry_lag: 50_000_000,
         service_bound: 100_000_000,
         reaper_bound: ttl * 7 / 10 + 50_000_000,
-        drift_ppm: plan.bound_ppm,
+        drift_ppm: plan.hosts.iter().map(|host| off_by(host.ppm)).max().unwrap_or(0),
     }
 }

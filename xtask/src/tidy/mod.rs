@@ -3,6 +3,7 @@
 //! Every check is a function from the files (and the package graph) to violations. All checks run before
 //! the command fails, so one run shows everything there is to fix.
 mod ambient;
+mod breaks;
 mod deploy;
 mod growth;
 mod invariants;
@@ -76,6 +77,7 @@ pub(crate) fn record(workspace: &Workspace) -> Result<()> {
 fn check(tree: &Tree, graph: &Graph) -> Vec<Violation> {
     let mut violations = walls::check(tree, graph);
     violations.extend(ambient::check(tree));
+    violations.extend(breaks::check(tree, graph));
     violations.extend(map::check(tree, graph));
     violations.extend(invariants::check(tree));
     violations.extend(growth::check(tree));

@@ -367,7 +367,9 @@ impl Table {
         let floor = self.floor;
         let slot = self.slots.at_mut(at).ok_or_else(broken)?;
         let generation = match slot.rare().and_then(|rare| rare.past.back()) {
-            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => past.generation,
+            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => {
+                past.generation
+            }
             _ => Generation::next(slot.last, floor)?,
         };
         slot.last = Some(generation);

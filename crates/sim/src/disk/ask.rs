@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lease::{
-    Acquired, Claim, Committed, Error, Fence, Generation, Happened, Key, Mode, Op, Refusal, Release, Released,
-    Renewal, Renewed, Revoke, Revoked, Store, Token, Transfer, Transferred, Verified, Wipe, Wiped,
+    Acquired, Claim, Committed, Error, Fence, Generation, Happened, Key, Mode, Op, Refusal, Release,
+    Released, Renewal, Renewed, Revoke, Revoked, Store, Token, Transfer, Transferred, Verified,
 };
 
 use crate::history::{Answer, Call, CallVerb, Outcome, TokenId, Word, token_id};
@@ -21,7 +21,6 @@ pub(crate) enum Ask {
     Revoke(Revoke),
     Verify(Key, Token),
     Inspect(Key),
-    Wipe(Wipe),
     Commit(Vec<Op>),
     Fenced(Fence, Vec<Op>),
 }
@@ -74,10 +73,6 @@ impl Ask {
             },
             Self::Verify(key, token) => call(CallVerb::Verify, key, Some(token), None),
             Self::Inspect(key) => call(CallVerb::Inspect, key, None, None),
-            Self::Wipe(w) => Call {
-                key: w.prefix.to_string(),
-                ..call(CallVerb::Wipe, &w.gate.key, Some(&w.gate.token), Some(w.gate.generation))
-            },
             Self::Commit(ops) => match ops.first() {
                 Some(op) => call(CallVerb::WriteMonotonic, op.key(), None, None),
                 None => Call {
@@ -110,7 +105,9 @@ impl Ask {
             Self::Acquire(claim) => acquired(&store.acquire(claim).await?),
             Self::Renew(item) => match store.renew(&[item]).await?.first() {
                 Some(Renewed::Renewed { .. }) => ok("renewed", None),
-                Some(Renewed::Lost(end)) => Answer { why: Some(end.as_str().into()), ..refused("lost", None) },
+                Some(Renewed::Lost(end)) => {
+                    Answer { why: Some(end.as_str().into()), ..refused("lost", None) }
+                }
                 None => unknown("nothing"),
             },
             Self::Release(release) => match store.release(release).await? {
@@ -135,10 +132,6 @@ impl Ask {
                 let status = store.inspect(&key).await?;
                 ok(phase(status.phase), status.generation)
             }
-            Self::Wipe(wipe) => match store.wipe(wipe).await? {
-                Wiped::Wiped { .. } => ok("wiped", None),
-                Wiped::Unproven => refused("unproven", None),
-            },
             Self::Commit(ops) => committed(store.commit(&ops).await?),
             Self::Fenced(fence, ops) => committed(store.write_fenced(&fence, &ops).await?),
         })
@@ -181,9 +174,7 @@ pub(crate) fn acquired(answer: &Acquired) -> Answer {
 
 fn committed(answer: Committed) -> Answer {
     match answer {
-        Committed::Written { revision } => {
-            Answer { generation: Some(revision.get()), ..ok("written", None) }
-        }
+        Committed::Written { revision } => Answer { generation: Some(revision.get()), ..ok("written", None) },
         Committed::Conflict { .. } => refused("conflict", None),
         Committed::FencedOut { current } => refused("fenced_out", current),
     }

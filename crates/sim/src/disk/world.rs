@@ -211,7 +211,9 @@ impl World {
             4 => faults.mute = on,
             _ => faults.full = false,
         });
-        self.fault(["journal sync", "base sync", "journal write", "disk full", "mute", "room"][which as usize]);
+        self.fault(
+            ["journal sync", "base sync", "journal write", "disk full", "mute", "room"][which as usize],
+        );
     }
 
     /// Lets everything that was decided become durable, and everyone be answered.
@@ -311,6 +313,8 @@ impl World {
                 let delay = Some(Duration::from_millis(self.dice.below(4) * 700));
                 Ask::Revoke(Revoke { key: k.key, generation: k.generation, delay, reason: lease::Motive::default() })
             }
+            // A store that has failed shows what it had decided, however much of that is on the disk.
+            (5 | 6, Some(_)) if self.with(|store| store.failed()) => return None,
             (5, Some(k)) => Ask::Verify(k.key, k.token),
             (6, Some(k)) => Ask::Inspect(k.key),
             (7, Some(k)) => return self.commit(&k).map(|(ask, n)| (ask, Some(n))),

@@ -14,7 +14,8 @@ struct Line<'h> {
     reign: Option<u64>,
     /// When the key is free at the latest: the running reign's or delay's end.
     free_at: Nanos,
-    heir: Option<(&'h str, Nanos)>,
+    /// Who may go first, each until when.
+    heirs: Vec<(&'h str, Nanos)>,
     superseded: Option<Nanos>,
     /// Since when somebody waits for a key that nobody has.
     waiting_since: Option<Nanos>,
@@ -36,7 +37,9 @@ impl Line<'_> {
 
     /// Whether `token` may be granted now.
     fn overtaken(&mut self, token: Option<TokenId>, holder: &str, at: Nanos) -> bool {
-        let heir = self.heir.take_if(|(name, until)| *name == holder && at <= *until).is_some();
+        // Whatever was said of the reign before is over with this grant.
+        let heirs = std::mem::take(&mut self.heirs);
+        let heir = heirs.iter().any(|(name, until)| *name == holder && at <= *until);
         let superseded = self.superseded == Some(at);
         let head = self.queue.front().is_none_or(|(head, _)| token.is_none() || *head == token);
         !heir && !superseded && !head
@@ -106,8 +109,11 @@ fn take<'h>(
             }
             line.queue.retain(|(_, times)| *times > 0);
         }
-        Step::Heir { until } => line.heir = Some((holder, *until)),
-        Step::Closed { until } => line.free_at = line.free_at.max(*until),
+        Step::Heir { until } => line.heirs.push((holder, *until)),
+        Step::Closed { until } => {
+            line.free_at = line.free_at.max(*until);
+            line.heirs.push((holder, *until));
+        }
     }
     let waited_for = line.queue.is_empty().then_some(None);
     line.waiting_since = waited_for.unwrap_or(Some(line.waiting_since.unwrap_or(at)));

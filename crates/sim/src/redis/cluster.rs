@@ -104,7 +104,11 @@ impl Cluster {
 
     /// Runs one step on the server that a caller is connected to. The flag says whether the answer may be given:
     /// in the strict profile only when every replica has it.
-    pub(crate) fn call<T>(&mut self, caller: &mut Caller, step: impl FnOnce(&mut Data, &Head) -> T) -> (T, bool) {
+    pub(crate) fn call<T>(
+        &mut self,
+        caller: &mut Caller,
+        step: impl FnOnce(&mut Data, &Head) -> T,
+    ) -> (T, bool) {
         let (now, wall) = (self.now(), self.wall());
         let node = &mut self.nodes[caller.node];
         let changed = caller.seen.is_some_and(|(run, changed)| changed || run != node.run_id);
@@ -180,9 +184,15 @@ impl Cluster {
                 self.nodes[n].follows = Some(replica);
             }
         }
+        let run_id = self.run_id();
         let node = &mut self.nodes[replica];
         (node.master, node.follows, node.cut) = (true, None, false);
         node.before.clear();
+        // A server process keeps its run_id when it is promoted and takes another master_replid. The two together
+        // are what is called an incarnation.
+        if self.how != Some(Break::ProcessOnly) {
+            node.run_id = run_id;
+        }
     }
 
     /// Makes an old master a replica of the new one: what only it had is gone.

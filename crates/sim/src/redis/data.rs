@@ -142,7 +142,9 @@ impl Data {
                 self.grant(&mut cell, claim, head)
             }
             Verdict::Refresh => {
-                let State::Held(tenant) = &mut cell.entry.state else { return Err(Refusal::TokenSpent.into()) };
+                let State::Held(tenant) = &mut cell.entry.state else {
+                    return Err(Refusal::TokenSpent.into());
+                };
                 (tenant.ttl, tenant.expires) = (claim.ttl, head.now + claim.ttl.as_duration());
                 let (holder, generation) = (tenant.holder.clone(), tenant.generation);
                 let lease = Lease { key: claim.key.clone(), holder, generation, ttl: claim.ttl };

@@ -1,9 +1,11 @@
 //! Callers of a Redis, their requests on the way, and what happens to the servers meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lease::{Acquired, Claim, Generation, Holder, Key, Mark, Release, Released, Renewal, Renewed, Token, Ttl};
+use lease::{
+    Acquired, Claim, Generation, Holder, Key, Mark, Release, Released, Renewal, Renewed, Token, Ttl,
+};
 
 use super::cluster::{Caller, Cluster};
 use super::{Break, Profile};
@@ -57,6 +59,8 @@ pub(crate) struct World {
     flights: Vec<Flight>,
     beliefs: Vec<Belief>,
     claims: Vec<(usize, Claim)>,
+    /// Tokens whose holders have asked for their end.
+    given_up: BTreeSet<u64>,
     /// Who was told of which number, and the greatest of each key.
     minted: BTreeMap<(Key, u64), Token>,
     top: BTreeMap<Key, u64>,
@@ -100,6 +104,7 @@ impl World {
             flights: Vec::new(),
             beliefs: Vec::new(),
             claims: Vec::new(),
+            given_up: BTreeSet::new(),
             minted: BTreeMap::new(),
             top: BTreeMap::new(),
             marks: BTreeMap::new(),
@@ -245,6 +250,7 @@ impl World {
                 // Whoever gives a key back does not act on it any more.
                 let mine = |other: &Belief| other.token == b.token;
                 self.beliefs.retain(|other| !mine(other));
+                self.given_up.insert(id(&b.token));
                 (b.client, Ask::Release(Release::new(b.key, b.token)))
             }
             (3, _) if !self.claims.is_empty() => {
@@ -281,6 +287,8 @@ impl World {
         if self.flights.is_empty() {
             return;
         }
+        // No two requests arrive in one moment: floors that two masters raise differ by the time between them.
+        self.time.advance(MS);
         let at = self.dice.below(self.flights.len() as u64) as usize;
         let flight = self.flights.swap_remove(at);
         let lost = self.dice.one_in(12);
@@ -293,7 +301,12 @@ impl World {
         if !self.cluster.is_master(caller.node) {
             // READONLY: it did not happen, and its sender looks for the master.
             self.callers[flight.client].node = self.current;
-            return Answer { outcome: Outcome::Refused, word: "unavailable".into(), generation: None, why: None };
+            return Answer {
+                outcome: Outcome::Refused,
+                word: "unavailable".into(),
+                generation: None,
+                why: None,
+            };
         }
         let answer = self.run(&mut caller, flight, lost);
         let mine = &mut self.callers[flight.client];
@@ -304,7 +317,8 @@ impl World {
     }
 
     fn run(&mut self, caller: &mut Caller, flight: &Flight, lost: bool) -> Answer {
-        let plain = |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
+        let plain =
+            |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
         let (answer, sure) = match &flight.ask {
             Ask::Acquire(claim) => {
                 let (got, sure) = self.cluster.call(caller, |data, head| data.acquire(claim, head));
@@ -312,7 +326,10 @@ impl World {
                     Ok(got) => acquired(got),
                     Err(_) => plain(Outcome::Refused, "token_spent"),
                 };
-                if sure && !lost && let Ok(Acquired::Granted(grant)) = &got {
+                if sure
+                    && !lost
+                    && let Ok(Acquired::Granted(grant)) = &got
+                {
                     self.granted(flight, claim, grant.lease.generation);
                 }
                 (answer, sure)
@@ -322,7 +339,8 @@ impl World {
                 match got {
                     Renewed::Renewed { .. } if sure && !lost => self.renewed(flight, renewal),
                     Renewed::Lost(_) if sure && !lost => {
-                        self.beliefs.retain(|b| b.token != renewal.token || b.generation != renewal.generation);
+                        self.beliefs
+                            .retain(|b| b.token != renewal.token || b.generation != renewal.generation);
                     }
                     _ => {}
                 }
@@ -341,9 +359,9 @@ impl World {
                 }
             }
             Ask::Inspect(key) => {
-                let (got, sure) = self.cluster.call(caller, |data, head| {
-                    data.cells.get(key).map(|cell| cell.status(key, head.now))
-                });
+                let (got, sure) = self
+                    .cluster
+                    .call(caller, |data, head| data.cells.get(key).map(|cell| cell.status(key, head.now)));
                 let word = got.as_ref().map_or("free", |status| crate::disk::ask::phase(status.phase));
                 let generation = got.and_then(|status| status.generation).map(Generation::get);
                 (Answer { generation, ..plain(Outcome::Ok, word) }, sure)
@@ -371,11 +389,12 @@ impl World {
             self.fail(format!("{}: {number} was granted after {before}", claim.key));
         }
         let until = Self::deadline(flight.sent, claim.ttl);
-        if until <= now {
+        if until <= now || self.given_up.contains(&id(&claim.token)) {
             return;
         }
         self.beliefs.retain(|b| b.until + 60_000 * MS > now);
-        let rival = self.beliefs.iter().find(|b| b.key == claim.key && b.token != claim.token && b.until > now);
+        let rival =
+            self.beliefs.iter().find(|b| b.key == claim.key && b.token != claim.token && b.until > now);
         if let Some(rival) = rival.filter(|_| self.profile != Profile::Sentinel) {
             let left = (rival.until - now) / MS;
             let words = format!(

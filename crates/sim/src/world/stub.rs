@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Mode, Op, Page, Prefix,
-    Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status,
-    Token, Transfer, Transferred, Verified, Watch, Watched, Wipe, Wiped,
+    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Mode, Op, Page,
+    Prefix, Query, Reason, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
+    Revoke, Revoked, Status, Token, Transfer, Transferred, Verified, Watch, Watched, Wipe, Wiped,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,8 +18,8 @@ use super::clock::HostClock;
 use super::net::{Streaming, Waiting};
 use super::wire::{Ask, Packet, Reply};
 use super::{HostId, SERVER, World};
-use lease::breaks::{Break, broken};
 use crate::history::{Answer, Call, CallVerb, Client, OpId, Outcome, TokenId, What, token_id};
+use lease::breaks::{Break, broken};
 
 thread_local! {
     static ATTEMPT: Cell<u64> = const { Cell::new(0) };
@@ -94,7 +94,11 @@ impl Stub {
             for call in calls(&ask) {
                 let op = state.record.op();
                 let kept = token_of(&ask, ops.len()).map(|(key, token)| {
-                    let attempt = if call.verb == CallVerb::Acquire || call.verb == CallVerb::Replace { ATTEMPT.get() } else { 0 };
+                    let attempt = if call.verb == CallVerb::Acquire || call.verb == CallVerb::Replace {
+                        ATTEMPT.get()
+                    } else {
+                        0
+                    };
                     (key.clone(), state.record.sent(attempt, key, token))
                 });
                 state.record.note(now, What::Invoked { op, client: self.client, call });
@@ -102,7 +106,13 @@ impl Stub {
             }
             state.net.waiting.insert(id, Waiting { host: self.host, client: self.client, told });
             let packet = Packet::Ask { host: self.host, client: self.client, id, ask: ask.clone() };
-            state.send(now, self.host, SERVER, packet);
+            if state.send(now, self.host, SERVER, packet) {
+                // What the server may do a second time is an operation of its own, which nobody hears of.
+                for call in calls(&ask) {
+                    let op = state.record.op();
+                    state.record.note(now, What::Invoked { op, client: self.client, call });
+                }
+            }
             Asking { stub: self, id, ops, done: false }
         };
         let answer = answer.await.unwrap_or_else(|_| Err(Error::unknown("sim", "the process is gone")));
@@ -229,7 +239,8 @@ fn token_of(ask: &Ask, i: usize) -> Option<(&Key, &Token)> {
 /// An answer, as a history has it.
 fn say(answer: &Result<Reply>, i: usize) -> Answer {
     use Outcome::{Ok as Yes, Refused, Unknown};
-    let plain = |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
+    let plain =
+        |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
     let number = |generation: lease::Generation| Some(generation.get());
     match answer {
         Err(error) => match error {
@@ -244,13 +255,19 @@ fn say(answer: &Result<Reply>, i: usize) -> Answer {
                 Answer { generation: number(grant.lease.generation), ..plain(Yes, word) }
             }
             Reply::Acquired(Acquired::Busy(busy)) => Answer {
-                generation: busy.generation.map(lease::Generation::get),
+                // Of a key that nobody holds it would be the last number minted, perhaps for nobody who heard.
+                generation: busy
+                    .generation
+                    .filter(|_| busy.reason == Reason::Held)
+                    .map(lease::Generation::get),
                 why: Some(busy.reason.as_str().into()),
                 ..plain(Refused, "busy")
             },
             Reply::Renewed(answers) => match answers.get(i) {
                 Some(Renewed::Renewed { .. }) => plain(Yes, "renewed"),
-                Some(Renewed::Lost(end)) => Answer { why: Some(end.as_str().into()), ..plain(Refused, "lost") },
+                Some(Renewed::Lost(end)) => {
+                    Answer { why: Some(end.as_str().into()), ..plain(Refused, "lost") }
+                }
                 None => plain(Unknown, "unknown"),
             },
             Reply::Released(Released::Released) => plain(Yes, "released"),
@@ -276,7 +293,8 @@ fn say(answer: &Result<Reply>, i: usize) -> Answer {
                     lease::Phase::Delayed => "delayed",
                     lease::Phase::Reserved => "reserved",
                 };
-                Answer { generation: status.generation.map(lease::Generation::get), ..plain(Yes, word) }
+                let generation = status.generation.filter(|_| status.phase == lease::Phase::Held);
+                Answer { generation: generation.map(lease::Generation::get), ..plain(Yes, word) }
             }
             Reply::Wiped(Wiped::Wiped { .. }) => plain(Yes, "wiped"),
             Reply::Wiped(Wiped::Unproven) => plain(Refused, "unproven"),

@@ -1,0 +1,32 @@
+//! Every known break is found, by the sentence that speaks of it or one that it follows from.
+#![cfg(feature = "breaks")]
+
+use lease::breaks::Break;
+use sim::mutants::{MOST, hunt, sentence};
+
+fn found(breaks: &[Break]) {
+    for what in breaks {
+        let caught = hunt(*what, 1, MOST);
+        assert!(caught.seeds.is_some(), "survived {MOST} seeds: {}", sentence(*what));
+    }
+}
+
+#[test]
+fn breaks_of_the_holder_are_found() {
+    found(&Break::ALL[..11]);
+}
+
+#[test]
+fn breaks_of_the_store_are_found() {
+    found(&Break::ALL[11..19]);
+}
+
+#[test]
+fn breaks_of_the_queue_and_the_fence_are_found() {
+    found(&Break::ALL[19..]);
+}
+
+#[test]
+fn there_are_enough_of_them() {
+    assert!(Break::ALL.len() >= 15);
+}
