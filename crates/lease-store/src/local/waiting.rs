@@ -47,7 +47,7 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
         let told = tokio::select! {
             biased;
             told = parked.grant() => told,
-            () = shared.clock.sleep_until(deadline) => match parked.give_up(&claim)? {
+            () = shared.clock.sleep_until(deadline) => match parked.give_up(&claim).map_err(|e| unsure(shared, &e))? {
                 Some((answer, pending)) => {
                     shared.wait(pending).await?;
                     return Ok(answer);
@@ -61,10 +61,20 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
         }
         // A duplicate of this claim was told instead: ask again and find what it got.
         parked.settle();
-        if shared.inner.lock().closed {
+        let inner = shared.inner.lock();
+        if inner.closed {
             return Err(Error::unknown(shared.capabilities.engine, "the store was closed"));
         }
+        // The grant may have been among what failed to be synced.
+        if let Some(why) = &inner.failed {
+            return Err(Error::unknown(shared.capabilities.engine, why.clone()));
+        }
     }
+}
+
+/// A claim that was parked may have been granted by somebody else's step, whatever became of its own.
+fn unsure(shared: &Shared, error: &Error) -> Error {
+    Error::unknown(shared.capabilities.engine, error.to_string())
 }
 
 /// Reasons that pass by themselves, so that waiting in line makes sense.
