@@ -5,6 +5,7 @@
     reason = "a command line tool speaks on its standard streams"
 )]
 
+mod chaos;
 mod clock;
 mod deploy;
 mod example;
@@ -36,6 +37,7 @@ Commands:
   openapi          start a server and hold it to its own /openapi.json with schemathesis
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
   bench [ARGS...]  run the load generators in release mode with ARGS
+  chaos [ARGS...]  run real holders and servers under faults and judge them: --minutes N, --seed S, --engine NAME
   screenshots      take the pictures of the console in docs/images anew, in a real browser
   help             print this text
 
@@ -66,6 +68,11 @@ fn run(args: &[String]) -> Result<()> {
             let _fresh = freshness::hold(&workspace)?;
             let mut cargo = workspace.cargo(&["run", "--release", "--package", "benches", "--"]);
             step::command(cargo.args(rest))
+        }
+        ["chaos", rest @ ..] => {
+            let workspace = Workspace::find()?;
+            let _fresh = freshness::hold(&workspace)?;
+            chaos::run(&workspace, rest)
         }
         ["help" | "--help" | "-h"] | [] => {
             println!("{HELP}");
