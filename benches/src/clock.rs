@@ -48,6 +48,12 @@ pub(crate) fn cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// User and system time that this thread has used.
+pub(crate) fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Blocks this thread.
 #[expect(clippy::disallowed_methods, reason = "called outside async code only")]
 pub(crate) fn nap(time: Duration) {

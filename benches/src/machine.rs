@@ -60,9 +60,29 @@ fn syncs(folder: &Path) -> Result<Lags> {
 
 /// Bytes of this process in memory.
 pub(crate) fn resident() -> Result<u64> {
-    let text = first("/proc/self/status", "VmRSS").context("the kernel says how much is resident")?;
+    resident_of(std::process::id())
+}
+
+/// Bytes of a process in memory.
+pub(crate) fn resident_of(pid: u32) -> Result<u64> {
+    let status = format!("/proc/{pid}/status");
+    let text = first(&status, "VmRSS").context("the kernel says how much is resident")?;
     let kilobytes: u64 = text.trim_end_matches("kB").trim().parse()?;
     Ok(kilobytes * 1_024)
+}
+
+/// Time that the threads of this process with this name have run.
+pub(crate) fn threads(name: &str) -> Result<Duration> {
+    let mut nanos = 0;
+    for thread in fs::read_dir("/proc/self/task")? {
+        let path = thread?.path();
+        let comm = fs::read_to_string(path.join("comm")).unwrap_or_default();
+        if comm.trim() == name {
+            let stat = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+            nanos += stat.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        }
+    }
+    Ok(Duration::from_nanos(nanos))
 }
 
 /// How much of the machine others used while a case ran.

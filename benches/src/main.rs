@@ -43,8 +43,44 @@ enum Case {
     RedisCycle,
     RedisRenew,
     RedisHandover,
+    Control,
+    NetworkCycle,
+    NetworkRenew,
+    NetworkFight,
+    NetworkHandover,
+    NetworkExpiry,
+    NetworkMemory,
+    PollSpread,
+    PollRate,
+    PollCluster,
+    /// Every case over the network.
+    Network,
+    /// Every case.
     All,
 }
+
+/// In process and over Redis; memory first, while this process is small.
+const OWN: &[Case] = &[
+    Case::EmbeddedMillion,
+    Case::EmbeddedRenew,
+    Case::EmbeddedCycle,
+    Case::RedisCycle,
+    Case::RedisRenew,
+    Case::RedisHandover,
+    Case::Control,
+    Case::PollSpread,
+    Case::PollRate,
+    Case::PollCluster,
+];
+/// Against `tenure up` as a process of its own.
+const NETWORK: &[Case] = &[
+    Case::NetworkCycle,
+    Case::NetworkRenew,
+    Case::NetworkFight,
+    Case::NetworkHandover,
+    Case::NetworkExpiry,
+    Case::NetworkMemory,
+];
 
 fn main() -> Result<()> {
     let args = Args::parse();
@@ -54,17 +90,10 @@ fn main() -> Result<()> {
     let bench = Bench { runtime: &runtime, dir: &dir, seconds: args.seconds, rounds: args.rounds as usize };
     report::line(&machine::facts(&dir)?);
     report::line(&format!("{} rounds of {} s.", args.rounds, args.seconds));
-    let chosen: &[Case] = match args.case {
-        // Memory first, while the process is small.
-        Case::All => &[
-            Case::EmbeddedMillion,
-            Case::EmbeddedRenew,
-            Case::EmbeddedCycle,
-            Case::RedisCycle,
-            Case::RedisRenew,
-            Case::RedisHandover,
-        ],
-        ref one => std::slice::from_ref(one),
+    let chosen = match args.case {
+        Case::All => [OWN, NETWORK].concat(),
+        Case::Network => NETWORK.to_vec(),
+        one => vec![one],
     };
     for case in chosen {
         match case {
@@ -74,7 +103,17 @@ fn main() -> Result<()> {
             Case::RedisCycle => cases::redis_cycle::run(&bench)?,
             Case::RedisRenew => cases::redis_renew::run(&bench)?,
             Case::RedisHandover => cases::redis_handover::run(&bench)?,
-            Case::All => {}
+            Case::PollSpread => cases::poll_spread::run()?,
+            Case::PollRate => cases::poll_rate::run(&bench)?,
+            Case::PollCluster => cases::poll_cluster::run(&bench)?,
+            Case::Control => cases::control::run(&bench)?,
+            Case::NetworkCycle => cases::network_cycle::run(&bench)?,
+            Case::NetworkRenew => cases::network_renew::run(&bench)?,
+            Case::NetworkFight => cases::network_fight::run(&bench)?,
+            Case::NetworkHandover => cases::network_handover::run(&bench)?,
+            Case::NetworkExpiry => cases::network_expiry::run(&bench)?,
+            Case::NetworkMemory => cases::network_memory::run(&bench)?,
+            Case::Network | Case::All => {}
         }
     }
     Ok(())

@@ -100,6 +100,14 @@ export const revoke = act("revoke");
 export const release = act("release");
 export const transfer = act("transfer");
 
+/** Polling: the nodes with their targets; one target, its results, its owners; pause, resume. */
+const target = (id, what = "") => `/poll/v1/targets/${encodeURIComponent(id)}${what && `/${what}`}`;
+export const pollNodes = async () => (await call("GET", "/poll/v1/nodes")).data;
+export const pollTarget = async (id) => (await call("GET", target(id))).data;
+export const pollResults = async (id) => (await call("GET", target(id, "results"))).data.results ?? [];
+export const pollHistory = async (id) => ((await call("GET", target(id, "history"))).data.reigns ?? []).map((reign) => ({ ...reign, holder: reign.owner, end: reign.end || null }));
+export const pollWrite = async (method, id, what) => (await call(method, target(id, what))).data;
+
 export const login = (body) => call("POST", "/login", { body, quiet: true });
 export const logout = () => call("POST", "/logout", { quiet: true });
 

@@ -1,6 +1,6 @@
 // The console: routing, sign-in, the connection and the engine's health.
 //
-// Addresses: #/?prefix=&after= (list) · #/lease?key= (one lease) · #login=CODE (signs in, then goes away).
+// Addresses: #/?prefix=&after= (list) · #/lease?key= (one lease) · #/poll?id= (polling) · #login=CODE (signs in, then goes away).
 // Hooks for browser tests, all as data-test; they stay when looks change:
 //   always     home connection[data-state=connecting|live|reconnecting|polling|off] theme who logout notice announcer
 //              health[data-state=ready|unready|unknown] health-word health-facts loading
@@ -9,6 +9,9 @@
 //              pager first next empty no-match open-key feed list-error
 //   lease      lease lease-key state countdown facts holder generation waiters meta actions transfer release revoke
 //              timeline reign[data-generation] tip legend to-scale even history reign-row[data-generation] ended back lease-error
+//   polling    poll poll-count poll-placement poll-empty poll-error board node[data-instance] node-status node-count cells
+//              cell[data-id][data-state][data-owner] target target-id target-state target-facts target-owner target-toggle
+//              target-close target-error results result; page-leases page-poll in the header
 //   dialogs    revoke-dialog release-dialog transfer-dialog dialog-facts dialog-error dialog-confirm dialog-cancel
 //              field-reason field-delay field-token field-to
 import { explain, health, login, logout, whenUnauthorized, whoami } from "./api.js";
@@ -17,6 +20,7 @@ import { leaseView } from "./lease.js";
 import { listView } from "./list.js";
 import { Live } from "./live.js";
 import { loginView, takeCode } from "./login.js";
+import { pollView } from "./poll.js";
 import { duration } from "./time.js";
 
 /** Renewals make no events, so what is in view is asked for again this often. */
@@ -26,7 +30,7 @@ const WORDS = {
   connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing",
 };
 
-const ENDED = "Your session has ended: the server was started anew, or twelve hours are over. Sign in to go on where you were.";
+const ENDED = "Your session has ended: twelve hours are over, or it was revoked. Sign in to go on where you were.";
 
 let view = null, me = null, wanted = null, home = "#/";
 
@@ -75,7 +79,11 @@ function route() {
   const params = new URLSearchParams(query);
   const searching = document.activeElement?.id === "search" && document.activeElement;
   const caret = searching && [searching.value, searching.selectionStart];
-  if (path === "/lease" && params.get("key")) {
+  for (const link of byId("pages").children) link.setAttribute("aria-current", (link.hash === "#/poll") === (path === "/poll") ? "page" : "false");
+  if (path === "/poll") {
+    if (view?.open) return view.open(params.get("id"));
+    show(pollView({ id: params.get("id") }, { me, failed, go: (hash) => (location.hash = hash) }));
+  } else if (path === "/lease" && params.get("key")) {
     show(leaseView({ key: params.get("key") }, { me, failed, home }));
     byId("main").focus({ preventScroll: true });
     scrollTo(0, 0);

@@ -19,7 +19,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         // What an older test took is not to be copied.
         fs::remove_dir_all(&taken).with_context(|| format!("cannot empty {}", taken.display()))?;
     }
-    step::command(&mut workspace.cargo(&["test", "--package", "tenure", "--test", "browser", "pictures"]))?;
+    step::command(&mut workspace.cargo(&["test", "--package", "tenure", "--test", "browser", "picture"]))?;
     for picture in copy(&taken, &workspace.root().join("docs/images"))? {
         println!("    {}", picture.display());
     }

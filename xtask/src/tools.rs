@@ -25,6 +25,14 @@ const TOOLS: &[Tool] = &[
     Tool { program: "chromium", package: "chromium" },
 ];
 
+/// What the measurements start besides. A jar is no program; it is named by its place.
+const PEERS: &[Tool] = &[
+    Tool { program: "redis-server", package: "redis-server" },
+    Tool { program: "etcd", package: "etcd-server" },
+    Tool { program: "java", package: "default-jre-headless" },
+    Tool { program: "/usr/share/java/zookeeper.jar", package: "zookeeper" },
+];
+
 /// Tries while another installation holds apt's lock.
 const LOCK_TRIES: u32 = 30;
 /// The pause between two of them.
@@ -41,21 +49,35 @@ pub(crate) fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| executable(&dir.join(program)))
 }
 
+/// Whether a tool is there: on the path, or where its name says.
+fn present(program: &str) -> bool {
+    if program.starts_with('/') { Path::new(program).is_file() } else { on_path(program) }
+}
+
 fn executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Makes sure that every tool is there, or says which package is missing.
+/// Makes sure that every tool of the tests is there, or says which package is missing.
 pub(crate) fn ensure(workspace: &Workspace) -> Result<()> {
+    install(workspace, TOOLS)
+}
+
+/// The same for what the measurements start.
+pub(crate) fn ensure_peers(workspace: &Workspace) -> Result<()> {
+    install(workspace, PEERS)
+}
+
+fn install(workspace: &Workspace, tools: &[Tool]) -> Result<()> {
     let root = Path::new("/proc/self").metadata().is_ok_and(|meta| meta.uid() == 0);
     let mut apt = |args: &[&str]| apt_get(workspace, args);
     let mut machine = Machine {
         apt: (root && on_path("apt-get")).then_some(&mut apt as Apt<'_>),
-        present: &on_path,
+        present: &present,
         pause: &clock::pause,
         updated: false,
     };
-    TOOLS.iter().try_for_each(|tool| machine.ensure(tool))
+    tools.iter().try_for_each(|tool| machine.ensure(tool))
 }
 
 /// How a run of apt-get ended.
@@ -234,5 +256,7 @@ mod tests {
     fn programs_are_found_on_the_path() {
         assert!(on_path("sh"));
         assert!(!on_path("no-such-program-anywhere"));
+        assert!(present("/etc/passwd"));
+        assert!(!present("/no/such/file"));
     }
 }

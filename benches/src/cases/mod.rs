@@ -1,8 +1,18 @@
 //! The cases, one per file.
 
+pub(crate) mod control;
 pub(crate) mod embedded_cycle;
 pub(crate) mod embedded_million;
 pub(crate) mod embedded_renew;
+pub(crate) mod network_cycle;
+pub(crate) mod network_expiry;
+pub(crate) mod network_fight;
+pub(crate) mod network_handover;
+pub(crate) mod network_memory;
+pub(crate) mod network_renew;
+pub(crate) mod poll_cluster;
+pub(crate) mod poll_rate;
+pub(crate) mod poll_spread;
 pub(crate) mod redis_cycle;
 pub(crate) mod redis_handover;
 pub(crate) mod redis_renew;

@@ -26,36 +26,36 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let others = Others::watch();
     let server = RedisServer::start()?;
     let url = server.url();
-    let (store, hand) = bench.runtime.block_on(async {
-        anyhow::Ok((Store::open(&super::store_url(&server)).await?, Hand::connect(&url, 1).await?))
+    let (stores, hand) = bench.runtime.block_on(async {
+        let store_url = super::store_url(&server);
+        let stores = [Store::open(&store_url).await?, Store::open(&store_url).await?];
+        anyhow::Ok((stores, Hand::connect(&url, 1).await?))
     })?;
     let time = Duration::from_secs(bench.seconds);
     let mut rows = Vec::new();
     let mut goals = Vec::new();
     for parked in [1, 50] {
-        let (mut ours, mut theirs) = (Rounds::default(), Rounds::default());
+        let ways = [
+            Way::Tenure([stores[0].clone(), stores[0].clone()]),
+            Way::Tenure(stores.clone()),
+            Way::Hand(hand.clone(), url.clone()),
+        ];
+        let mut found = ways.each_ref().map(|_| Rounds::default());
         for _ in 0..bench.rounds {
-            ours.add(bench.runtime.block_on(round(&Way::Tenure(store.clone()), &hand, parked, time))?);
-            let way = Way::Hand(hand.clone(), url.clone());
-            theirs.add(bench.runtime.block_on(round(&way, &hand, parked, time))?);
+            for (way, found) in ways.iter().zip(&mut found) {
+                found.add(bench.runtime.block_on(round(way, &hand, parked, time))?);
+            }
         }
-        rows.push(ours.row(format!("Tenure, {parked} parked")));
-        rows.push(theirs.row(format!("PUBLISH in the release by hand, {parked} parked")));
-        let what = format!("round trips from release to grant, p50, {parked} parked");
-        goals.push(Goal::at_most(what, 3.0, ours.trips()));
+        let names = ["Tenure, one store", "Tenure, two stores", "PUBLISH in the release by hand"];
+        for (name, found) in names.iter().zip(&found) {
+            rows.push(found.row(format!("{name}, {parked} parked")));
+        }
+        for (name, found) in names.iter().zip(&found[..2]) {
+            let what = format!("{name}: round trips from release to grant, p50, {parked} parked");
+            goals.push(Goal::at_most(what, 3.0, found.trips()));
+        }
     }
-    report::table(
-        &[
-            "way",
-            "hand-overs",
-            "p50 [min–max of rounds]",
-            "p99",
-            "release p50",
-            "PING p50",
-            "p50 in round trips",
-        ],
-        &rows,
-    );
+    report::table(&Rounds::HEAD, &rows);
     report::goals(&goals);
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
     Ok(())
@@ -63,8 +63,10 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
 
 /// Who hands over.
 #[derive(Clone)]
-enum Way {
-    Tenure(Store),
+pub(super) enum Way {
+    /// Callers take turns with the stores: with two, each has connections of its own, as in two processes, and a
+    /// caller hands over to one of the other store.
+    Tenure([Store; 2]),
     Hand(Hand, String),
 }
 
@@ -78,16 +80,16 @@ struct Notes {
 }
 
 /// What one round found.
-struct Round {
+pub(super) struct Round {
     /// From the call of the release to the grant of the parked claim.
-    lags: Lags,
+    pub(super) lags: Lags,
     pings: Lags,
     /// From the call of the release to its own answer.
     releases: Lags,
 }
 
 /// `parked` callers and one who holds, taking turns until the time is over.
-async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<Round> {
+pub(super) async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<Round> {
     let notes = Arc::new(Notes::default());
     let until = Until::after(time);
     let mut callers = JoinSet::new();
@@ -95,7 +97,9 @@ async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<
         let (way, notes, ping) = (way.clone(), notes.clone(), hand.connection(0));
         callers.spawn(async move {
             match way {
-                Way::Tenure(store) => tenure(store, me, &notes, ping, until).await,
+                Way::Tenure([even, odd]) => {
+                    tenure(if me % 2 == 0 { even } else { odd }, me, &notes, ping, until).await
+                }
                 Way::Hand(hand, url) => by_hand(hand, url, &notes, ping, until).await,
             }
         });
@@ -176,14 +180,24 @@ impl Notes {
 
 /// The rounds of one way.
 #[derive(Default)]
-struct Rounds(Vec<Round>);
+pub(super) struct Rounds(Vec<Round>);
 
 impl Rounds {
-    fn add(&mut self, round: Round) {
+    pub(super) const HEAD: [&'static str; 7] = [
+        "way",
+        "hand-overs",
+        "p50 [min–max of rounds]",
+        "p99",
+        "release p50",
+        "PING p50",
+        "p50 in round trips",
+    ];
+
+    pub(super) fn add(&mut self, round: Round) {
         self.0.push(round);
     }
 
-    fn medians(&self, of: impl Fn(&Round) -> Duration) -> Vec<f64> {
+    pub(super) fn medians(&self, of: impl Fn(&Round) -> Duration) -> Vec<f64> {
         self.0.iter().map(|round| of(round).as_secs_f64()).collect()
     }
 
@@ -192,7 +206,7 @@ impl Rounds {
         median(self.0.iter().map(|r| r.lags.at(50.0).as_secs_f64() / r.pings.at(50.0).as_secs_f64()))
     }
 
-    fn row(&self, name: String) -> Vec<String> {
+    pub(super) fn row(&self, name: String) -> Vec<String> {
         let time = |seconds: f64| short(Duration::from_secs_f64(seconds));
         let lags = Spread::of(&self.medians(|round| round.lags.at(50.0)));
         let slow = median(self.medians(|round| round.lags.at(99.0)));

@@ -11,7 +11,7 @@ use tonic_prost::ProstCodec;
 use crate::clock::Until;
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct ResponseHeader {
+pub(super) struct ResponseHeader {
     #[prost(int64, tag = "3")]
     revision: i64,
 }
@@ -94,8 +94,8 @@ struct TxnResponse {
 /// A client with a lease.
 #[derive(Clone)]
 pub(crate) struct Client {
-    grpc: Grpc<Channel>,
-    lease: i64,
+    pub(super) grpc: Grpc<Channel>,
+    pub(super) lease: i64,
     key: Vec<u8>,
 }
 
@@ -110,16 +110,21 @@ pub(crate) async fn clients(endpoint: &str, count: usize, connections: usize) ->
         let grpc = Grpc::new(channels[me % connections].clone());
         let key = format!("cycle/{connections}/{me}").into_bytes();
         let mut client = Client { grpc, lease: 0, key };
-        let request = LeaseGrantRequest { ttl: 3_600, id: 0 };
-        let granted: LeaseGrantResponse = client.call("/etcdserverpb.Lease/LeaseGrant", request).await?;
-        client.lease = granted.id;
+        client.lease = client.grant().await?;
         clients.push(client);
     }
     Ok(clients)
 }
 
 impl Client {
-    async fn call<Q, A>(&mut self, path: &'static str, request: Q) -> Result<A>
+    /// A lease of an hour.
+    pub(super) async fn grant(&mut self) -> Result<i64> {
+        let request = LeaseGrantRequest { ttl: 3_600, id: 0 };
+        let granted: LeaseGrantResponse = self.call("/etcdserverpb.Lease/LeaseGrant", request).await?;
+        Ok(granted.id)
+    }
+
+    pub(super) async fn call<Q, A>(&mut self, path: &'static str, request: Q) -> Result<A>
     where
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,

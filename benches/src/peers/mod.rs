@@ -1,6 +1,10 @@
-//! What a user would use instead.
+//! What a user would use instead, and our own server as a process.
 
 pub(crate) mod etcd;
+mod etcd_keep;
+mod etcd_lock;
 pub(crate) mod group;
 pub(crate) mod map;
 pub(crate) mod recipe;
+pub(crate) mod tenure;
+pub(crate) mod zookeeper;

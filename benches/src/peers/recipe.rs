@@ -9,7 +9,8 @@ use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, Script};
 use crate::callers::Batches;
 use crate::clock::{Until, pause};
 
-const TTL_MS: u64 = 30_000;
+/// Longer than any measurement of memory.
+const TTL_MS: u64 = 600_000;
 
 const DELETE_IF_MINE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
@@ -100,6 +101,21 @@ impl Hand {
             let _: Vec<redis::Value> = pipe.query_async(&mut connection).await?;
         }
         Ok(held)
+    }
+
+    /// Takes the keys that the measurement of memory names.
+    pub(crate) async fn fill(&self, recipe: Recipe, which: std::ops::Range<usize>) -> Result<()> {
+        let mut connection = self.connection(0);
+        let names: Vec<_> = which.map(crate::cases::network_memory::name).collect();
+        for some in names.chunks(1_000) {
+            let mut pipe = Pipeline::new();
+            for key in some {
+                pipe.add_command(self.acquire(recipe, key, &format!("{key}/generation"), &secret()));
+            }
+            let answers: Vec<redis::Value> = pipe.query_async(&mut connection).await?;
+            ensure!(!answers.contains(&redis::Value::Nil), "a key is busy");
+        }
+        Ok(())
     }
 
     /// Prolongs round and round, one pipeline per batch, until the slice is over.

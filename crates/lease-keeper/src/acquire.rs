@@ -7,6 +7,8 @@ use lease::{
     Renewal, Renewed, Tick, Token,
 };
 
+use lease::breaks::{Break, broken};
+
 use crate::entropy::Jitter;
 use crate::keeper::Keeper;
 use crate::reaper::Debt;
@@ -144,6 +146,9 @@ impl<'k> Pursuit<'k> {
             self.terms.ttl = lease.ttl;
             self.terms.heartbeat = self.terms.heartbeat.min(lease.ttl.as_duration() / 3);
         }
+        if parked && broken(Break::ParkedFromReply) {
+            return Ok(Step::Done(Box::new(self.guard(lease, self.keeper.clock().now()))));
+        }
         if !parked && !self.too_late(sent) {
             return Ok(Step::Done(Box::new(self.guard(lease, sent))));
         }
@@ -210,6 +215,9 @@ impl<'k> Pursuit<'k> {
             return Err(error.into());
         }
         clock.sleep_until(next).await;
+        if broken(Break::NewTokenOnRetry) {
+            self.token = Token::random(&*self.keeper.shared().entropy);
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lease::breaks::{Break, broken};
 use lease::{Deadline, Generation, Holder, Key, Lease, Tick};
 use tokio::sync::watch;
 
@@ -74,12 +75,18 @@ impl Held {
 
     /// Allows one act that takes up to `need`, if it ends before the deadline. Reads the clock itself.
     pub fn permit(&self, need: Duration) -> Result<Permit<'_>, NotSafe> {
-        let state = self.core.state();
         let now = self.core.clock.now();
+        if broken(Break::PermitByTimer) && self.core.states().borrow().is_exclusive() {
+            let deadline = self.core.deadline().max(Deadline::at(now + self.core.ttl().as_duration() / 6));
+            return Ok(Permit::new(&self.core, deadline));
+        }
+        let state = self.core.state();
         match state {
             State::Lost(lost) => return Err(NotSafe::Lost(lost)),
             State::Suspended => return Err(NotSafe::Suspended),
-            State::Held | State::Jeopardy if self.core.draining() => return Err(NotSafe::Draining),
+            State::Held | State::Jeopardy if self.core.draining() && !broken(Break::PermitWhileMoving) => {
+                return Err(NotSafe::Draining);
+            }
             State::Held | State::Jeopardy => {}
         }
         let deadline = self.core.deadline();

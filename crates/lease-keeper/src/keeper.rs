@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::acquire::{self, Want};
 use crate::reaper::{self, Reaper};
 use crate::roll::Roll;
-use crate::{Guard, OsEntropy, Result, Terms, limits, renewer};
+use crate::{Guard, Observer, OsEntropy, Result, Terms, limits, renewer};
 
 /// Holds the leases of a process: one task renews all of them, another gives back what was dropped.
 ///
@@ -30,6 +30,7 @@ pub struct Builder {
     entropy: Arc<dyn Entropy>,
     window: Duration,
     watchdog: bool,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// What the tasks share with the handles.
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) window: Duration,
     pub(crate) watchdog: bool,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) roll: Roll,
     pub(crate) reaper: Reaper,
     pub(crate) closed: CancellationToken,
@@ -74,6 +76,7 @@ impl Keeper {
             entropy: Arc::new(OsEntropy),
             window: limits::WINDOW,
             watchdog: true,
+            observer: None,
         }
     }
 
@@ -176,6 +179,12 @@ impl Builder {
         self
     }
 
+    /// Somebody who is told of every renewal.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Starts the keeper. Must be called inside a tokio runtime.
     pub fn build(self) -> Keeper {
         let clock = self.store.clock();
@@ -190,6 +199,7 @@ impl Builder {
             entropy: self.entropy,
             window: self.window,
             watchdog: self.watchdog,
+            observer: self.observer,
             roll: Roll::default(),
             reaper,
             closed: CancellationToken::new(),

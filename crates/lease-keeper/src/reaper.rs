@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use lease::breaks::{Break, broken};
 use lease::{Clock, Error, Key, Release, Released, Store, Tick, Token, Ttl};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -49,6 +50,9 @@ impl Reaper {
 
     /// Leaves a debt without waiting. A full queue leaves the lease to its TTL, which is the bound anyway.
     pub(crate) fn owe(&self, debt: Debt) {
+        if broken(Break::NoReaper) {
+            return;
+        }
         self.open.send_modify(|open| *open += 1);
         let counted = Counted { debt, open: self.open.clone() };
         if let Err(refused) = self.queue.try_send(counted) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lease::breaks::{Break, broken};
 use lease::{Deadline, Margins, Tick, Ttl};
 
 use crate::entropy::Jitter;
@@ -42,6 +43,7 @@ pub(crate) struct Attempt {
 impl Reign {
     /// A reign confirmed by a request that left at `sent`.
     pub(crate) fn new(terms: Terms, margins: Margins, sent: Tick, now: Tick, jitter: Jitter) -> Self {
+        let sent = if broken(Break::DeadlineFromReply) { now } else { sent };
         Self {
             deadline: Deadline::from_send(sent, terms.ttl, &margins),
             confirmed: sent,
@@ -165,6 +167,7 @@ impl Reign {
         if let State::Lost(lost) = self.settle(now) {
             return State::Lost(lost);
         }
+        let sent = if broken(Break::DeadlineFromReply) { now } else { sent };
         // Never beyond the store's own word, should it have kept less than was asked.
         let kept = Ttl::from_millis(remaining.as_millis() as u64).unwrap_or(self.terms.ttl);
         let kept = kept.min(self.terms.ttl);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lease::breaks::{Break, broken};
 use lease::{Clock, Error, Renewed, Tick, limits};
 use tokio::task::JoinSet;
 
@@ -103,6 +104,11 @@ impl Call {
         match answer {
             Ok(answers) if answers.len() == self.items.len() => self.apply(sent, &answers),
             Ok(_) => self.fail(&self.unknown("the answer does not fit the request")),
+            Err(_) if broken(Break::UnknownIsYes) => {
+                let yes = self.items.iter().map(|item| item.core.ttl().as_duration());
+                let yes: Vec<_> = yes.map(|remaining| Renewed::Renewed { remaining }).collect();
+                self.apply(sent, &yes);
+            }
             Err(error) => self.fail(&error),
         }
     }
@@ -118,6 +124,9 @@ impl Call {
             match answer {
                 Renewed::Renewed { remaining } => {
                     item.core.renewed(item.attempt.number, sent, *remaining, self.jitter);
+                    if let Some(observer) = &self.shared.observer {
+                        observer.renewed(&item.core.lease);
+                    }
                 }
                 Renewed::Lost(end) => {
                     lost += 1;
@@ -131,6 +140,9 @@ impl Call {
 
     fn fail(&self, error: &Error) {
         telemetry::renew_failed(error, self.items.len());
+        if let Some(observer) = &self.shared.observer {
+            self.items.iter().for_each(|item| observer.failed(&item.core.lease, error));
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub struct Terms {
     pub(crate) meta: Meta,
     pub(crate) liveness: Liveness,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) together: Option<Duration>,
 }
 
 /// What a guard does when renewals fail.
@@ -52,6 +53,7 @@ impl Terms {
             meta: Meta::default(),
             liveness: Liveness::default(),
             max_hold: None,
+            together: None,
         }
     }
 
@@ -88,6 +90,13 @@ impl Terms {
     /// Holds for at most this long, however healthy.
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.max_hold = Some(most);
+        self
+    }
+
+    /// Lets a renewal leave up to this much before it is due to share a call; a tenth of the heartbeat otherwise.
+    /// The keeper's window must be as long. With half a heartbeat, all leases of a keeper soon share one call.
+    pub fn together(mut self, early: Duration) -> Self {
+        self.together = Some(early);
         self
     }
 
@@ -130,7 +139,7 @@ impl Terms {
 
     /// How much earlier than due a renewal may go out to share a call.
     pub(crate) fn early(&self, window: Duration) -> Duration {
-        window.min(self.heartbeat / 10)
+        window.min(self.together.unwrap_or(self.heartbeat / 10))
     }
 }
 

@@ -25,6 +25,8 @@ mod sync;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use handle::Store;
+#[cfg(any(test, feature = "lockstep"))]
+pub use local::Lockstep;
 pub use local::{Disk, Folder, Local, Medium, Options};
 pub use metered::Metered;
 pub use redis::Redis;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Fence, Happened, Key, Leases, LogEntry, Op, Page,
-    Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
-    Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Fence, Happened, Key, Leases, LogEntry,
+    Op, Page, Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
+    Revoke, Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
 };
 
 /// A store whose verbs are counted and timed under the names of the observability guide.
@@ -185,6 +185,18 @@ impl Records for Metered {
         let start = self.start();
         let answer = self.0.scan(query).await;
         self.done("scan", start, answer, ok)
+    }
+
+    async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
+        let start = self.start();
+        let answer = self.0.discover(prefix).await;
+        self.done("discover", start, answer, ok)
+    }
+
+    async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
+        let start = self.start();
+        let answer = self.0.announce(items).await;
+        self.done("announce", start, answer, ok)
     }
 
     async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {

@@ -1,8 +1,10 @@
 //! What callers ask of a store.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Generation, Holder, Key, Meta, Prefix, Token, Ttl};
+use crate::{Error, Generation, Holder, Key, Meta, Prefix, Token, Ttl, limits};
 
 /// A request to own a key.
 #[derive(Clone, Debug)]
@@ -122,6 +124,38 @@ pub struct Revoke {
     pub generation: Generation,
     /// How long nobody may have the key; none is what was left of the TTL.
     pub delay: Option<Duration>,
+    /// Why, in the operator's words.
+    pub reason: Motive,
+}
+
+/// Why an operator ended a reign: one line of at most 1 KiB, possibly empty.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Motive(Option<Arc<str>>);
+
+impl Motive {
+    /// Checks and takes a text. It ends up in logs, so it has no control characters.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
+        let text = text.as_ref().trim();
+        if text.len() > limits::META {
+            let why = format!("{} bytes, at most {} are allowed", text.len(), limits::META);
+            return Err(Error::invalid("reason", why));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(Error::invalid("reason", "has control characters; write it in one line"));
+        }
+        Ok(Self((!text.is_empty()).then(|| Arc::from(text))))
+    }
+
+    /// The text, empty when there is none.
+    pub fn as_str(&self) -> &str {
+        self.0.as_deref().unwrap_or("")
+    }
+}
+
+impl fmt::Debug for Motive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
 }
 
 /// Proof of holding a gate: key, secret and generation.
@@ -142,4 +176,19 @@ pub struct Wipe {
     pub prefix: Prefix,
     /// The proof.
     pub gate: Proof,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_motive_is_one_line_of_at_most_a_kibibyte() {
+        assert_eq!(Motive::new("  node-a does not answer ").unwrap().as_str(), "node-a does not answer");
+        assert_eq!(Motive::new("").unwrap(), Motive::default());
+        assert!(Motive::new("m".repeat(1_024)).is_ok());
+        for bad in [&"m".repeat(1_025), "two\nlines", "a\u{1b}[31mcolour"] {
+            assert!(Motive::new(bad).unwrap_err().to_string().contains("reason"), "{bad}");
+        }
+    }
 }

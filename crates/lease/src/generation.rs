@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
+use crate::breaks::{Break, broken};
 use crate::{Error, Wall};
 
 /// The fencing number of one reign: 1 ≤ g < 2^53, strictly rising per key for ever.
@@ -56,6 +57,9 @@ impl Floor {
     /// A jump of a million clears whatever the previous incarnation granted without leaving a trace; the
     /// time term still rises when the stored floor itself was lost.
     pub fn raise(self, wall: Wall) -> Self {
+        if broken(Break::PlainCounter) {
+            return self;
+        }
         let micros = wall.as_micros();
         let stamp = (micros / 1_000_000).saturating_mul(STRIDE).saturating_add(micros % 1_000_000);
         Self(self.0.saturating_add(STRIDE).max(stamp).min(END - 2))

@@ -7,6 +7,9 @@
 //! This crate does no I/O, reads no clock, spawns nothing and serialises nothing: time comes in through
 //! [`Clock`], randomness through [`Entropy`], and bytes at rest or in flight belong to other crates.
 
+mod announce;
+#[doc(hidden)]
+pub mod breaks;
 mod capabilities;
 mod claim;
 mod clock;
@@ -26,8 +29,9 @@ mod store;
 mod token;
 mod ttl;
 
+pub use announce::Announcement;
 pub use capabilities::{Capabilities, Loss};
-pub use claim::{Claim, Origin, Proof, Release, Renewal, Revoke, Transfer, Wipe};
+pub use claim::{Claim, Motive, Origin, Proof, Release, Renewal, Revoke, Transfer, Wipe};
 pub use clock::{Clock, Deadline, Entropy, Margins, Sleep, Tick, Wall};
 pub use error::{Error, Happened, Refusal, Result};
 pub use event::{Event, Revision, Verb, Watch, Watched};
@@ -58,6 +62,8 @@ pub mod limits {
     pub const HOLDER: usize = 128;
     /// Longest meta, in bytes.
     pub const META: usize = 1_024;
+    /// Most records in one discovery.
+    pub const DISCOVERY: usize = 100_000;
     /// Largest record value or log entry, in bytes.
     pub const VALUE: usize = 256 * 1024;
     /// Largest commit, all values together, in bytes.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Acquired, Capabilities, Claim, Clock, Committed, Fence, Key, LogEntry, Op, Page, Prefix, Query, Record,
-    Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Token, Transfer,
-    Transferred, Verified, Watch, Wipe, Wiped,
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Fence, Key, LogEntry, Mode, Op, Page,
+    Prefix, Query, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
+    Revoked, Status, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped, limits,
 };
 
 /// Ownership: the lease verbs.
@@ -69,6 +69,44 @@ pub trait Records: Send + Sync + 'static {
 
     /// Lists records, ordered by key.
     async fn scan(&self, query: &Query) -> Result<Page<Record>>;
+
+    /// Every record under a prefix, ordered by key, whoever wrote it: also what other programs put into the
+    /// same server. Costs a look at every key there; what Tenure alone writes is better scanned.
+    ///
+    /// A record that something else overwrote may still show the revision of Tenure's last write, and what is
+    /// left of a TTL is not asked for: [`Records::get`] says both exactly.
+    async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
+        let mut query = Query::new(prefix.clone());
+        let mut found = Vec::new();
+        loop {
+            let page = self.scan(&query).await?;
+            found.extend(page.items.into_iter().map(|record| Record { remaining: None, ..record }));
+            if found.len() > limits::DISCOVERY {
+                return Err(
+                    Refusal::TooMany { what: "records under a prefix", limit: limits::DISCOVERY }.into()
+                );
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Tells news, each only while its lease is live: one answer per item, in order, whether it was told. At
+    /// most [`limits::BATCH`] items. Engines without listeners outside of this process only keep it.
+    async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
+        let mut told = Vec::with_capacity(items.len());
+        for item in items {
+            let fence = Fence { mode: Mode::Strict, ..item.fence.clone() };
+            let value = item.message.clone();
+            let latest = Op::Put { key: item.latest.clone(), value: value.clone(), ttl: Some(item.ttl) };
+            let log = Op::Append { log: item.log.clone(), value, max_len: item.max_len };
+            let committed = self.write_fenced(&fence, &[latest, log]).await?;
+            told.push(matches!(committed, Committed::Written { .. }));
+        }
+        Ok(told)
+    }
 
     /// Reads a log's entries after `after` (zero: from the oldest kept), at most `limit`.
     async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>>;

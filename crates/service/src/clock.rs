@@ -12,21 +12,32 @@ pub struct Clock(Source);
 
 /// Moves a clock made by [`Clock::manual`].
 #[derive(Clone, Debug)]
-pub struct Hand(Arc<AtomicU64>);
+pub struct Hand(Arc<Times>);
+
+/// Both times of a clock that is moved by hand, in nanoseconds.
+#[derive(Debug)]
+struct Times {
+    boot: AtomicU64,
+    wall: AtomicU64,
+}
+
+/// Where a clock that is moved by hand begins: an hour after boot, so that tests may look back.
+const BOOT: u64 = 3_600_000_000_000;
+/// And in 2030.
+const WALL: u64 = 1_900_000_000_000_000_000;
 
 #[derive(Clone, Debug, Default)]
 enum Source {
     #[default]
     Boot,
-    Manual(Arc<AtomicU64>),
+    Manual(Arc<Times>),
 }
 
 impl Clock {
     /// A clock that stands still until its hand moves it, for tests.
     pub fn manual() -> (Self, Hand) {
-        // An hour ahead of zero, so that tests may look back.
-        let nanos = Arc::new(AtomicU64::new(3_600_000_000_000));
-        (Self(Source::Manual(nanos.clone())), Hand(nanos))
+        let times = Arc::new(Times { boot: AtomicU64::new(BOOT), wall: AtomicU64::new(WALL) });
+        (Self(Source::Manual(times.clone())), Hand(times))
     }
 
     /// The time since an arbitrary start, the same for every clock of this machine.
@@ -36,7 +47,18 @@ impl Clock {
                 let time = clock_gettime(ClockId::Boottime);
                 Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
             }
-            Source::Manual(nanos) => Duration::from_nanos(nanos.load(Ordering::Acquire)),
+            Source::Manual(times) => Duration::from_nanos(times.boot.load(Ordering::Acquire)),
+        }
+    }
+
+    /// The time since 1970, for what must be understood after a reboot. It may be set back or ahead.
+    pub(crate) fn wall(&self) -> Duration {
+        match &self.0 {
+            Source::Boot => {
+                let time = clock_gettime(ClockId::Realtime);
+                Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), time.tv_nsec as u32)
+            }
+            Source::Manual(times) => Duration::from_nanos(times.wall.load(Ordering::Acquire)),
         }
     }
 }
@@ -44,7 +66,14 @@ impl Clock {
 impl Hand {
     /// Moves the clock ahead.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::AcqRel);
+        let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        self.0.boot.fetch_add(nanos, Ordering::AcqRel);
+        self.0.wall.fetch_add(nanos, Ordering::AcqRel);
+    }
+
+    /// Starts the count from boot anew; the wall clock goes on.
+    pub fn reboot(&self) {
+        self.0.boot.store(BOOT, Ordering::Release);
     }
 }
 

@@ -3,7 +3,9 @@
 mod cli;
 mod clock;
 mod console;
+mod control;
 mod engine;
+mod poll;
 mod up;
 mod watchdog;
 

@@ -9,7 +9,7 @@ use service::config::{Config, Environment, Loader};
 use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes, login_routes, telemetry};
 
 use crate::cli::{Failure, Result, exit};
-use crate::{console, engine};
+use crate::{console, control, engine, poll};
 
 /// What `tenure up` is started with. Each flag is also a setting and a variable: see `tenure config`.
 #[derive(clap::Args, Debug, Default)]
@@ -32,17 +32,25 @@ pub(crate) struct Args {
 }
 
 /// The services of this build.
-const SERVICES: [&str; 1] = ["lease"];
+const SERVICES: [&str; 3] = ["lease", "control", "poll"];
 
 impl Args {
+    /// With only this service, whatever the settings say.
+    pub(crate) fn alone(mut self, service: &str) -> Self {
+        self.only = Some(service.to_owned());
+        self
+    }
+
     /// The settings of this process, from flags, variables and the file.
     pub(crate) fn load(self) -> Result<Config> {
         let config = Loader::new(Environment::process())
+            .declare(poller::SPECS)
             .file(self.config)
             .flag("--listen", "listen", self.listen)
             .flag("--store", "store", self.store)
             .flag("--data-dir", "data_dir", self.data_dir)
             .flag("--only", "only", self.only)
+            .declare(::control::Options::SPECS)
             .load()
             .map_err(|error| Failure::usage(error.to_string()))?;
         match config.settings.only.iter().find(|name| !SERVICES.contains(&name.as_str())) {
@@ -57,8 +65,18 @@ impl Args {
 
 /// Serves until told to end.
 pub(crate) async fn run(args: Args) -> Result<u8> {
-    let settings = args.load()?.settings;
+    serve(args.load()?).await
+}
+
+/// Serves what the settings name until told to end.
+pub(crate) async fn serve(config: Config) -> Result<u8> {
+    let ignored = config.ignored().join(", ");
+    let settings = config.settings;
+    let polling = poll::settings(&settings)?;
     let _telemetry = telemetry::init(&settings.log).map_err(|error| Failure::internal(words(&error)))?;
+    if !ignored.is_empty() {
+        tracing::info!(variables = ignored, "links to a Kubernetes Service are no settings; ignored");
+    }
     let shutdown = Shutdown::on_signals().map_err(|error| Failure::internal(words(&error)))?;
     std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
         Failure::unavailable(format!("cannot make the folder {}: {error}", settings.data_dir.display()))
@@ -71,14 +89,26 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
     let auth = Auth::open(&settings, server.local_addr())
         .map_err(|error| Failure::unavailable(words(&error)))
         .map(Arc::new)?;
+    let control = control::start(&settings, opened.clone())?;
     let (health, tasks) = engine::watch(opened.clone(), shutdown.clone());
-    let router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown);
+    let node = polling.map(|polling| poll::start(opened.clone(), polling)).transpose()?;
+    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown, node.as_ref());
+    if let Some(control) = &control {
+        router = router.merge(control::routes(control, auth.clone()));
+    }
     let address = Address::write(&settings.data_dir, &server.url())?;
     greet(&settings, &server, &auth, &*opened);
-    let served = server.run(router, shutdown).await;
+    node.as_ref().inspect(|node| poll::greet(node));
+    let serving = poll::beside(node, &shutdown, server.run(router, shutdown.clone()));
+    let (served, ()) = tokio::join!(serving, control::close(control, shutdown.clone()));
     drop((address, tasks));
     served.map_err(|error| Failure::internal(words(&error)))?;
     Ok(exit::DONE)
+}
+
+/// Whether a service is to run.
+pub(crate) fn runs(settings: &Settings, service: &str) -> bool {
+    settings.only.is_empty() || settings.only.iter().any(|name| name == service)
 }
 
 /// All routes of the process below the authentication that they share.
@@ -88,6 +118,7 @@ fn mount(
     auth: Arc<Auth>,
     health: engine::Health,
     shutdown: &Shutdown,
+    node: Option<&poller::Node>,
 ) -> Router {
     let rates = auth.clone();
     let options = lease_api::Options::default()
@@ -104,6 +135,7 @@ fn mount(
         .merge(telemetry::metrics_routes())
         .route("/openapi.json", described)
         .merge(console::routes())
+        .merge(node.map(poller::routes).unwrap_or_default())
         .layer(auth_layer(auth))
 }
 
@@ -112,8 +144,10 @@ struct Address(PathBuf);
 
 impl Address {
     fn write(data_dir: &Path, url: &str) -> Result<Self> {
-        let path = data_dir.join("address");
-        std::fs::write(&path, format!("{url}\n"))
+        let (path, fresh) = (data_dir.join("address"), data_dir.join("address.new"));
+        // Renamed into place: a command that looks for it finds all of it or nothing.
+        std::fs::write(&fresh, format!("{url}\n"))
+            .and_then(|()| std::fs::rename(&fresh, &path))
             .map_err(|error| Failure::unavailable(format!("cannot write {}: {error}", path.display())))?;
         Ok(Self(path))
     }
@@ -147,4 +181,23 @@ pub(crate) fn words(error: &dyn std::error::Error) -> String {
         cause = source.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn whoever_reads_the_address_while_it_changes_reads_a_whole_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = Address::write(dir.path(), "http://127.0.0.1:1").unwrap();
+        let mut reader = std::fs::File::open(&old.0).unwrap();
+        let new = Address::write(dir.path(), "http://127.0.0.1:2").unwrap();
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "http://127.0.0.1:1\n");
+        assert_eq!(std::fs::read_to_string(&new.0).unwrap(), "http://127.0.0.1:2\n");
+    }
 }

@@ -35,6 +35,9 @@ impl Leases for Client {
         let send = || async {
             let mut claim = claim.clone();
             claim.wait = Some(end.since(inner.clock.now()));
+            if let Some(place) = inner.line.place() {
+                return inner.line.wait(place, claim.into()).await;
+            }
             let seat = inner.lanes.seat();
             let request = inner.bearer.on(claim.into());
             Ok(LeasesClient::new(seat.channel()).acquire(request).await?.into_inner())

@@ -1,8 +1,14 @@
-//! The one stream that renewals travel on, and the claims and releases that do not wait.
+//! The one stream that renewals travel on, and claims and releases: also claims that wait in line, as long as
+//! they are not too many.
+//!
+//! Who asks hands the question to the connection himself; one task opens the stream and gives out the answers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
@@ -16,66 +22,187 @@ use crate::wire::keep_alive_request::Ask;
 use crate::wire::keep_alive_response::Outcome;
 use crate::wire::leases_client::LeasesClient;
 use crate::wire::{
-    AcquireRequest, AcquireResponse, KeepAliveRequest, KeepAliveResponse, ReleaseRequest, ReleaseResponse,
-    RenewRequest, RenewResponse, Renewal,
+    AcquireRequest, AcquireResponse, CancelRequest, KeepAliveRequest, KeepAliveResponse, ReleaseRequest,
+    ReleaseResponse, RenewRequest, RenewResponse, Renewal,
 };
 
-/// Questions waiting for the stream.
-const WAITING: usize = 256;
 /// Questions handed to the connection and not yet written.
-const WRITING: usize = 64;
-/// Questions on their way to the server and back.
-const UNDER_WAY: usize = 1_024;
+const WRITING: usize = 256;
+/// Claims that wait in line through the stream; a server takes 1,024.
+const WAITING: usize = 1_000;
 
 /// The way to the stream. The stream is opened by the first question, and again after it broke.
 pub(super) struct Line {
-    queue: mpsc::Sender<Question>,
+    desk: Arc<Desk>,
+    places: Arc<Semaphore>,
     _task: JoinSet<()>,
 }
 
-struct Question {
-    ask: Ask,
-    told: Told,
+/// Where questions are handed in and answers are waited for.
+struct Desk {
+    open: Mutex<Open>,
+    /// Rings when a claim that waited was given up.
+    given_up: Notify,
+}
+
+/// The stream of now.
+struct Open {
+    writer: mpsc::Sender<KeepAliveRequest>,
+    under_way: HashMap<u64, Told>,
+    given_up: Vec<u64>,
+    last: u64,
 }
 
 type Told = oneshot::Sender<Result<Outcome, Fault>>;
 
+/// A place for a claim that waits.
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
 impl Line {
     pub(super) fn start(leases: LeasesClient<Channel>, bearer: Bearer) -> Self {
-        let (queue, questions) = mpsc::channel(WAITING);
+        let (writer, written) = mpsc::channel(WRITING);
+        let open = Open { writer, under_way: HashMap::new(), given_up: Vec::new(), last: 0 };
+        let desk = Arc::new(Desk { open: Mutex::new(open), given_up: Notify::new() });
         let mut task = JoinSet::new();
-        task.spawn(run(leases, bearer, questions));
-        Self { queue, _task: task }
+        task.spawn(run(leases, bearer, desk.clone(), written));
+        Self { desk, places: Arc::new(Semaphore::new(WAITING)), _task: task }
     }
 
     pub(super) async fn renew(&self, items: Vec<Renewal>) -> Result<RenewResponse, Fault> {
-        match self.ask(Ask::Renew(RenewRequest { items })).await? {
+        match self.ask(Ask::Renew(RenewRequest { items }), None).await? {
             Outcome::Renewed(answer) => Ok(answer),
             _ => Err(strange()),
         }
     }
 
     pub(super) async fn acquire(&self, claim: AcquireRequest) -> Result<AcquireResponse, Fault> {
-        match self.ask(Ask::Acquire(claim)).await? {
+        match self.ask(Ask::Acquire(claim), None).await? {
+            Outcome::Acquired(answer) => Ok(answer),
+            _ => Err(strange()),
+        }
+    }
+
+    /// A place for a claim that waits, if there is one left.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.places.clone().try_acquire_owned().ok().map(|_permit| Place { _permit })
+    }
+
+    /// A claim that may wait. Dropping the future leaves the line.
+    pub(super) async fn wait(&self, place: Place, claim: AcquireRequest) -> Result<AcquireResponse, Fault> {
+        match self.ask(Ask::Acquire(claim), Some(place)).await? {
             Outcome::Acquired(answer) => Ok(answer),
             _ => Err(strange()),
         }
     }
 
     pub(super) async fn release(&self, release: ReleaseRequest) -> Result<ReleaseResponse, Fault> {
-        match self.ask(Ask::Release(release)).await? {
+        match self.ask(Ask::Release(release), None).await? {
             Outcome::Released(answer) => Ok(answer),
             _ => Err(strange()),
         }
     }
 
     /// Sends one question and waits for its answer.
-    async fn ask(&self, ask: Ask) -> Result<Outcome, Fault> {
+    async fn ask(&self, ask: Ask, place: Option<Place>) -> Result<Outcome, Fault> {
         let (told, answer) = oneshot::channel();
-        if self.queue.send(Question { ask, told }).await.is_err() {
-            return Err(Fault::broken("the client was closed"));
+        let (id, writer) = self.desk.open.lock().expect(told);
+        let mut asking = Asking { desk: &self.desk, id, _place: place, answered: false };
+        if writer.send(KeepAliveRequest { id, ask: Some(ask) }).await.is_err() {
+            return Err(Fault::broken(BROKE));
         }
-        answer.await.unwrap_or_else(|_| Err(Fault::broken("the keep-alive stream broke")))
+        let outcome = answer.await.unwrap_or_else(|_| Err(Fault::broken(BROKE)));
+        asking.answered = true;
+        outcome
+    }
+}
+
+const BROKE: &str = "the keep-alive stream broke";
+
+/// A question that was asked. One that is given up is not waited for any more, and a claim leaves its line.
+struct Asking<'a> {
+    desk: &'a Desk,
+    id: u64,
+    _place: Option<Place>,
+    answered: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        let mut open = self.desk.open.lock();
+        if open.under_way.remove(&self.id).is_some() && self._place.is_some() {
+            open.given_up.push(self.id);
+            self.desk.given_up.notify_one();
+        }
+    }
+}
+
+impl Open {
+    /// Notes who waits for an answer; gives the question's number and the way for it.
+    fn expect(&mut self, told: Told) -> (u64, mpsc::Sender<KeepAliveRequest>) {
+        self.last += 1;
+        self.under_way.insert(self.last, told);
+        (self.last, self.writer.clone())
+    }
+}
+
+impl Desk {
+    /// Begins anew; whoever waits for an answer of the stream before learns that it broke.
+    fn begin(&self) -> mpsc::Receiver<KeepAliveRequest> {
+        let (writer, written) = mpsc::channel(WRITING);
+        let waiting = {
+            let mut open = self.open.lock();
+            open.writer = writer;
+            open.given_up.clear();
+            std::mem::take(&mut open.under_way)
+        };
+        drop(waiting);
+        written
+    }
+
+    fn answered(&self, answer: KeepAliveResponse) {
+        // Who asked may have given up.
+        let Some(told) = self.open.lock().under_way.remove(&answer.id) else { return };
+        let outcome = match answer.outcome {
+            Some(Outcome::Problem(problem)) => Err(Fault::Answered(problem.into())),
+            Some(outcome) => Ok(outcome),
+            None => Err(Fault::broken("the server's answer is empty")),
+        };
+        drop(told.send(outcome));
+    }
+
+    /// Tells whoever waits why the stream could not be opened.
+    fn refused(&self, status: &Status) {
+        let waiting = std::mem::take(&mut self.open.lock().under_way);
+        for told in waiting.into_values() {
+            drop(told.send(Err(Fault::from(status.clone()))));
+        }
+    }
+
+    /// A claim that was given up, once there is one.
+    async fn next_given_up(&self) -> u64 {
+        loop {
+            if let Some(id) = self.open.lock().given_up.pop() {
+                return id;
+            }
+            self.given_up.notified().await;
+        }
+    }
+
+    /// Takes given-up claims out of their lines, for as long as the stream lasts.
+    async fn take_back(&self) {
+        let writer = self.open.lock().writer.clone();
+        loop {
+            let id = self.next_given_up().await;
+            let cancel = KeepAliveRequest { id: 0, ask: Some(Ask::Cancel(CancelRequest { id })) };
+            if writer.send(cancel).await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 }
 
@@ -83,100 +210,40 @@ fn strange() -> Fault {
     Fault::Answered(lease::Error::unknown(ENGINE, "the server answered something else than was asked"))
 }
 
-async fn run(leases: LeasesClient<Channel>, bearer: Bearer, mut questions: mpsc::Receiver<Question>) {
-    while let Some(first) = questions.recv().await {
-        let (writer, written) = mpsc::channel(WRITING);
-        let mut wire = Wire { writer, under_way: HashMap::new(), last: 0 };
-        if !wire.send(first) {
-            continue;
-        }
-        let request = bearer.on(Queue::new(written));
+async fn run(
+    leases: LeasesClient<Channel>,
+    bearer: Bearer,
+    desk: Arc<Desk>,
+    mut written: mpsc::Receiver<KeepAliveRequest>,
+) {
+    while let Some(first) = written.recv().await {
+        let questions = stream::iter([first]).chain(Queue::new(written));
+        let request = bearer.on(questions);
         let opened = leases.clone().max_decoding_message_size(MESSAGE).keep_alive(request).await;
         match opened {
-            Ok(answers) => wire.drive(&mut questions, answers.into_inner()).await,
-            Err(status) => wire.refused(status),
-        }
-    }
-}
-
-/// One stream while it lasts.
-struct Wire {
-    writer: mpsc::Sender<KeepAliveRequest>,
-    under_way: HashMap<u64, Told>,
-    last: u64,
-}
-
-impl Wire {
-    /// Writes a question, unless nobody waits for its answer any more.
-    fn send(&mut self, question: Question) -> bool {
-        if question.told.is_closed() {
-            return false;
-        }
-        self.last += 1;
-        let request = KeepAliveRequest { id: self.last, ask: Some(question.ask) };
-        match self.writer.try_send(request) {
-            Ok(()) => drop(self.under_way.insert(self.last, question.told)),
-            // Nobody hears: whoever waits for the answer learns that the stream broke.
-            Err(_) => drop(question.told),
-        }
-        true
-    }
-
-    /// Passes questions on and answers back until the stream ends.
-    async fn drive(
-        &mut self,
-        questions: &mut mpsc::Receiver<Question>,
-        mut answers: Streaming<KeepAliveResponse>,
-    ) {
-        loop {
-            if self.under_way.len() >= UNDER_WAY {
-                self.under_way.retain(|_, told| !told.is_closed());
+            Ok(answers) => {
+                tokio::select! {
+                    biased;
+                    () = give_out(&desk, answers.into_inner()) => {}
+                    () = desk.take_back() => {}
+                }
             }
-            let room = self.under_way.len() < UNDER_WAY;
-            tokio::select! {
-                biased;
-                answer = answers.message() => match answer {
-                    Ok(Some(answer)) => self.answered(answer),
-                    Ok(None) => return,
-                    Err(status) => {
-                        tracing::debug!(%status, "the keep-alive stream broke");
-                        return;
-                    }
-                },
-                question = next(&self.writer, questions), if room => match question {
-                    Some(question) => drop(self.send(question)),
-                    None => return,
-                },
+            Err(status) => desk.refused(&status),
+        }
+        written = desk.begin();
+    }
+}
+
+/// Gives out answers until the stream ends.
+async fn give_out(desk: &Desk, mut answers: Streaming<KeepAliveResponse>) {
+    loop {
+        match answers.message().await {
+            Ok(Some(answer)) => desk.answered(answer),
+            Ok(None) => return,
+            Err(status) => {
+                tracing::debug!(%status, "the keep-alive stream broke");
+                return;
             }
         }
     }
-
-    fn answered(&mut self, answer: KeepAliveResponse) {
-        let Some(told) = self.under_way.remove(&answer.id) else { return };
-        let outcome = match answer.outcome {
-            Some(Outcome::Problem(problem)) => Err(Fault::Answered(problem.into())),
-            Some(outcome) => Ok(outcome),
-            None => Err(Fault::broken("the server's answer is empty")),
-        };
-        // Who asked may have given up.
-        drop(told.send(outcome));
-    }
-
-    /// Tells whoever waits why the stream could not be opened.
-    fn refused(mut self, status: Status) {
-        let mut fault = Some(Fault::from(status));
-        for told in self.under_way.drain().map(|(_, told)| told) {
-            let why = || Fault::broken("the keep-alive stream could not be opened");
-            drop(told.send(Err(fault.take().unwrap_or_else(why))));
-        }
-    }
-}
-
-/// The next question, once the connection has room for it. Dropping the future loses none.
-async fn next(
-    writer: &mpsc::Sender<KeepAliveRequest>,
-    questions: &mut mpsc::Receiver<Question>,
-) -> Option<Question> {
-    let _room = writer.reserve().await.ok()?;
-    questions.recv().await
 }

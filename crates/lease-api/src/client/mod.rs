@@ -39,8 +39,8 @@ use crate::{MESSAGE, wire};
 
 /// A store on a Tenure server. Clones share its connections.
 ///
-/// Renewals, claims and releases travel on one stream; claims that wait and watches have connections of their
-/// own. A connection that broke is made again. A call that was not sent is sent again within its time; one that was
+/// Renewals, claims and releases travel on one stream; watches, and claims that wait beyond the first thousand,
+/// have connections of their own. A connection that broke is made again. A call that was not sent is sent again within its time; one that was
 /// lost on the way only if repeating it is harmless: claims, renewals and releases are told apart by their
 /// tokens, commits are not. What may have happened is [`Error::Unknown`], never guessed.
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lease::{
-    Claim, Error, Generation, Holder, Key, Meta, Prefix, Proof, Release, Renewal, Result, Revoke, Token,
-    Transfer, Ttl, Wipe,
+    Claim, Error, Generation, Holder, Key, Meta, Motive, Prefix, Proof, Release, Renewal, Result, Revoke,
+    Token, Transfer, Ttl, Wipe,
 };
 
 use super::{generation, holder, micros, needed, span, ttl};
@@ -124,7 +124,7 @@ impl From<Revoke> for wire::RevokeRequest {
             key: revoke.key.as_str().into(),
             generation: revoke.generation.get(),
             delay_us: revoke.delay.map(micros),
-            reason: String::new(),
+            reason: revoke.reason.as_str().into(),
         }
     }
 }
@@ -137,6 +137,7 @@ impl TryFrom<wire::RevokeRequest> for Revoke {
             key: Key::new(asked.key)?,
             generation: Generation::new(asked.generation)?,
             delay: asked.delay_us.map(span),
+            reason: Motive::new(asked.reason)?,
         })
     }
 }

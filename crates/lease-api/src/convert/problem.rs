@@ -81,8 +81,10 @@ impl From<wire::Problem> for Error {
 /// What a code means to a caller of the store when nothing more is known.
 fn by_code(word: &str, detail: String) -> Error {
     match word {
-        "UNAUTHENTICATED" | "FORBIDDEN" | "ORIGIN_REFUSED" => Error::invalid("credentials", detail),
-        "RESERVED_KEY" => Error::invalid("key", detail),
+        // A reserved key is one that the token does not allow: `lease:admin` may use it.
+        "UNAUTHENTICATED" | "FORBIDDEN" | "ORIGIN_REFUSED" | "RESERVED_KEY" => {
+            Error::invalid("credentials", detail)
+        }
         "RATE_LIMITED" | "UNAVAILABLE" | "SHUTTING_DOWN" => Error::unavailable(ENGINE, detail),
         "INTERNAL" | "UNKNOWN_OUTCOME" | "REQUEST_TIMEOUT" => Error::unknown(ENGINE, detail),
         _ => Error::invalid("request", detail),

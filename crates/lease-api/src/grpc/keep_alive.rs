@@ -1,10 +1,14 @@
 //! The stream on which a client keeps all its leases alive.
 
-use std::future::ready;
+use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use futures_util::{Stream, StreamExt};
-use lease::Error;
+use futures_util::future::{AbortHandle, Abortable, BoxFuture};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, Stream, StreamExt};
+use lease::{Error, Refusal};
 use service::Caller;
 use tonic::{Status, Streaming};
 
@@ -14,10 +18,12 @@ use crate::site::Site;
 use crate::trouble::Trouble;
 use crate::wire::keep_alive_request::Ask;
 use crate::wire::keep_alive_response::Outcome;
-use crate::wire::{AcquireRequest, KeepAliveRequest, KeepAliveResponse};
+use crate::wire::{KeepAliveRequest, KeepAliveResponse};
 
 /// Questions of one stream that the store works on at once; more wait in the connection.
 const AT_ONCE: usize = 128;
+/// Claims that wait in line through one stream; more are refused.
+const PARKED: usize = 1_024;
 
 /// Who is at the other end of a stream.
 pub(super) struct Client {
@@ -26,24 +32,29 @@ pub(super) struct Client {
     caller: Option<Caller>,
 }
 
-/// Answers questions until the client ends the stream or the server shuts down.
-pub(super) fn answers(
+/// Answers questions until the client ends the stream or the server shuts down. Claims that still wait when the
+/// client goes leave their lines.
+pub(super) struct Answers {
     client: Arc<Client>,
     questions: Streaming<KeepAliveRequest>,
-) -> impl Stream<Item = Result<KeepAliveResponse, Status>> + Send {
-    let end = client.site.options.shutdown.token().cancelled_owned();
-    questions
-        .take_until(end)
-        .take_while(|question| ready(question.is_ok()))
-        .filter_map(|question| ready(question.ok()))
-        .map(move |question| answer(client.clone(), question))
-        .buffer_unordered(AT_ONCE)
+    shutdown: BoxFuture<'static, ()>,
+    quick: FuturesUnordered<BoxFuture<'static, KeepAliveResponse>>,
+    parked: FuturesUnordered<Parked>,
+    /// How each parked claim is taken back.
+    ways_out: HashMap<u64, AbortHandle>,
+    state: State,
 }
 
-async fn answer(client: Arc<Client>, question: KeepAliveRequest) -> Result<KeepAliveResponse, Status> {
-    let outcome =
-        client.perform(question.ask).await.unwrap_or_else(|trouble| Outcome::Problem((&trouble).into()));
-    Ok(KeepAliveResponse { id: question.id, outcome: Some(outcome) })
+/// The number of a claim that waits, and its answer unless it was taken back.
+type Parked = BoxFuture<'static, (u64, Option<KeepAliveResponse>)>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The server shuts down: what is under way is still answered.
+    Closing,
+    /// The client asks nothing more.
+    Left,
 }
 
 impl Client {
@@ -57,14 +68,20 @@ impl Client {
             Some(Ask::Renew(asked)) => Ok(Outcome::Renewed(renew(site, rights, asked.items).await?.into())),
             Some(Ask::Acquire(asked)) => {
                 self.count()?;
-                Ok(Outcome::Acquired(acquire(site, rights, at_once(asked)?).await?.into()))
+                Ok(Outcome::Acquired(acquire(site, rights, asked).await?.into()))
             }
             Some(Ask::Release(asked)) => {
                 self.count()?;
                 Ok(Outcome::Released(release(site, rights, asked).await?.into()))
             }
-            None => Err(Error::invalid("ask", "is missing").into()),
+            Some(Ask::Cancel(_)) | None => Err(Error::invalid("ask", "is missing").into()),
         }
+    }
+
+    async fn answer(self: Arc<Self>, question: KeepAliveRequest) -> KeepAliveResponse {
+        let answer = self.perform(question.ask).await;
+        let outcome = answer.unwrap_or_else(|trouble| Outcome::Problem((&trouble).into()));
+        KeepAliveResponse { id: question.id, outcome: Some(outcome) }
     }
 
     /// Takes one request out of the caller's allowance: here it is not seen by who counts calls.
@@ -76,13 +93,100 @@ impl Client {
     }
 }
 
-/// Refuses a claim that waits: it would hold up the stream and could not be cancelled.
-fn at_once(asked: AcquireRequest) -> Result<AcquireRequest, Error> {
-    match asked.wait_ms {
-        0 => Ok(asked),
-        _ => Err(Error::invalid(
-            "wait_ms",
-            "must be zero on a stream; a claim that waits is a call of its own",
-        )),
+impl Answers {
+    pub(super) fn new(client: Arc<Client>, questions: Streaming<KeepAliveRequest>) -> Self {
+        let shutdown = client.site.options.shutdown.token().cancelled_owned().boxed();
+        Self {
+            client,
+            questions,
+            shutdown,
+            quick: FuturesUnordered::new(),
+            parked: FuturesUnordered::new(),
+            ways_out: HashMap::new(),
+            state: State::Open,
+        }
+    }
+
+    /// Begins to answer a question; gives the answer if there is one at once.
+    fn take(&mut self, question: KeepAliveRequest) -> Option<KeepAliveResponse> {
+        let id = question.id;
+        match &question.ask {
+            Some(Ask::Cancel(cancel)) => {
+                // A claim that was answered meanwhile is not to be taken back; the client knows its token.
+                if let Some(way_out) = self.ways_out.remove(&cancel.id) {
+                    way_out.abort();
+                }
+                None
+            }
+            Some(Ask::Acquire(asked)) if asked.wait_ms > 0 => self.park(id, question),
+            _ => {
+                self.quick.push(self.client.clone().answer(question).boxed());
+                None
+            }
+        }
+    }
+
+    fn park(&mut self, id: u64, question: KeepAliveRequest) -> Option<KeepAliveResponse> {
+        let refused = |error: Error| {
+            let problem = Outcome::Problem((&Trouble::from(error)).into());
+            Some(KeepAliveResponse { id, outcome: Some(problem) })
+        };
+        if self.parked.len() >= PARKED {
+            return refused(Refusal::TooMany { what: "claims waiting on one stream", limit: PARKED }.into());
+        }
+        if self.ways_out.contains_key(&id) {
+            return refused(Error::invalid("id", "is that of a claim that still waits on this stream"));
+        }
+        let (way_out, registration) = AbortHandle::new_pair();
+        self.ways_out.insert(id, way_out);
+        let waiting = Abortable::new(self.client.clone().answer(question), registration);
+        self.parked.push(async move { (id, waiting.await.ok()) }.boxed());
+        None
+    }
+
+    /// Takes what has arrived, as far as there is room for it.
+    fn listen(&mut self, context: &mut Context<'_>) -> Option<KeepAliveResponse> {
+        while self.state == State::Open && self.quick.len() < AT_ONCE {
+            if self.shutdown.poll_unpin(context).is_ready() {
+                self.state = State::Closing;
+                break;
+            }
+            match self.questions.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(question))) => {
+                    let answer = self.take(question);
+                    if answer.is_some() {
+                        return answer;
+                    }
+                }
+                Poll::Ready(Some(Err(_)) | None) => {
+                    self.state = State::Left;
+                    self.parked.clear();
+                }
+                Poll::Pending => break,
+            }
+        }
+        None
+    }
+}
+
+impl Stream for Answers {
+    type Item = Result<KeepAliveResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Some(answer) = this.listen(context) {
+            return Poll::Ready(Some(Ok(answer)));
+        }
+        if let Poll::Ready(Some(answer)) = this.quick.poll_next_unpin(context) {
+            return Poll::Ready(Some(Ok(answer)));
+        }
+        while let Poll::Ready(Some((id, answer))) = this.parked.poll_next_unpin(context) {
+            this.ways_out.remove(&id);
+            if let Some(answer) = answer {
+                return Poll::Ready(Some(Ok(answer)));
+            }
+        }
+        let over = this.state != State::Open && this.quick.is_empty() && this.parked.is_empty();
+        if over { Poll::Ready(None) } else { Poll::Pending }
     }
 }

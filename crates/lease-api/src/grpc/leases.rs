@@ -83,12 +83,12 @@ impl Service {
 
     async fn force(&self, request: Request<RevokeRequest>) -> Result<lease::Revoked, Trouble> {
         Rights::check(&request, Level::Admin)?;
-        let mut asked = request.into_inner();
-        let reason = std::mem::take(&mut asked.reason);
-        let revoke = Revoke::try_from(asked)?;
-        let (key, generation) = (revoke.key.clone(), revoke.generation);
+        let by = request.extensions().get::<Caller>().map_or("-", |caller| &caller.name).to_owned();
+        let revoke = Revoke::try_from(request.into_inner())?;
+        let (key, generation, reason) = (revoke.key.clone(), revoke.generation, revoke.reason.clone());
         let answer = self.site.store.revoke(revoke).await?;
-        tracing::info!(target: OWNERSHIP, %key, %generation, reason, outcome = ?answer, "revoke");
+        let reason = reason.as_str();
+        tracing::info!(target: OWNERSHIP, %key, %generation, by, reason, outcome = ?answer, "revoke");
         Ok(answer)
     }
 }
@@ -120,7 +120,7 @@ impl Leases for Service {
         let rights = Rights::check(&request, Level::Write)?;
         let caller = request.extensions().get::<Caller>().cloned();
         let client = keep_alive::Client::new(self.site.clone(), rights, caller);
-        Ok(Response::new(Box::pin(keep_alive::answers(client, request.into_inner()))))
+        Ok(Response::new(Box::pin(keep_alive::Answers::new(client, request.into_inner()))))
     }
 
     async fn release(&self, request: Request<ReleaseRequest>) -> Answer<ReleaseResponse> {

@@ -36,6 +36,6 @@ pub(super) async fn history(
     Query(asked): Query<KeyQuery>,
 ) -> Result<Json<HistoryBody>, Trouble> {
     let key = Key::new(asked.key)?;
-    let reigns = site.store.history(&key).await?.into_iter().map(Into::into).collect();
+    let reigns = site.store.history(&key).await?.iter().map(Into::into).collect();
     Ok(Json(HistoryBody { reigns }))
 }

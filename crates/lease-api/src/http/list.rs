@@ -69,7 +69,7 @@ pub(super) async fn list(
     };
     let page = site.store.list(&query).await?;
     Ok(Json(PageBody {
-        items: page.items.into_iter().map(Into::into).collect(),
+        items: page.items.iter().map(Into::into).collect(),
         next: page.next.map(|key| key.as_str().into()),
         revision: page.revision.get().to_string(),
     }))

@@ -27,5 +27,5 @@ pub(super) async fn one(
     Query(asked): Query<KeyQuery>,
 ) -> Result<Json<StatusBody>, Trouble> {
     let key = Key::new(asked.key)?;
-    Ok(Json(site.store.inspect(&key).await?.into()))
+    Ok(Json((&site.store.inspect(&key).await?).into()))
 }

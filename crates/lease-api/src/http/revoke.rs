@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use lease::{Error, Generation, Key, Revoke, Revoked, limits};
+use lease::{Error, Generation, Key, Motive, Revoke, Revoked, limits};
 use serde::{Deserialize, Serialize};
 use service::{Code, Json, Problem};
 use utoipa::ToSchema;
@@ -27,7 +27,7 @@ pub(super) struct RevokeBody {
     /// The generation to end; any other is stale.
     #[schema(pattern = "^[1-9][0-9]{0,15}$")]
     generation: String,
-    /// Why, for the log; at most 1024 bytes.
+    /// Why, for the log; one line of at most 1024 bytes.
     #[schema(max_length = 1024)]
     reason: Option<String>,
     /// How long nobody may have the key; absent is what was left of the TTL.
@@ -59,19 +59,16 @@ pub(super) async fn revoke(
     Json(body): Json<RevokeBody>,
 ) -> Result<Json<DelayBody>, Trouble> {
     let (key, generation) = (Key::new(body.key)?, Generation::parse(&body.generation)?);
-    let reason = body.reason.unwrap_or_default();
-    if reason.len() > limits::META {
-        let why = format!("{} bytes, at most {} are allowed", reason.len(), limits::META);
-        return Err(Error::invalid("reason", why).into());
-    }
+    let reason = Motive::new(body.reason.unwrap_or_default())?;
     if let Some(ms) = body.delay_ms.filter(|ms| *ms > limits::DELAY_MS) {
         let why = format!("{ms} ms is too long, at most {} are allowed", limits::DELAY_MS);
         return Err(Error::invalid("delay_ms", why).into());
     }
     let delay = body.delay_ms.map(Duration::from_millis);
-    let answer = site.store.revoke(Revoke { key: key.clone(), generation, delay }).await?;
+    let answer =
+        site.store.revoke(Revoke { key: key.clone(), generation, delay, reason: reason.clone() }).await?;
     tracing::info!(
-        target: OWNERSHIP, %key, %generation, by = caller.name, reason, outcome = ?answer, "revoke"
+        target: OWNERSHIP, %key, %generation, by = caller.name, reason = reason.as_str(), outcome = ?answer, "revoke"
     );
     match answer {
         Revoked::Revoked { delay } => Ok(Json(DelayBody { delay_ms: at_most(delay) })),

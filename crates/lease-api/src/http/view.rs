@@ -17,12 +17,12 @@ pub(super) struct KeyQuery {
 }
 
 /// What a key is doing.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(title = "Status", example = json!({
     "key": "tuner/3", "state": "held", "holder": "node-b", "generation": "1782579200000042",
     "remaining_ms": 12040, "meta": "recording", "since": "2026-11-15T20:10:00.000Z", "waiters": 0
 }))]
-pub(super) struct StatusBody {
+pub struct StatusBody {
     /// The key.
     key: String,
     /// free, held, delayed (revoked, and nobody may have it yet) or reserved (for a named heir).
@@ -46,17 +46,21 @@ pub(super) struct StatusBody {
     waiters: u32,
 }
 
-impl From<Status> for StatusBody {
-    fn from(status: Status) -> Self {
-        let state = match status.phase {
-            Phase::Free => "free",
-            Phase::Held => "held",
-            Phase::Delayed => "delayed",
-            Phase::Reserved => "reserved",
-        };
+/// The word for what a key is doing.
+pub const fn state(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Free => "free",
+        Phase::Held => "held",
+        Phase::Delayed => "delayed",
+        Phase::Reserved => "reserved",
+    }
+}
+
+impl From<&Status> for StatusBody {
+    fn from(status: &Status) -> Self {
         Self {
-            state,
-            holder: status.holder.map(|holder| holder.as_str().into()),
+            state: state(status.phase),
+            holder: status.holder.as_ref().map(|holder| holder.as_str().into()),
             generation: status.generation.map(text),
             remaining_ms: status.remaining.map(at_most),
             meta: (!status.meta.is_empty()).then(|| status.meta.as_str().into()),
@@ -68,12 +72,12 @@ impl From<Status> for StatusBody {
 }
 
 /// One reign.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(title = "Reign", example = json!({
     "holder": "node-a", "generation": "1782579200000041", "from": "2026-11-15T20:00:00.000Z",
     "until": "2026-11-15T20:10:00.000Z", "end": "released"
 }))]
-pub(super) struct ReignBody {
+pub struct ReignBody {
     /// Who reigned.
     holder: String,
     /// Under which generation.
@@ -87,8 +91,8 @@ pub(super) struct ReignBody {
     end: Option<&'static str>,
 }
 
-impl From<Reign> for ReignBody {
-    fn from(reign: Reign) -> Self {
+impl From<&Reign> for ReignBody {
+    fn from(reign: &Reign) -> Self {
         Self {
             holder: reign.holder.as_str().into(),
             generation: text(reign.generation),

@@ -147,6 +147,57 @@ async fn hundreds_of_waiting_claims_do_not_hold_up_the_release() {
 }
 
 #[tokio::test]
+async fn claims_beyond_those_a_stream_takes_wait_on_calls_of_their_own() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut waiting = tokio::task::JoinSet::new();
+    for k in ["k/1", "k/2"] {
+        take(&client, claim(k, "a")).await;
+        for n in 0..600 {
+            let (client, claim) =
+                (client.clone(), claim(k, &format!("w{n}")).waiting(Duration::from_secs(60)));
+            waiting.spawn(async move { client.acquire(claim).await });
+        }
+    }
+    server.parked("k/1", 600).await;
+    server.parked("k/2", 600).await;
+    assert_eq!(take(&client, claim("k/3", "a")).await.lease.key, key("k/3"), "others are not held up");
+    waiting.abort_all();
+    server.parked("k/1", 0).await;
+    server.parked("k/2", 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_leaves_all_its_lines() {
+    let server = Server::start().await;
+    let (stays, goes) = (server.client().await, server.client().await);
+    take(&stays, claim("k", "a")).await;
+    let waiting = {
+        let goes = goes.clone();
+        async move { goes.acquire(claim("k", "b").waiting(LIMIT)).await }
+    };
+    let mut task = tokio::task::JoinSet::new();
+    task.spawn(waiting);
+    server.parked("k", 1).await;
+    drop((goes, task));
+    server.parked("k", 0).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_tells_those_who_wait_that_nothing_happened() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    take(&server.client().await, claim("k", "a")).await;
+    let (answer, ()) = tokio::join!(client.acquire(claim("k", "b").waiting(LIMIT)), async {
+        server.parked("k", 1).await;
+        server.shutdown.trigger();
+    });
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    server.parked("k", 0).await;
+}
+
+#[tokio::test]
 async fn many_batches_travel_on_one_stream() {
     let server = Server::start().await;
     let client = server.client().await;
@@ -174,7 +225,9 @@ async fn a_revocation_ends_a_reign_for_its_delay() {
     let server = Server::start().await;
     let client = server.client().await;
     let grant = take(&client, claim("k", "a")).await;
-    let revoke = |generation| Revoke { key: key("k"), generation, delay: Some(Duration::from_secs(9)) };
+    let reason = lease::Motive::new("node-a does not answer").unwrap();
+    let delay = Some(Duration::from_secs(9));
+    let revoke = |generation| Revoke { key: key("k"), generation, delay, reason: reason.clone() };
     let stale = lease::Generation::new(1).unwrap();
     let current = Some(grant.lease.generation);
     assert_eq!(client.revoke(revoke(stale)).await.unwrap(), Revoked::Stale { current });
@@ -288,7 +341,7 @@ async fn scopes_and_reserved_keys_hold_over_grpc_as_well() {
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(reader.acquire(claim("k", "a")).await.unwrap_err()), "credentials");
-    assert_eq!(refused(writer.acquire(claim("poll:x", "a")).await.unwrap_err()), "key");
+    assert_eq!(refused(writer.acquire(claim("poll:x", "a")).await.unwrap_err()), "credentials");
     let grant = take(&writer, claim("k", "a")).await;
     let item = |k: &str| Renewal {
         key: key(k),
@@ -297,15 +350,16 @@ async fn scopes_and_reserved_keys_hold_over_grpc_as_well() {
         ttl: None,
     };
     assert_eq!(refused(reader.renew(&[item("k")]).await.unwrap_err()), "credentials");
-    assert_eq!(refused(writer.renew(&[item("poll:x")]).await.unwrap_err()), "key");
+    assert_eq!(refused(writer.renew(&[item("poll:x")]).await.unwrap_err()), "credentials");
     let instead = claim("k", "b").instead_of(grant.lease.generation);
     assert_eq!(refused(writer.acquire(instead.clone()).await.unwrap_err()), "credentials");
     assert!(take(&admin, instead).await.lease.generation > grant.lease.generation);
-    let revoke = Revoke { key: key("k"), generation: grant.lease.generation, delay: None };
+    let reason = lease::Motive::default();
+    let revoke = Revoke { key: key("k"), generation: grant.lease.generation, delay: None, reason };
     assert_eq!(refused(writer.revoke(revoke).await.unwrap_err()), "credentials");
     take(&admin, claim("poll:x", "a")).await;
     let put = Op::Put { key: key("v3:secret"), value: b"1"[..].into(), ttl: None };
-    assert_eq!(refused(writer.commit(std::slice::from_ref(&put)).await.unwrap_err()), "key");
+    assert_eq!(refused(writer.commit(std::slice::from_ref(&put)).await.unwrap_err()), "credentials");
     admin.commit(&[put]).await.unwrap();
     assert_eq!(reader.get(&key("v3:secret")).await.unwrap(), None);
     assert!(reader.scan(&Query::new(Prefix::default())).await.unwrap().items.is_empty());

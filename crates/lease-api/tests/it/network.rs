@@ -58,6 +58,25 @@ async fn claims_renewals_and_releases_survive_a_cut() {
 }
 
 #[tokio::test]
+async fn a_claim_that_waits_is_in_line_again_after_a_cut() {
+    let server = Server::start().await;
+    let (proxy, client) = behind(&server, LIMIT).await;
+    let first = claim("k", "a").remote();
+    let token = first.token.clone();
+    assert!(matches!(server.store.acquire(first).await.unwrap(), lease::Acquired::Granted(_)));
+    let (granted, ()) = tokio::join!(take(&client, claim("k", "b").waiting(LIMIT)), async {
+        server.parked("k", 1).await;
+        proxy.refuse().unwrap();
+        proxy.cut().unwrap();
+        server.parked("k", 0).await;
+        proxy.accept().unwrap();
+        server.parked("k", 1).await;
+        server.store.release(Release::new(key("k"), token)).await.unwrap();
+    });
+    assert!(granted.parked);
+}
+
+#[tokio::test]
 async fn a_silent_network_is_given_up_in_time_and_comes_back() {
     let server = Server::start().await;
     let (proxy, client) = behind(&server, Duration::from_millis(300)).await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lease::{
-    Acquired, Busy, Claim, Fence, Generation, Holder, Key, Lease, Mode, Proof, Release, Renewal, Result,
-    Revoke, Tick, Token, Transfer, Ttl,
+    Acquired, Busy, Claim, Fence, Generation, Holder, Key, Lease, Mode, Motive, Proof, Release, Renewal,
+    Result, Revoke, Tick, Token, Transfer, Ttl,
 };
 use tokio::task::JoinSet;
 
@@ -63,7 +63,7 @@ impl Held {
 
     /// The revocation of it.
     pub fn revoking(&self, delay: Option<Duration>) -> Revoke {
-        Revoke { key: self.key().clone(), generation: self.generation(), delay }
+        Revoke { key: self.key().clone(), generation: self.generation(), delay, reason: Motive::default() }
     }
 
     /// The fence of it.

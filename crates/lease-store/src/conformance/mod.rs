@@ -35,6 +35,7 @@ pub mod list;
 pub mod log;
 pub mod loss;
 pub mod mark;
+pub mod news;
 pub mod race;
 pub mod record;
 pub mod release;

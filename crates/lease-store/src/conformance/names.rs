@@ -168,6 +168,13 @@ macro_rules! conformance_list {
                 a_lease_is_not_read_as_a_record pages_show_every_record_once
                 the_revision_of_a_scan_includes_what_it_shows
             }
+            news {
+                the_holder_s_news_is_kept nothing_is_announced_after_a_release
+                nothing_is_announced_after_an_expiry an_older_owner_s_news_is_refused_beside_the_new_one_s
+                a_discovery_finds_every_record_under_its_prefix_in_order
+                a_discovery_shows_values_and_revisions_and_no_leases
+                a_prefix_with_signs_of_a_pattern_means_itself
+            }
             fence {
                 the_holder_may_write a_fenced_write_does_not_refresh_the_lease
                 nothing_is_written_after_a_release nothing_is_written_after_an_expiry

@@ -1,7 +1,7 @@
 //! One lock around the table, and the verbs as futures.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +14,6 @@ use lease::{
 use super::disk::Stamp;
 use super::events::EventLog;
 use super::out::Out;
-use super::slots::FEW;
 use super::table::{Now, Table};
 use super::{timer, waiting};
 use crate::sync::{AtomicU64, Condvar, JoinSet, Mutex, MutexGuard, Notify, oneshot, thread};
@@ -97,6 +96,8 @@ pub(crate) struct Durable {
     pub(crate) room: AtomicU64,
     /// Told when room was made.
     pub(crate) roomier: Notify,
+    /// A longer TTL is on its way to the disk.
+    pub(crate) raising: AtomicBool,
     /// Why checkpoints fail, if they do: then waiting for room is pointless.
     pub(crate) stuck: Mutex<Option<String>>,
 }
@@ -117,6 +118,7 @@ impl Durable {
             stamped: AtomicU64::new(stamped.as_nanos()),
             room: AtomicU64::new(room),
             roomier: Notify::new(),
+            raising: AtomicBool::new(false),
             stuck: Mutex::new(None),
         }
     }
@@ -146,6 +148,15 @@ impl Shared {
 
     /// Takes one step on the table. `Some` means that its effects are on their way to the disk.
     pub(crate) fn step<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<(T, Pending)> {
+        let (answer, pending) = self.try_step(decide)?;
+        Ok((answer?, pending))
+    }
+
+    /// A step whose refusal, like any answer, may rest on what is not durable yet.
+    fn try_step<T>(
+        &self,
+        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
+    ) -> Result<(Result<T>, Pending)> {
         let now = Now::read(&*self.clock);
         let mut inner = self.inner.lock();
         if let Some(why) = &inner.failed {
@@ -153,7 +164,7 @@ impl Shared {
         }
         let answer = decide(&mut inner.table, now);
         let pending = self.finish(&mut inner, now);
-        Ok((answer?, pending))
+        Ok((answer, pending))
     }
 
     /// Passes on what a step left behind. With a disk, the answer must wait for the receiver.
@@ -228,8 +239,13 @@ impl Shared {
         }
     }
 
+    /// Whether somebody's longer TTL is decided and not durable yet.
+    fn raising(&self, table: &Table) -> bool {
+        table.out.raised || self.durable.as_ref().is_some_and(|durable| durable.raising.load(Ordering::Acquire))
+    }
+
     /// Refuses while the sign of life on disk is older than holders may rely on.
-    fn alive(&self, now: Tick) -> Result<()> {
+    pub(crate) fn alive(&self, now: Tick) -> Result<()> {
         match &self.durable {
             Some(durable) if now.since(Tick::from_nanos(durable.stamped.load(Ordering::Acquire))) > STALE => {
                 let why =
@@ -247,7 +263,13 @@ impl Shared {
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<(T, Pending)> {
         self.room(bytes).await?;
-        self.step(decide)
+        match self.try_step(decide)? {
+            (Ok(answer), pending) => Ok((answer, pending)),
+            (Err(refusal), pending) => {
+                self.wait(pending).await?;
+                Err(refusal)
+            }
+        }
     }
 
     /// A step whose answer waits until it is durable.
@@ -308,27 +330,11 @@ impl Leases for Local {
         let shared = &self.shared;
         let ((answers, longer), pending) = shared.step(|table, now| {
             shared.alive(now.tick)?;
-            let mut longer = false;
-            let mut answers = Vec::with_capacity(items.len());
-            let mut renew = |table: &mut Table, at, item| -> Result<()> {
-                let (answer, written) = table.renew(at, item, now)?;
-                longer |= written;
-                answers.push(answer);
-                Ok(())
-            };
-            if let [item] = items {
-                let at = table.slots.find(&item.key);
-                renew(table, at, item)?;
-            } else {
-                for few in items.chunks(FEW) {
-                    let found = table.slots.find_some(few.iter().map(|item| &item.key));
-                    few.iter().zip(found).try_for_each(|(item, at)| renew(table, at, item))?;
-                }
-            }
-            Ok((answers, longer))
+            let (answers, longer) = table.renew(items, now)?;
+            Ok((answers, longer || shared.raising(table)))
         })?;
-        // What is in flight belongs to others, unless a longer TTL of ours is among it.
-        if longer {
+        // What is in flight belongs to others, unless a longer TTL of ours may be among it, or an end that we tell.
+        if longer || answers.iter().any(|answer| matches!(answer, Renewed::Lost(_))) {
             shared.wait(pending).await?;
         }
         Ok(answers)

@@ -4,15 +4,20 @@ mod data;
 mod disk;
 mod engine;
 mod events;
+mod index;
 mod memory;
 mod out;
 mod queue;
+mod renewals;
 mod rows;
 mod slots;
 mod steps;
 mod table;
+mod terms;
 mod timer;
 mod waiting;
 
+#[cfg(any(test, feature = "lockstep"))]
+pub use disk::Lockstep;
 pub use disk::{Disk, Folder, Medium, Options};
 pub use engine::Local;

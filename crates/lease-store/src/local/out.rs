@@ -12,6 +12,8 @@ pub(crate) struct Out {
     pub(crate) rows: Vec<u8>,
     pub(crate) events: Vec<Event>,
     pub(crate) grants: Vec<Delivery>,
+    /// A reign among the rows was given a longer TTL than the disk knew.
+    pub(crate) raised: bool,
     durable: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use lease::breaks::{Break, broken};
 use lease::{Claim, Digest, Grant, Holder, Refusal, Result, limits};
 
 use crate::sync::oneshot;
@@ -50,7 +51,11 @@ impl Queue {
 
     /// The first waiter that still waits.
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
-        std::iter::from_fn(|| self.waiters.pop_front()).find(Waiter::alive)
+        let mut next = || match broken(Break::LastInFirstOut) {
+            true => self.waiters.pop_back(),
+            false => self.waiters.pop_front(),
+        };
+        std::iter::from_fn(&mut next).find(Waiter::alive)
     }
 
     /// The first waiter of this name that still waits.

@@ -1,6 +1,6 @@
 //! The shape of rows on disk, and of the row operations that travel through the journal.
 
-use lease::rules::State;
+use lease::rules::{Entry, State};
 use lease::{Digest, End, Generation, Holder, Key, Mark, Meta, Origin, Result, Tick, Ttl, Wall};
 use serde::{Deserialize, Serialize};
 
@@ -140,8 +140,8 @@ pub(crate) enum Loaded {
 
 impl<'a> SlotRow<'a> {
     /// The row of a slot. A reservation is not worth a row: after a restart the key is free.
-    pub(crate) fn of(slot: &'a Slot, now: Tick) -> Self {
-        let state = match &slot.entry.state {
+    pub(crate) fn of(slot: &Slot, entry: &'a Entry, now: Tick) -> Self {
+        let state = match &entry.state {
             State::Free | State::Reserved { .. } => StateRow::Free,
             State::Held(t) => StateRow::Held {
                 holder: t.holder.as_str(),
@@ -155,7 +155,7 @@ impl<'a> SlotRow<'a> {
             State::Delayed { until } => StateRow::Delayed { ms: until.since(now).as_millis() as u64 },
         };
         let ended = slot.rare().map_or(0, |rare| rare.ended);
-        Self { last: slot.entry.last.map_or(0, Generation::get), ended, state }
+        Self { last: entry.last.map_or(0, Generation::get), ended, state }
     }
 
     pub(crate) fn load(&self) -> Result<(Option<Generation>, u64, Loaded)> {

@@ -1,26 +1,43 @@
 //! Where the entries of all keys sit: a slab found by hash and by order, with one timer per key.
+//!
+//! An entry is kept in two parts: the terms of a running reign, which renewals read and write, and the rest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
-use lease::rules::Entry;
-use lease::{End, Generation, Holder, Key, Reign, Tick, Ttl, Wall, limits};
+use hashbrown::DefaultHashBuilder;
+use lease::breaks::{Break, broken};
+use lease::rules::{Entry, State, Tenant};
+use lease::{End, Generation, Holder, Key, Meta, Origin, Reign, Renewal, Tick, Ttl, Wall, limits};
 
+use super::index::Index;
 use super::queue::Queue;
+use super::terms::{AllTerms, Terms};
 
-/// One key and all that is known of it.
+/// One key and what is known of it besides the terms of its reign.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) key: Key,
-    pub(crate) entry: Entry,
-    /// The longest TTL that is on disk for the running reign.
-    pub(crate) durable_ttl: Option<Ttl>,
-    /// The timer in the heap that will look at this slot.
-    armed: Option<Tick>,
+    /// The last generation minted.
+    pub(crate) last: Option<Generation>,
+    seat: Seat,
+    /// The timer in the heap that will look at this slot; there is none at the very start of the clock.
+    armed: Tick,
     rare: Option<Box<Rare>>,
 }
+
+/// A state without the terms of a reign.
+#[derive(Debug)]
+enum Seat {
+    Free,
+    Held { holder: Holder, since: Wall, meta: Meta, origin: Origin },
+    Delayed { until: Tick },
+    Reserved { to: Holder, until: Tick },
+}
+
+/// No timer.
+const UNARMED: Tick = Tick::from_nanos(0);
 
 /// What most keys most of the time do not have.
 #[derive(Debug, Default)]
@@ -56,16 +73,8 @@ impl Past {
 }
 
 impl Slot {
-    /// Looks at what a renewal looks at, so that it is in the cache by then.
-    fn peek(&self) -> u64 {
-        use lease::rules::State;
-        let held = match &self.entry.state {
-            State::Held(t) => {
-                t.expires.as_nanos() ^ u64::from(t.digest.as_bytes()[0]) ^ u64::from(t.digest.as_bytes()[31])
-            }
-            _ => 0,
-        };
-        held ^ self.durable_ttl.map_or(0, Ttl::as_millis) ^ self.key.as_str().len() as u64
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self.seat, Seat::Free)
     }
 
     pub(crate) fn rare(&self) -> Option<&Rare> {
@@ -83,7 +92,8 @@ impl Slot {
     /// Whether this token was spent on this key, or given up within the tombstone's time.
     pub(crate) fn spent(&self, token: &[u8; 16], now: Tick) -> bool {
         self.rare().is_some_and(|rare| {
-            rare.past.iter().any(|p| p.token == *token && p.end.spends_token()) || rare.buried(token, now)
+            let served = rare.past.iter().any(|p| p.token == *token && p.end.spends_token());
+            (served && !broken(Break::TokenReuse)) || rare.buried(token, now)
         })
     }
 
@@ -122,9 +132,10 @@ impl Rare {
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     hasher: DefaultHashBuilder,
-    index: HashTable<u32>,
+    index: Index,
     order: BTreeMap<Key, u32>,
     slab: Slab,
+    terms: AllTerms,
     timers: BinaryHeap<Reverse<(Tick, u32)>>,
 }
 
@@ -136,13 +147,6 @@ struct Slab {
 }
 
 const BLOCK: usize = 1_024;
-/// How many keys are looked for together.
-pub(crate) const FEW: usize = 64;
-
-fn first(key: &Key) -> u8 {
-    key.as_str().as_bytes().first().copied().unwrap_or(0)
-}
-
 impl Slab {
     fn insert(&mut self, slot: Slot) -> u32 {
         if let Some(at) = self.vacant.pop() {
@@ -173,38 +177,33 @@ impl Slab {
 }
 
 impl Slots {
-    /// Where a key is, if it is known.
-    pub(crate) fn find(&self, key: &Key) -> Option<u32> {
-        let hash = self.hasher.hash_one(key.as_str());
-        self.index.find(hash, |at| self.slab.get(*at).is_some_and(|s| s.key == *key)).copied()
+    pub(crate) fn hash(&self, key: &Key) -> u64 {
+        self.hasher.hash_one(key.as_str())
     }
 
-    /// Where each of a few keys is, if it is known.
-    ///
-    /// In steps over all of them rather than key by key: the loads of one step do not depend on each other, so
-    /// the processor waits for many of them at once. With a million keys nearly all the time goes into waiting.
-    pub(crate) fn find_some<'a>(&self, keys: impl Iterator<Item = &'a Key> + Clone) -> [Option<u32>; FEW] {
-        let (mut hashes, mut found) = ([0; FEW], [None; FEW]);
-        std::hint::black_box(keys.clone().fold(0, |seen, key| seen ^ first(key)));
-        for (hash, key) in hashes.iter_mut().zip(keys.clone()) {
-            *hash = self.hasher.hash_one(key.as_str());
-        }
-        // The first candidate is nearly always the one.
-        let mut count = 0;
-        for ((found, hash), _) in found.iter_mut().zip(hashes).zip(keys.clone()) {
-            *found = self.index.find(hash, |_| true).copied();
-            count += 1;
-        }
-        let likely = || found[..count].iter().flatten().filter_map(|at| self.slab.get(*at));
-        std::hint::black_box(likely().fold(0, |seen, slot| seen ^ slot.peek()));
-        std::hint::black_box(likely().fold(0, |seen, slot| seen ^ first(&slot.key)));
-        for ((found, hash), key) in found.iter_mut().zip(hashes).zip(keys) {
-            let same = |at: &u32| self.slab.get(*at).is_some_and(|slot| slot.key == *key);
-            if !found.as_ref().is_some_and(same) {
-                *found = self.index.find(hash, same).copied();
-            }
-        }
-        found
+    /// Where a key is, if it is known.
+    pub(crate) fn find(&self, key: &Key) -> Option<u32> {
+        let hash = self.hash(key);
+        let same = |at| self.terms.get(at).hash == hash && self.slab.get(at).is_some_and(|s| s.key == *key);
+        self.index.find(hash, same)
+    }
+
+    /// Fetches what [`Self::likely`] will look at.
+    #[inline]
+    pub(crate) fn soon(&self, hash: u64) {
+        self.index.soon(hash);
+    }
+
+    /// Where the key of this hash most likely is. Fetches the terms there.
+    #[inline]
+    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
+        self.index.likely(hash).inspect(|at| hints::soon(self.terms.get(*at)))
+    }
+
+    /// Prolongs a reign where that needs no more than its terms; see [`Terms::prolong`].
+    #[inline]
+    pub(crate) fn prolong(&mut self, at: u32, hash: u64, item: &Renewal, now: Tick) -> Option<Ttl> {
+        self.terms.get_mut(at).prolong(hash, item, now)
     }
 
     /// Where a key is; it is made known if it was not.
@@ -212,18 +211,78 @@ impl Slots {
         if let Some(at) = self.find(key) {
             return at;
         }
-        let slot =
-            Slot { key: key.clone(), entry: Entry::default(), durable_ttl: None, armed: None, rare: None };
+        let slot = Slot { key: key.clone(), last: None, seat: Seat::Free, armed: UNARMED, rare: None };
         let at = self.slab.insert(slot);
-        let (slab, hasher) = (&self.slab, &self.hasher);
-        let hash_of = |at: &u32| slab.get(*at).map_or(0, |s| hasher.hash_one(s.key.as_str()));
-        self.index.insert_unique(hasher.hash_one(key.as_str()), at, hash_of);
+        let hash = self.hash(key);
+        self.terms.set(at, Terms::free(hash));
+        self.index.insert(hash, at);
         self.order.insert(key.clone(), at);
         at
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Slot> {
         self.find(key).and_then(|at| self.slab.get(at))
+    }
+
+    /// The entry of a key, if it is known.
+    pub(crate) fn entry_of(&self, key: &Key) -> Option<Entry> {
+        self.find(key).and_then(|at| self.entry(at))
+    }
+
+    /// An entry, put together from its parts.
+    pub(crate) fn entry(&self, at: u32) -> Option<Entry> {
+        let slot = self.slab.get(at)?;
+        let state = match &slot.seat {
+            Seat::Free => State::Free,
+            Seat::Delayed { until } => State::Delayed { until: *until },
+            Seat::Reserved { to, until } => State::Reserved { to: to.clone(), until: *until },
+            Seat::Held { holder, since, meta, origin } => {
+                let Terms { generation, digest, expires, ttl, .. } = *self.terms.get(at);
+                State::Held(Tenant {
+                    holder: holder.clone(),
+                    digest,
+                    generation: generation?,
+                    ttl,
+                    expires,
+                    since: *since,
+                    meta: meta.clone(),
+                    origin: *origin,
+                })
+            }
+        };
+        Some(Entry { last: slot.last, state })
+    }
+
+    /// Puts a key into a state, of which nothing is on disk yet.
+    pub(crate) fn set(&mut self, at: u32, state: State) {
+        let Some(slot) = self.slab.get_mut(at) else { return };
+        let terms = self.terms.get_mut(at);
+        *terms = Terms::free(terms.hash);
+        slot.seat = match state {
+            State::Free => Seat::Free,
+            State::Delayed { until } => Seat::Delayed { until },
+            State::Reserved { to, until } => Seat::Reserved { to, until },
+            State::Held(tenant) => {
+                let Tenant { holder, digest, generation, ttl, expires, since, meta, origin } = tenant;
+                terms.generation = Some(generation);
+                (terms.digest, terms.ttl, terms.expires) = (digest, ttl, expires);
+                Seat::Held { holder, since, meta, origin }
+            }
+        };
+    }
+
+    /// The terms of the reign at a place; of no use while nobody reigns.
+    pub(crate) fn terms_mut(&mut self, at: u32) -> &mut Terms {
+        self.terms.get_mut(at)
+    }
+
+    /// When time alone will next change this key.
+    fn next_change(&self, at: u32) -> Option<Tick> {
+        match &self.slab.get(at)?.seat {
+            Seat::Free => None,
+            Seat::Held { .. } => Some(self.terms.get(at).expires),
+            Seat::Delayed { until } | Seat::Reserved { until, .. } => Some(*until),
+        }
     }
 
     pub(crate) fn at(&self, at: u32) -> Option<&Slot> {
@@ -237,10 +296,8 @@ impl Slots {
     /// Forgets a key altogether.
     pub(crate) fn remove(&mut self, at: u32) -> Option<Slot> {
         let slot = self.slab.remove(at)?;
-        let hash = self.hasher.hash_one(slot.key.as_str());
-        if let Ok(found) = self.index.find_entry(hash, |other| *other == at) {
-            found.remove();
-        }
+        self.index.remove(self.terms.get(at).hash, at);
+        self.terms.set(at, Terms::free(0));
         self.order.remove(&slot.key);
         Some(slot)
     }
@@ -254,11 +311,11 @@ impl Slots {
     /// Makes sure that the slot is looked at when time next changes it. A timer that fires too early costs one
     /// look; so renewals, which only move the moment away, need no timer work.
     pub(crate) fn arm(&mut self, at: u32) {
-        let Some(slot) = self.slab.get_mut(at) else { return };
-        if let Some(when) = slot.entry.next_change()
-            && slot.armed.is_none_or(|armed| when < armed)
+        if let Some(when) = self.next_change(at)
+            && let Some(slot) = self.slab.get_mut(at)
+            && (slot.armed == UNARMED || when < slot.armed)
         {
-            slot.armed = Some(when);
+            slot.armed = when;
             self.timers.push(Reverse((when, at)));
         }
     }
@@ -275,10 +332,10 @@ impl Slots {
             self.timers.pop();
             // A timer that is not the slot's current one was replaced by an earlier one, or its slot is gone.
             if let Some(slot) = self.slab.get_mut(at)
-                && slot.armed == Some(when)
+                && slot.armed == when
             {
-                slot.armed = None;
-                if slot.entry.next_change().is_some_and(|change| change <= now) {
+                slot.armed = UNARMED;
+                if self.next_change(at).is_some_and(|change| change <= now) {
                     return Some(at);
                 }
                 self.arm(at);

@@ -12,9 +12,9 @@ impl Table {
     /// Performs all operations or none.
     pub(crate) fn commit(&mut self, ops: &[Op], fence: Option<&Fence>, now: Now) -> Result<Committed> {
         if let Some(fence) = fence {
-            let entry = self.slots.get(&fence.key).map(|slot| &slot.entry);
+            let entry = self.slots.entry_of(&fence.key).unwrap_or_default();
             let mark = self.data.marks.get(&fence.key);
-            if let Err(current) = rules::fence(entry.unwrap_or(&Default::default()), fence, mark, now.tick) {
+            if let Err(current) = rules::fence(&entry, fence, mark, now.tick) {
                 // Refused under its own generation: two writers carry one number.
                 if fence.mode == Mode::Monotonic && current == Some(fence.generation) {
                     metrics::counter!("lease_duplicate_generation_total").increment(1);
@@ -24,7 +24,7 @@ impl Table {
         }
         for op in ops {
             let leased =
-                self.slots.get(op.key()).is_some_and(|slot| slot.entry.phase(now.tick).0 != Phase::Free);
+                self.slots.entry_of(op.key()).is_some_and(|entry| entry.phase(now.tick).0 != Phase::Free);
             if leased && !matches!(op, Op::Append { .. }) {
                 return Err(Refusal::KeyIsLeased { key: op.key().to_string() }.into());
             }
@@ -90,10 +90,10 @@ impl Table {
         let mut items: Vec<Status> = self
             .slots
             .ordered(from)
-            .filter_map(|at| self.slots.at(at))
-            .skip_while(|slot| query.after.as_ref() == Some(&slot.key))
-            .take_while(|slot| slot.key.starts_with(&query.prefix))
-            .map(|slot| slot.status(now.tick))
+            .filter_map(|at| self.slots.at(at).map(|slot| (at, slot)))
+            .skip_while(|(_, slot)| query.after.as_ref() == Some(&slot.key))
+            .take_while(|(_, slot)| slot.key.starts_with(&query.prefix))
+            .filter_map(|(at, _)| self.status_at(at, now))
             .filter(|status| status.phase != Phase::Free)
             .take(query.limit + 1)
             .collect();

@@ -6,11 +6,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use lease::rules::{self, Around, Expiry, State, Tenant, Verdict};
+use lease::breaks::{self, Break};
+use lease::rules::{self, Around, Entry, Expiry, State, Tenant, Verdict};
 use lease::{
     Acquired, Busy, Claim, Clock, Digest, End, Error, Floor, Generation, Grant, Holder, Key, Lease, Phase,
-    Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
-    Transfer, Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
+    Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick, Transfer,
+    Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
 };
 
 use super::data::Data;
@@ -66,17 +67,21 @@ impl Table {
     pub(crate) fn acquire(&mut self, claim: &Claim, now: Now) -> Result<Acquired> {
         let foreign = self.data.find(&claim.key, now.tick).map(|stored| stored.value.clone());
         let at = self.slots.find_or_insert(&claim.key);
-        self.settle(at, now)?;
+        self.settle_on_access(at, now)?;
         let digest = claim.token.digest();
+        let entry = self.entry(at)?;
         let slot = self.slot(at)?;
-        let around = Around {
+        let mut around = Around {
             spent: slot.spent(&digest.short(), now.tick),
             ahead: slot
                 .rare()
                 .map_or(0, |r| r.queue.position(digest).map_or(r.queue.len() as u32, |p| p - 1)),
             foreign: foreign.is_some(),
         };
-        match rules::acquire(&slot.entry, claim, now.tick, around) {
+        if breaks::broken(Break::Overtake) {
+            around.ahead = 0;
+        }
+        match rules::acquire(&entry, claim, now.tick, around) {
             Verdict::Grant => {
                 self.slot(at)?.rare_if_any(|rare| rare.queue.expel(digest));
                 self.grant(at, claim, now).map(|lease| Acquired::Granted(Grant { lease, parked: false }))
@@ -123,45 +128,22 @@ impl Table {
     pub(crate) fn abandon(&mut self, key: &Key, digest: &Digest, now: Now) -> Result<()> {
         let Some(at) = self.slots.find(key) else { return Ok(()) };
         self.slot(at)?.rare_if_any(|rare| rare.queue.cancel(digest));
-        if rules::release(&self.slot(at)?.entry, digest, None, now.tick) {
+        if rules::release(&self.entry(at)?, digest, None, now.tick) {
             self.end_reign_as(at, End::Released, [0; 16], now)?;
             self.pass_on(at, None, now)?;
         }
         Ok(())
     }
 
-    /// Prolongs one reign. The flag says that a longer TTL must be on disk before the answer.
-    pub(crate) fn renew(&mut self, at: Option<u32>, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
-        let Some(at) = at else { return Ok((Renewed::Lost(End::Gone), false)) };
-        let slot = self.slot(at)?;
-        match rules::renew(&slot.entry, item.token.digest(), item.generation, now.tick) {
-            Ok(()) => {
-                let State::Held(tenant) = &mut slot.entry.state else { return Err(broken()) };
-                let ttl = item.ttl.unwrap_or(tenant.ttl);
-                let sooner = ttl < tenant.ttl;
-                tenant.ttl = ttl;
-                tenant.expires = now.tick + ttl.as_duration();
-                let longer = slot.durable_ttl.is_none_or(|durable| ttl > durable);
-                if longer {
-                    self.write_slot(at, now)?;
-                }
-                if sooner {
-                    self.slots.arm(at);
-                }
-                Ok((Renewed::Renewed { remaining: ttl.as_duration() }, longer))
-            }
-            Err(why) => Ok((Renewed::Lost(why.unwrap_or_else(|| slot.fate(item.generation))), false)),
-        }
-    }
-
     pub(crate) fn release(&mut self, release: &Release, now: Now) -> Result<Released> {
         let at = self.slots.find_or_insert(&release.key);
-        self.settle(at, now)?;
+        self.settle_on_access(at, now)?;
         let digest = release.token.digest();
-        let slot = self.slot(at)?;
-        if !rules::release(&slot.entry, digest, release.generation, now.tick) {
-            let live = slot.entry.live(now.tick).is_some_and(|t| t.digest == *digest);
-            if !live && !slot.spent(&digest.short(), now.tick) {
+        let entry = self.entry(at)?;
+        if !rules::release(&entry, digest, release.generation, now.tick) {
+            let slot = self.slot(at)?;
+            let live = entry.live(now.tick).is_some_and(|t| t.digest == *digest);
+            if !live && !slot.spent(&digest.short(), now.tick) && !breaks::broken(Break::NoTombstone) {
                 let until = now.tick + Duration::from_millis(limits::TOMBSTONE_MS);
                 slot.rare_mut().queue.expel(digest);
                 slot.rare_mut().bury(digest.short(), now.tick, until);
@@ -169,17 +151,18 @@ impl Table {
             return Ok(Released::NotHeld);
         }
         self.end_reign(at, End::Released, now)?;
-        self.pass_on(at, release.to.as_ref(), now)?;
+        if !breaks::broken(Break::LostWake) {
+            self.pass_on(at, release.to.as_ref(), now)?;
+        }
         Ok(Released::Released)
     }
 
     pub(crate) fn transfer(&mut self, transfer: &Transfer, now: Now) -> Result<Transferred> {
         let Some(at) = self.slots.find(&transfer.key) else { return Ok(Transferred::NotHeld) };
-        let slot = self.slot(at)?;
-        if !rules::transfer(&slot.entry, transfer.token.digest(), transfer.generation, now.tick) {
+        if !rules::transfer(&self.entry(at)?, transfer.token.digest(), transfer.generation, now.tick) {
             return Ok(Transferred::NotHeld);
         }
-        let Some(heir) = slot.rare_mut().queue.pop_holder(&transfer.to) else {
+        let Some(heir) = self.slot(at)?.rare_mut().queue.pop_holder(&transfer.to) else {
             return Ok(Transferred::NoSuccessor);
         };
         self.end_reign(at, End::Transferred, now)?;
@@ -188,14 +171,14 @@ impl Table {
 
     pub(crate) fn revoke(&mut self, revoke: &Revoke, now: Now) -> Result<Revoked> {
         let Some(at) = self.slots.find(&revoke.key) else { return Ok(Revoked::Stale { current: None }) };
-        match rules::revoke(&self.slot(at)?.entry, revoke, now.tick) {
+        match rules::revoke(&self.entry(at)?, revoke, now.tick) {
             Err(current) => Ok(Revoked::Stale { current }),
             Ok(delay) => {
                 self.end_reign(at, End::Revoked, now)?;
-                if delay.is_zero() {
+                if delay.is_zero() || breaks::broken(Break::NoDelay) {
                     self.pass_on(at, None, now)?;
                 } else {
-                    self.slot(at)?.entry.state = State::Delayed { until: now.tick + delay };
+                    self.slots.set(at, State::Delayed { until: now.tick + delay });
                     self.slots.arm(at);
                     self.write_slot(at, now)?;
                 }
@@ -205,8 +188,9 @@ impl Table {
     }
 
     pub(crate) fn wipe(&mut self, wipe: &Wipe, now: Now) -> Result<Wiped> {
-        let gate = self.slots.get(&wipe.gate.key);
-        if !gate.is_some_and(|gate| rules::proven(&gate.entry, &wipe.gate, now.tick)) {
+        let gate = self.slots.entry_of(&wipe.gate.key);
+        let proven = gate.is_some_and(|gate| rules::proven(&gate, &wipe.gate, now.tick));
+        if !proven && !breaks::broken(Break::WipeFirst) {
             return Ok(Wiped::Unproven);
         }
         let doomed: Vec<u32> = self
@@ -214,8 +198,10 @@ impl Table {
             .ordered(wipe.prefix.as_str())
             .map_while(|at| self.slots.at(at).map(|slot| (at, slot)))
             .take_while(|(_, slot)| slot.key.starts_with(&wipe.prefix))
-            .filter(|(_, slot)| rules::wiped(&slot.key, &slot.entry, wipe, now.tick))
-            .map(|(at, _)| at)
+            .filter_map(|(at, slot)| {
+                let entry = self.slots.entry(at)?;
+                rules::wiped(&slot.key, &entry, wipe, now.tick).then_some(at)
+            })
             .take(limits::WIPE + 1)
             .collect();
         if doomed.len() > limits::WIPE {
@@ -227,12 +213,12 @@ impl Table {
         for at in &doomed {
             self.pass_on(*at, None, now)?;
         }
-        Ok(Wiped::Wiped { count: doomed.len() })
+        Ok(if proven { Wiped::Wiped { count: doomed.len() } } else { Wiped::Unproven })
     }
 
     pub(crate) fn verify(&self, key: &Key, digest: &Digest, now: Now) -> Verified {
-        self.slots.get(key).map_or(Verified::Wrong, |slot| {
-            rules::verify(&slot.entry, digest, slot.known(&digest.short(), now.tick), now.tick)
+        self.slots.get(key).zip(self.slots.entry_of(key)).map_or(Verified::Wrong, |(slot, entry)| {
+            rules::verify(&entry, digest, slot.known(&digest.short(), now.tick), now.tick)
         })
     }
 
@@ -265,37 +251,74 @@ impl Table {
         self.slots.at_mut(at).ok_or_else(broken)
     }
 
+    pub(crate) fn entry(&self, at: u32) -> Result<Entry> {
+        self.slots.entry(at).ok_or_else(broken)
+    }
+
     /// Brings a slot up to date with the time.
     fn settle(&mut self, at: u32, now: Now) -> Result<()> {
-        match rules::expire(&self.slot(at)?.entry, now.tick) {
+        let entry = self.entry(at)?;
+        match rules::expire(&entry, now.tick) {
             Expiry::NotYet => Ok(()),
             Expiry::Reign => {
-                if let Some(due) = self.slot(at)?.entry.next_change() {
+                if let Some(due) = entry.next_change() {
                     let lag = now.tick.since(due);
                     metrics::histogram!("lease_expiry_lag_ms").record(lag.as_secs_f64() * 1_000.0);
                 }
                 self.end_reign(at, End::Expired, now)?;
-                self.pass_on(at, None, now)
+                match breaks::broken(Break::WakeWithoutTimer) {
+                    true => self.write_slot(at, now),
+                    false => self.pass_on(at, None, now),
+                }
             }
             Expiry::Hold => {
-                self.slot(at)?.entry.state = State::Free;
+                self.slots.set(at, State::Free);
                 self.pass_on(at, None, now)
             }
         }
     }
 
+    /// Brings a slot up to date because somebody asks for it: nobody waits for a sweep.
+    fn settle_on_access(&mut self, at: u32, now: Now) -> Result<()> {
+        if breaks::broken(Break::SweeperOnly) {
+            return Ok(());
+        }
+        if breaks::broken(Break::Overtake) && rules::expire(&self.entry(at)?, now.tick) == Expiry::Reign {
+            return self.end_reign(at, End::Expired, now);
+        }
+        self.settle(at, now)
+    }
+
+    /// A known break: a renewal brings back what is gone.
+    pub(crate) fn revive(&mut self, at: u32, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
+        let ttl = item.ttl.unwrap_or(Ttl::from_secs(1)?);
+        let state = State::Held(Tenant {
+            holder: Holder::new("revived")?,
+            digest: *item.token.digest(),
+            generation: item.generation,
+            ttl,
+            expires: now.tick + ttl.as_duration(),
+            since: now.wall,
+            meta: lease::Meta::default(),
+            origin: lease::Origin::Remote,
+        });
+        self.slots.set(at, state);
+        self.slots.arm(at);
+        Ok((Renewed::Renewed { remaining: ttl.as_duration() }, false))
+    }
+
     /// Ends the running reign and leaves the slot free. Whoever calls decides what comes next and writes it.
     pub(crate) fn end_reign(&mut self, at: u32, end: End, now: Now) -> Result<()> {
-        let State::Held(tenant) = &self.slot(at)?.entry.state else { return Err(broken()) };
+        let State::Held(tenant) = self.entry(at)?.state else { return Err(broken()) };
         let token = tenant.digest.short();
         self.end_reign_as(at, end, token, now)
     }
 
     fn end_reign_as(&mut self, at: u32, end: End, token: [u8; 16], now: Now) -> Result<()> {
         self.revision = self.revision.next();
+        let State::Held(tenant) = self.entry(at)?.state else { return Err(broken()) };
+        self.slots.set(at, State::Free);
         let slot = self.slots.at_mut(at).ok_or_else(broken)?;
-        let State::Held(tenant) = std::mem::take(&mut slot.entry.state) else { return Err(broken()) };
-        slot.durable_ttl = None;
         let who = (&tenant.holder, tenant.generation);
         self.out.lease_event(self.revision, now.wall, &slot.key, Verb::Ended(end), who);
         let past = Past {
@@ -326,7 +349,7 @@ impl Table {
         }
         if let Some(heir) = to {
             let until = now.tick + Duration::from_millis(limits::RESERVATION_MS);
-            slot.entry.state = State::Reserved { to: heir.clone(), until };
+            self.slots.set(at, State::Reserved { to: heir.clone(), until });
             self.slots.arm(at);
         }
         self.write_slot(at, now)?;
@@ -343,9 +366,15 @@ impl Table {
     fn grant(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Lease> {
         let floor = self.floor;
         let slot = self.slots.at_mut(at).ok_or_else(broken)?;
-        let generation = Generation::next(slot.entry.last, floor)?;
-        slot.entry.last = Some(generation);
-        slot.entry.state = State::Held(Tenant {
+        let generation = match slot.rare().and_then(|rare| rare.past.back()) {
+            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => past.generation,
+            _ => Generation::next(slot.last, floor)?,
+        };
+        slot.last = Some(generation);
+        self.revision = self.revision.next();
+        let who = (&claim.holder, generation);
+        self.out.lease_event(self.revision, now.wall, &slot.key, Verb::Granted, who);
+        let reign = State::Held(Tenant {
             holder: claim.holder.clone(),
             digest: *claim.token.digest(),
             generation,
@@ -355,9 +384,7 @@ impl Table {
             meta: claim.meta.clone(),
             origin: claim.origin,
         });
-        self.revision = self.revision.next();
-        let who = (&claim.holder, generation);
-        self.out.lease_event(self.revision, now.wall, &slot.key, Verb::Granted, who);
+        self.slots.set(at, reign);
         self.slots.arm(at);
         self.write_slot(at, now)?;
         let (key, holder) = (claim.key.clone(), claim.holder.clone());
@@ -365,32 +392,34 @@ impl Table {
     }
 
     fn refresh(&mut self, at: u32, ttl: Ttl, now: Now) -> Result<Acquired> {
-        let slot = self.slot(at)?;
-        let State::Held(tenant) = &mut slot.entry.state else { return Err(broken()) };
-        tenant.ttl = ttl;
-        tenant.expires = now.tick + ttl.as_duration();
-        let (holder, generation) = (tenant.holder.clone(), tenant.generation);
-        let lease = Lease { key: slot.key.clone(), holder, generation, ttl };
-        if slot.durable_ttl.is_none_or(|durable| ttl > durable) {
+        let State::Held(Tenant { holder, generation, .. }) = self.entry(at)?.state else {
+            return Err(broken());
+        };
+        let lease = Lease { key: self.slot(at)?.key.clone(), holder, generation, ttl };
+        let terms = self.slots.terms_mut(at);
+        terms.ttl = ttl;
+        terms.expires = now.tick + ttl.as_duration();
+        if terms.outlasts_disk(ttl) {
+            self.out.raised = true;
             self.write_slot(at, now)?;
         }
         self.slots.arm(at);
         Ok(Acquired::Granted(Grant { lease, parked: false }))
     }
 
-    fn write_slot(&mut self, at: u32, now: Now) -> Result<()> {
-        let slot = self.slots.at_mut(at).ok_or_else(broken)?;
-        slot.durable_ttl = match &slot.entry.state {
-            State::Held(tenant) => Some(tenant.ttl),
-            _ => None,
-        };
-        self.out.put(RowTable::Slot, &[slot.key.as_str().as_bytes()], &SlotRow::of(slot, now.tick));
+    pub(crate) fn write_slot(&mut self, at: u32, now: Now) -> Result<()> {
+        let entry = self.entry(at)?;
+        if matches!(entry.state, State::Held(_)) {
+            self.slots.terms_mut(at).set_durable();
+        }
+        let slot = self.slots.at(at).ok_or_else(broken)?;
+        self.out.put(RowTable::Slot, &[slot.key.as_str().as_bytes()], &SlotRow::of(slot, &entry, now.tick));
         Ok(())
     }
 
     /// Notes that a key became free, and forgets the one that has been free for longest when there are too many.
     pub(crate) fn note_free(&mut self, at: u32) -> Result<()> {
-        if let Some(last) = self.slot(at)?.entry.last {
+        if let Some(last) = self.slot(at)?.last {
             self.freed.push_back((at, last));
         }
         if self.freed.len() <= FREE_KEYS {
@@ -398,8 +427,8 @@ impl Table {
         }
         let Some((old, generation)) = self.freed.pop_front() else { return Ok(()) };
         let idle = self.slots.at(old).is_some_and(|slot| {
-            matches!(slot.entry.state, State::Free)
-                && slot.entry.last == Some(generation)
+            slot.is_free()
+                && slot.last == Some(generation)
                 && slot.rare().is_none_or(|rare| rare.queue.len() == 0 && rare.tombs.is_empty())
         });
         if idle && let Some(slot) = self.slots.remove(old) {
@@ -416,8 +445,8 @@ impl Table {
     }
 
     pub(crate) fn status(&self, key: &Key, now: Now) -> Status {
-        match self.slots.get(key) {
-            Some(slot) => slot.status(now.tick),
+        match self.slots.find(key).and_then(|at| self.status_at(at, now)) {
+            Some(status) => status,
             None => Status {
                 key: key.clone(),
                 phase: Phase::Free,
@@ -431,10 +460,17 @@ impl Table {
         }
     }
 
+    /// What the key at a place is doing.
+    pub(crate) fn status_at(&self, at: u32, now: Now) -> Option<Status> {
+        self.slots.at(at).zip(self.slots.entry(at)).map(|(slot, entry)| slot.status(entry, now.tick))
+    }
+
     pub(crate) fn history(&self, key: &Key, now: Now) -> Vec<Reign> {
-        let Some(slot) = self.slots.get(key) else { return Vec::new() };
+        let Some((slot, entry)) = self.slots.get(key).zip(self.slots.entry_of(key)) else {
+            return Vec::new();
+        };
         let past = slot.rare().into_iter().flat_map(|rare| rare.past.iter().map(Past::reign));
-        past.chain(slot.running(now)).collect()
+        past.chain(running(entry, now)).collect()
     }
 }
 
@@ -444,46 +480,46 @@ impl Slot {
     }
 
     /// Why a reign that is not the running one is over, as far as is remembered.
-    fn fate(&self, generation: Generation) -> End {
+    pub(crate) fn fate(&self, generation: Generation) -> End {
         let past = self.rare().and_then(|rare| rare.past.iter().find(|past| past.generation == generation));
         match past {
             Some(past) => past.end,
-            None if self.entry.last > Some(generation) => End::Superseded,
+            None if self.last > Some(generation) => End::Superseded,
             None => End::Gone,
         }
     }
 
-    pub(crate) fn status(&self, now: Tick) -> Status {
-        let (phase, remaining) = self.entry.phase(now);
-        let (holder, meta, since) = match (&self.entry.state, phase) {
-            (State::Held(t), Phase::Held) => (Some(t.holder.clone()), t.meta.clone(), Some(t.since)),
-            (State::Reserved { to, .. }, Phase::Reserved) => (Some(to.clone()), lease::Meta::default(), None),
+    fn status(&self, entry: Entry, now: Tick) -> Status {
+        let (phase, remaining) = entry.phase(now);
+        let (holder, meta, since) = match (entry.state, phase) {
+            (State::Held(t), Phase::Held) => (Some(t.holder), t.meta, Some(t.since)),
+            (State::Reserved { to, .. }, Phase::Reserved) => (Some(to), lease::Meta::default(), None),
             _ => (None, lease::Meta::default(), None),
         };
         Status {
             key: self.key.clone(),
             phase,
             holder,
-            generation: self.entry.last,
+            generation: entry.last,
             remaining,
             meta,
             since,
             waiters: self.waiters(),
         }
     }
+}
 
-    /// The running reign, or the one that time has ended and no one has looked at since.
-    fn running(&self, now: Now) -> Option<Reign> {
-        let State::Held(tenant) = &self.entry.state else { return None };
-        let over = now.tick >= tenant.expires;
-        Some(Reign {
-            holder: tenant.holder.clone(),
-            generation: tenant.generation,
-            from: tenant.since,
-            until: over.then_some(now.wall),
-            end: over.then_some(End::Expired),
-        })
-    }
+/// The running reign, or the one that time has ended and no one has looked at since.
+fn running(entry: Entry, now: Now) -> Option<Reign> {
+    let State::Held(tenant) = entry.state else { return None };
+    let over = now.tick >= tenant.expires;
+    Some(Reign {
+        holder: tenant.holder,
+        generation: tenant.generation,
+        from: tenant.since,
+        until: over.then_some(now.wall),
+        end: over.then_some(End::Expired),
+    })
 }
 
 /// The holder shown for a key that carries a record: its value where that reads as a name.
@@ -498,6 +534,6 @@ fn foreign_holder(value: &[u8]) -> Holder {
         .unwrap_or_else(|_| unreachable!("a question mark is a name"))
 }
 
-fn broken() -> Error {
+pub(crate) fn broken() -> Error {
     Error::unavailable("local", "the table contradicts itself; this is a defect of Tenure")
 }

@@ -17,7 +17,9 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
     }
     let deadline = shared.clock.now() + wait;
     loop {
+        let mut decided = shared.clock.now();
         let asked = shared.decide(0, |table, now| {
+            decided = now.tick;
             let answer = table.acquire(&claim, now)?;
             match &answer {
                 Acquired::Busy(busy) if !wait.is_zero() && parks(busy.reason) => {
@@ -32,6 +34,10 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
         let Some(grant) = grant else {
             let on_its_way = OnItsWay::new(shared, &claim, &answer);
             shared.wait(pending).await?;
+            // A lease that was only prolonged wrote nothing, so nobody has looked at the sign of life yet.
+            if matches!(answer, Acquired::Granted(_)) && claim.origin == Origin::Remote {
+                shared.alive(decided).map_err(|e| Error::unknown(shared.capabilities.engine, e.to_string()))?;
+            }
             on_its_way.arrived();
             return Ok(answer);
         };

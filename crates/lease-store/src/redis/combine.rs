@@ -1,12 +1,13 @@
 //! Many concurrent claims and releases become a few calls.
 //!
 //! One task owns the queues. While a small number of calls is on its way, requests gather; each call takes
-//! whatever is there. Alone, a request leaves at once.
+//! whatever is there. Alone, a request leaves at once, straight from its caller.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -14,9 +15,10 @@ use lease::{Error, Result, Tick};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::bell::Bell;
 use super::fault::ENGINE;
 use super::job::{Claimed, Claiming, Releasing};
-use super::lane::{Lane, Waiting, carry};
+use super::lane::{Lane, Waiting, carry, carry_alone};
 use super::wire::Wire;
 
 /// Most requests between callers and the task.
@@ -36,6 +38,9 @@ pub(super) enum Request {
 #[derive(Clone)]
 pub(super) struct Desk {
     wire: Arc<Wire>,
+    bell: Arc<Bell>,
+    /// How many calls are on their way.
+    busy: Arc<AtomicUsize>,
     queue: mpsc::Sender<Request>,
     orphans: Arc<Orphans>,
 }
@@ -49,23 +54,50 @@ struct Orphans {
 
 impl Desk {
     /// A desk and the task behind it.
-    pub(super) fn open(wire: Arc<Wire>) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn open(
+        wire: Arc<Wire>,
+        bell: Arc<Bell>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let orphans = Arc::new(Orphans::default());
-        let desk = Self { wire: Arc::clone(&wire), queue: sender, orphans: Arc::clone(&orphans) };
-        (desk, serve(wire, receiver, orphans))
+        let busy = Arc::new(AtomicUsize::new(0));
+        let (claims, releases, calls) = (Lane::default(), Lane::default(), FuturesUnordered::new());
+        let counter = Counter {
+            wire: Arc::clone(&wire),
+            bell: Arc::clone(&bell),
+            busy: Arc::clone(&busy),
+            claims,
+            releases,
+            calls,
+        };
+        let desk = Self { wire, bell, busy, queue: sender, orphans: Arc::clone(&orphans) };
+        (desk, serve(counter, receiver, orphans))
     }
 
     /// Claims a key.
     pub(super) async fn claim(&self, job: Claiming) -> Result<Claimed> {
+        if let Some(_place) = self.alone() {
+            let waiting = Waiting { job, deadline: self.wire.budget(), reply: None };
+            return carry_alone(&self.wire, &self.bell, waiting).await;
+        }
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting { job, deadline: self.wire.budget(), reply: Some(reply) };
         self.queue.send(Request::Claim(waiting)).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 
+    /// The place of a call, if there is none on its way: then a request needs no company and no task in between.
+    fn alone(&self) -> Option<Place<'_>> {
+        let first = self.busy.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_ok().then_some(Place(&self.busy))
+    }
+
     /// Gives a key back.
     pub(super) async fn release(&self, job: Releasing) -> Result<lease::Released> {
+        if let Some(_place) = self.alone() {
+            let waiting = Waiting { job, deadline: self.wire.budget(), reply: None };
+            return carry_alone(&self.wire, &self.bell, waiting).await;
+        }
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting { job, deadline: self.wire.budget(), reply: Some(reply) };
         self.queue.send(Request::Release(waiting)).await.map_err(|_| closed())?;
@@ -95,16 +127,25 @@ impl Desk {
 /// A call, which leaves behind the releases that failed and that nobody waits for.
 type OnItsWay = Pin<Box<dyn Future<Output = Vec<Waiting<Releasing>>> + Send>>;
 
+/// The place of a call that its caller makes by itself.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 struct Counter {
     wire: Arc<Wire>,
+    bell: Arc<Bell>,
+    busy: Arc<AtomicUsize>,
     claims: Lane<Claiming>,
     releases: Lane<Releasing>,
     calls: FuturesUnordered<OnItsWay>,
 }
 
-async fn serve(wire: Arc<Wire>, mut queue: mpsc::Receiver<Request>, orphans: Arc<Orphans>) {
-    let (claims, releases, calls) = (Lane::default(), Lane::default(), FuturesUnordered::new());
-    let mut counter = Counter { wire, claims, releases, calls };
+async fn serve(mut counter: Counter, mut queue: mpsc::Receiver<Request>, orphans: Arc<Orphans>) {
     let mut inbox = Vec::with_capacity(QUEUE);
     loop {
         let room = QUEUE.saturating_sub(counter.len());
@@ -112,7 +153,10 @@ async fn serve(wire: Arc<Wire>, mut queue: mpsc::Receiver<Request>, orphans: Arc
         let clock = Arc::clone(&counter.wire.clock);
         tokio::select! {
             biased;
-            Some(left) = counter.calls.next(), if !counter.calls.is_empty() => counter.again(left),
+            Some(left) = counter.calls.next(), if !counter.calls.is_empty() => {
+                counter.busy.fetch_sub(1, Ordering::Relaxed);
+                counter.again(left);
+            }
             taken = queue.recv_many(&mut inbox, room), if room > 0 => {
                 if taken == 0 {
                     return;
@@ -168,17 +212,18 @@ impl Counter {
 
     fn launch(&mut self) {
         while self.calls.len() < CALLS && self.len() > 0 {
-            let wire = Arc::clone(&self.wire);
+            let (wire, bell) = (Arc::clone(&self.wire), Arc::clone(&self.bell));
             let call: OnItsWay = match self.claims.len() > self.releases.len() {
                 true => {
                     let batch = self.claims.take();
                     Box::pin(async move {
-                        carry(wire, batch).await;
+                        carry(wire, bell, batch).await;
                         Vec::new()
                     })
                 }
-                false => Box::pin(carry(wire, self.releases.take())),
+                false => Box::pin(carry(wire, bell, self.releases.take())),
             };
+            self.busy.fetch_add(1, Ordering::Relaxed);
             self.calls.push(call);
         }
     }

@@ -7,6 +7,7 @@ use lease::{
     End, Key, Lease, Renewal, Renewed, Result, Revoke, Revoked, Token, Transfer, Transferred, Ttl, Verified,
     Wipe, Wiped, limits,
 };
+use redis::Value;
 
 use super::fault::{strange, too_many};
 use super::names::{Call, INDEX, digits, proof};
@@ -15,8 +16,9 @@ use super::script::{RENEW, REVOKE, TRANSFER, VERIFY, WIPE};
 use super::sweep::touch;
 use super::wire::{Repeat, Wire};
 
-/// Most renewals in one call: a longer call would keep everybody else waiting.
-const CALL: usize = 500;
+/// Most renewals in one call: what the server reads at once, 16 KiB. A longer call is read in pieces, keeps everybody
+/// else waiting, and no longer fits the caches.
+const CALL: usize = 100;
 
 /// Prolongs reigns, in calls that travel together.
 pub(super) async fn renew(wire: &Wire, items: &[Renewal]) -> Result<Vec<Renewed>> {
@@ -45,6 +47,10 @@ async fn renew_part(wire: &Wire, items: &[Renewal]) -> Result<Vec<Renewed>> {
         .await?;
     let mut lost = Vec::new();
     let mut renewed = Vec::with_capacity(items.len());
+    if let Value::Int(ms) = answer {
+        let remaining = Duration::from_millis(u64::try_from(ms).map_err(|_| strange("not a ttl"))?);
+        return Ok(vec![Renewed::Renewed { remaining }; items.len()]);
+    }
     for (i, answer) in reply::exactly(answer, items.len())?.iter().enumerate() {
         renewed.push(match u64::try_from(reply::int(answer)?) {
             Ok(ms) => Renewed::Renewed { remaining: Duration::from_millis(ms) },

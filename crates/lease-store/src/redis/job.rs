@@ -28,6 +28,14 @@ pub(super) trait Job: Send + 'static {
 
     /// Reads its answer.
     fn read(&self, raw: &[u8]) -> Result<Self::Answer>;
+
+    /// What its answer says about a parked claim that was granted, if anything.
+    fn granted(_raw: &[u8]) -> Option<&[u8]> {
+        None
+    }
+
+    /// Reads the answer of the request at `index` from one text for all `count`.
+    fn read_common(raw: &[u8], index: usize, count: usize) -> Result<Self::Answer>;
 }
 
 /// What a claim does about the queue.
@@ -114,18 +122,20 @@ impl Job for Claiming {
 
     fn write(&self, call: &mut Call, _again: bool) {
         let (holder, meta) = (self.holder.as_str().as_bytes(), self.meta.as_str().as_bytes());
-        let (ttl, length) = (digits::<8>(self.ttl.as_millis()), digits::<3>(holder.len() as u64));
-        call.packed(&[self.digest.as_bytes(), &ttl, &length, holder, meta]);
-        if self.instead_of.is_none() && self.park == Park::No {
-            return call.text("");
+        if self.instead_of.is_none() && self.park == Park::No && meta.is_empty() {
+            call.text(self.digest.as_bytes());
+        } else {
+            let mode: &[u8] = match self.park {
+                Park::No => b"-",
+                Park::Stay => b"w",
+                Park::Leave => b"l",
+            };
+            let (replace, length) =
+                (self.instead_of.map_or([b'0'; 16], padded), digits::<4>(meta.len() as u64));
+            let entry = self.entry.as_deref().unwrap_or_default();
+            call.packed(&[self.digest.as_bytes(), &replace, mode, &length, meta, entry]);
         }
-        let mode: &[u8] = match self.park {
-            Park::No => b"-",
-            Park::Stay => b"w",
-            Park::Leave => b"l",
-        };
-        let replace = self.instead_of.map_or([b'0'; 16], padded);
-        call.packed(&[&replace, mode, self.entry.as_deref().unwrap_or_default()]);
+        call.packed(&[&digits::<8>(self.ttl.as_millis()), holder]);
     }
 
     fn read(&self, raw: &[u8]) -> Result<Claimed> {
@@ -149,6 +159,13 @@ impl Job for Claiming {
             _ => Err(strange(&format!("{:?}", String::from_utf8_lossy(raw)))),
         }
     }
+
+    /// The generations, 16 digits each.
+    fn read_common(raw: &[u8], index: usize, count: usize) -> Result<Claimed> {
+        let digits = raw.get(index * 16..index * 16 + 16).filter(|_| raw.len() == count * 16);
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        Ok(Claimed::New(reply::minted(digits.ok_or_else(|| strange("not a generation for each"))?)?))
+    }
 }
 
 impl From<Release> for Releasing {
@@ -170,6 +187,12 @@ impl Job for Releasing {
     }
 
     fn write(&self, call: &mut Call, again: bool) {
+        if self.how == How::Back && !again && self.to.is_none() && self.entry.is_none() {
+            return match self.generation {
+                Some(generation) => call.proof(generation, &self.digest),
+                None => call.packed(&[b"h", self.digest.as_bytes()]),
+            };
+        }
         let how: &[u8] = match self.how {
             How::Quit => b"q",
             How::Back if again => b"a",
@@ -179,13 +202,26 @@ impl Job for Releasing {
         let heir = self.to.as_ref().map(Holder::as_str).unwrap_or_default().as_bytes();
         let length = digits::<3>(heir.len() as u64);
         let entry = self.entry.as_deref().unwrap_or_default();
-        call.packed(&[&generation, self.digest.as_bytes(), how, &length, heir, entry]);
+        call.packed(&[b"h", self.digest.as_bytes(), &generation, how, &length, heir, entry]);
     }
 
     fn read(&self, raw: &[u8]) -> Result<Released> {
+        match raw.first() {
+            Some(b'r') => Ok(Released::Released),
+            Some(b'n') => Ok(Released::NotHeld),
+            _ => Err(strange(&format!("{:?}", String::from_utf8_lossy(raw)))),
+        }
+    }
+
+    /// Behind the letter.
+    fn granted(raw: &[u8]) -> Option<&[u8]> {
+        raw.get(1..).filter(|granted| !granted.is_empty())
+    }
+
+    /// All of them were released.
+    fn read_common(raw: &[u8], _index: usize, _count: usize) -> Result<Released> {
         match raw {
             b"r" => Ok(Released::Released),
-            b"n" => Ok(Released::NotHeld),
             _ => Err(strange(&format!("{:?}", String::from_utf8_lossy(raw)))),
         }
     }

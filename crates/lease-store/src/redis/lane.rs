@@ -8,8 +8,10 @@ use lease::{Key, Result, Tick};
 use redis::Value;
 use tokio::sync::oneshot;
 
-use super::fault::Fault;
+use super::bell::Bell;
+use super::fault::{Fault, strange};
 use super::job::Job;
+use super::link::Link;
 use super::names::Call;
 use super::reply;
 use super::wire::{Repeat, Wire};
@@ -89,26 +91,63 @@ impl<J: Job> Waiting<J> {
     }
 }
 
-/// Sends requests as one call and answers each. Gives back those that failed and that nobody waits for.
-pub(super) async fn carry<J: Job>(wire: Arc<Wire>, batch: Vec<Waiting<J>>) -> Vec<Waiting<J>> {
+/// Sends requests as one call.
+async fn send<J: Job>(wire: &Wire, batch: &[Waiting<J>]) -> Result<Value, Fault> {
     let deadline = batch.iter().map(|waiting| waiting.deadline).min().unwrap_or_default();
-    let build = |link: &super::link::Link, again: bool| {
+    let build = |link: &Link, again: bool| {
         let mut call = Call::on(J::script(), link, batch.iter().map(|waiting| waiting.job.key()));
-        for waiting in &batch {
+        for waiting in batch {
             waiting.job.write(&mut call, again);
         }
         call.done()
     };
-    let answers: Result<Vec<Value>, Fault> =
-        match wire.run(Some(J::script()), deadline, Repeat::Freely, build).await {
-            Ok(value) => reply::exactly(value, batch.len()).map_err(|error| Fault::sent(error.to_string())),
-            Err(fault) => Err(fault),
-        };
-    match answers {
-        Ok(answers) => {
+    let value = wire.run(Some(J::script()), deadline, Repeat::Freely, build).await?;
+    match &value {
+        Value::BulkString(_) => Ok(value),
+        Value::Array(answers) if answers.len() == batch.len() => Ok(value),
+        other => Err(Fault::sent(strange(&format!("{other:?} to {} requests", batch.len())).to_string())),
+    }
+}
+
+/// Sends one request as a call of its own.
+pub(super) async fn carry_alone<J: Job>(wire: &Wire, bell: &Bell, waiting: Waiting<J>) -> Result<J::Answer> {
+    let batch = [waiting];
+    match send(wire, &batch).await? {
+        Value::Array(answers) => {
+            let raw = reply::bytes(&answers[0])?;
+            if J::granted(raw).is_some_and(|granted| bell.ring(granted)) {
+                // The claim has waited longer than this caller: it runs first.
+                tokio::task::yield_now().await;
+            }
+            batch[0].job.read(raw)
+        }
+        common => J::read_common(reply::bytes(&common)?, 0, 1),
+    }
+}
+
+/// Sends requests as one call and answers each. Gives back those that failed and that nobody waits for.
+pub(super) async fn carry<J: Job>(
+    wire: Arc<Wire>,
+    bell: Arc<Bell>,
+    batch: Vec<Waiting<J>>,
+) -> Vec<Waiting<J>> {
+    let count = batch.len();
+    match send(&wire, &batch).await {
+        Ok(Value::Array(answers)) => {
             for (waiting, answer) in batch.into_iter().zip(answers) {
-                let answer = reply::bytes(&answer).and_then(|raw| waiting.job.read(raw));
-                waiting.answer(answer);
+                let read = reply::bytes(&answer).and_then(|raw| waiting.job.read(raw));
+                waiting.answer(read);
+                // Last of all, so that the claim runs next.
+                if let Some(granted) = reply::bytes(&answer).ok().and_then(J::granted) {
+                    bell.ring(granted);
+                }
+            }
+            Vec::new()
+        }
+        Ok(common) => {
+            let raw = reply::bytes(&common).unwrap_or_default();
+            for (index, waiting) in batch.into_iter().enumerate() {
+                waiting.answer(J::read_common(raw, index, count));
             }
             Vec::new()
         }

@@ -32,7 +32,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects and asks the server who it is. `seen` is the process talked to before.
+    /// Connects and asks the server who it is; the caller bounds how long that may take. `seen` is the process talked to before.
     pub(super) async fn open(
         options: &Options,
         clock: Arc<dyn Clock>,
@@ -40,7 +40,8 @@ impl Link {
     ) -> Result<Self, RedisError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(options.op_timeout));
+            // Every call has a deadline of its own; a second timer for each would cost a tenth of the rate.
+            .set_response_timeout(None);
         let mut conn = options.client.get_multiplexed_async_connection_with_config(&config).await?;
         let connected = clock.now();
         let info: String = redis::cmd("INFO").arg("server").query_async(&mut conn).await?;

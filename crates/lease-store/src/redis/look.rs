@@ -78,11 +78,10 @@ pub(super) async fn history(wire: &Wire, key: &Key) -> Result<Vec<Reign>> {
     let mut reigns = closed.iter().map(|raw| closed_reign(reply::bytes(raw)?)).collect::<Result<Vec<_>>>()?;
     let running = reply::bytes(running)?;
     if !running.is_empty() {
-        let length = number(running, 86..89)? as usize;
         reigns.push(Reign {
-            holder: reply::holder(running.get(89..89 + length).unwrap_or_default())?,
-            generation: reply::minted(digits(running, 1..17)?)?,
-            from: Wall::from_micros(number(running, 57..73)?),
+            holder: reply::holder(running.get(73..running.len().saturating_sub(110)).unwrap_or_default())?,
+            generation: reply::minted(digits(running, 33..49)?)?,
+            from: Wall::from_micros(number(running, 49..65)?),
             until: None,
             end: None,
         });
@@ -92,13 +91,13 @@ pub(super) async fn history(wire: &Wire, key: &Key) -> Result<Vec<Reign>> {
     Ok(reigns)
 }
 
-/// `why generation(16) since(16) until(16) digest(8) holder`
+/// `why until(16) digest(8) generation(16) since(16) ttl(8) holder`
 pub(super) fn closed_reign(raw: &[u8]) -> Result<Reign> {
     Ok(Reign {
-        holder: reply::holder(raw.get(57..).unwrap_or_default())?,
-        generation: reply::minted(digits(raw, 1..17)?)?,
-        from: Wall::from_micros(number(raw, 17..33)?),
-        until: Some(Wall::from_micros(number(raw, 33..49)?)),
+        holder: reply::holder(raw.get(65..).unwrap_or_default())?,
+        generation: reply::minted(digits(raw, 25..41)?)?,
+        from: Wall::from_micros(number(raw, 41..57)?),
+        until: Some(Wall::from_micros(number(raw, 1..17)?)),
         end: raw.first().and_then(|letter| end(*letter)),
     })
 }

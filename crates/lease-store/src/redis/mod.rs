@@ -17,6 +17,7 @@ mod look;
 mod names;
 mod options;
 mod park;
+mod plain;
 mod records;
 mod reply;
 mod script;
@@ -30,9 +31,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Loss, Op, Page,
-    Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
-    Revoked, Status, Token, Transfer, Transferred, Ttl, Verified, Watch, Wipe, Wiped, limits,
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Loss,
+    Op, Page, Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
+    Revoke, Revoked, Status, Token, Transfer, Transferred, Ttl, Verified, Watch, Wipe, Wiped, limits,
 };
 use tokio::task::JoinSet;
 
@@ -81,7 +82,7 @@ impl Redis {
         let wire = Arc::new(Wire::new(options, clock));
         look::tip(&wire).await?;
         let (bell, tower) = (Bell::new(), Tower::new());
-        let (desk, counter) = Desk::open(Arc::clone(&wire));
+        let (desk, counter) = Desk::open(Arc::clone(&wire), Arc::clone(&bell));
         let mut tasks = JoinSet::new();
         tasks.spawn(counter);
         tasks.spawn(Arc::clone(&bell).listen(Arc::clone(&wire)));
@@ -187,6 +188,14 @@ impl Records for Redis {
 
     async fn scan(&self, query: &Query) -> Result<Page<Record>> {
         records::scan(&self.wire, query).await
+    }
+
+    async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
+        plain::discover(&self.wire, prefix).await
+    }
+
+    async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
+        plain::announce(&self.wire, items).await
     }
 
     async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {

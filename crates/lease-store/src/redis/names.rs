@@ -18,7 +18,10 @@ pub(super) const EVENTS: &str = "tenure:events";
 /// The tokens that were given up before they held anything.
 pub(super) const TOMBS: &str = "tenure:tombs";
 
-const GLOBALS: [&str; 7] = ["tenure:inc", "tenure:floor", INDEX, KEYS, REV, EVENTS, TOMBS];
+/// There while any of those may count.
+const TOMBED: &str = "tenure:tombed";
+
+const GLOBALS: [&str; 8] = ["tenure:inc", "tenure:floor", INDEX, KEYS, REV, EVENTS, TOMBS, TOMBED];
 
 /// One call of a script under construction: first its keys, then its arguments.
 pub(super) struct Call {
@@ -61,10 +64,13 @@ impl Call {
 
     /// The arguments that describe the server's incarnation.
     pub(super) fn head(&mut self, link: &Link) {
-        self.text(&link.run_id);
-        self.number(link.uptime_ms());
-        self.number(link.quarantine_ms);
-        self.text(if link.changed { "1" } else { "0" });
+        let Link { run_id, quarantine_ms, changed, .. } = link;
+        match changed {
+            true => self.text(""),
+            false => self.packed(&[run_id.as_bytes(), &[b'0'; 13]]),
+        }
+        let (uptime_ms, changed) = (link.uptime_ms(), u8::from(*changed));
+        self.text(format!("{run_id} {uptime_ms} {quarantine_ms} {changed}"));
     }
 
     /// A key.
@@ -106,7 +112,7 @@ impl Call {
         }
     }
 
-    /// Generation and digest as a held key begins with them.
+    /// Digest and generation as a held key begins with them.
     pub(super) fn proof(&mut self, generation: Generation, digest: &Digest) {
         self.text(proof(generation, digest));
     }
@@ -124,11 +130,11 @@ impl Call {
     }
 }
 
-/// Generation and digest as a held key begins with them.
+/// Digest and generation as a held key begins with them.
 pub(super) fn proof(generation: Generation, digest: &Digest) -> [u8; 49] {
     let mut text = [b'h'; 49];
-    text[1..17].copy_from_slice(&padded(generation));
-    text[17..].copy_from_slice(digest.as_bytes());
+    text[1..33].copy_from_slice(digest.as_bytes());
+    text[33..].copy_from_slice(&padded(generation));
     text
 }
 

@@ -38,33 +38,35 @@ macro_rules! scripts {
 
 scripts! {
     /// Claims.
-    ACQUIRE = "acquire", ["prelude", "reign"];
+    ACQUIRE = "acquire", ["head", "known", "acquire_free", "seal", "prelude", "reign"];
     /// Releases.
-    RELEASE = "release", ["prelude", "reign"];
+    RELEASE = "release", ["head", "known", "release_own", "seal", "prelude", "reign"];
     /// Renewals.
     RENEW = "renew", [];
     /// Brings keys up to date.
-    TOUCH = "touch", ["prelude", "reign"];
+    TOUCH = "touch", ["head", "prelude", "reign"];
     /// Keys that time may have changed.
     DUE = "due", [];
     /// Hands a key to a parked successor.
-    TRANSFER = "transfer", ["prelude", "reign"];
+    TRANSFER = "transfer", ["head", "prelude", "reign"];
     /// Ends a reign by force.
-    REVOKE = "revoke", ["prelude", "reign"];
+    REVOKE = "revoke", ["head", "prelude", "reign"];
     /// What keys are doing.
-    INSPECT = "inspect", ["prelude"];
+    INSPECT = "inspect", ["head", "prelude"];
     /// The last reigns.
-    HISTORY = "history", ["prelude", "reign"];
+    HISTORY = "history", ["head", "prelude", "reign"];
     /// What a token is to a key.
-    VERIFY = "verify", ["prelude"];
+    VERIFY = "verify", ["head", "prelude"];
     /// Ends every reign under a prefix.
-    WIPE = "wipe", ["prelude", "reign"];
+    WIPE = "wipe", ["head", "prelude", "reign"];
     /// The last revision.
-    TIP = "tip", ["prelude", "reign"];
+    TIP = "tip", ["head", "prelude", "reign"];
     /// Writes of records and logs.
-    COMMIT = "commit", ["prelude", "reign"];
+    COMMIT = "commit", ["head", "prelude", "reign"];
     /// Reads of records.
     READ = "read", [];
     /// Reads of logs.
     LOG = "log", [];
+    /// News that a lease allows.
+    ANNOUNCE = "announce", [];
 }

@@ -14,6 +14,7 @@ use redis::{AsyncConnectionConfig, Value};
 use tokio::sync::{Notify, watch};
 
 use super::fault::{ENGINE, strange, too_many};
+use super::hold;
 use super::look::tip;
 use super::names::EVENTS;
 use super::reply;
@@ -205,19 +206,22 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// `[id, [a, time, n, revisions, e, events]]`
+    /// `[id, [e, events]]`, where the first line of the events is `time revisions`.
     pub(super) fn read(entry: Value) -> Result<Self> {
         let parts = reply::exactly(entry, 2)?;
         let id = reply::text(&parts[0])?;
         // Counted by a script, so far below where Rust's numbers end.
-        let number = |number: i64| u64::try_from(number).map_err(|_| strange("not a revision"));
-        let first = id.split_once('-').and_then(|(ms, _)| ms.parse().ok());
-        let first = number(first.ok_or_else(|| strange("not a revision"))?)?;
+        let number = |text: &str| text.parse::<i64>().ok().and_then(|number| u64::try_from(number).ok());
+        let first = id.split_once('-').and_then(|(ms, _)| number(ms));
+        let first = first.ok_or_else(|| strange("not a revision"))?;
         let fields = reply::array(parts.into_iter().nth(1).unwrap_or_default())?;
-        let [_, at, _, revisions, _, lines] = fields.as_slice() else { return Err(strange("not an event")) };
-        let at = Wall::from_micros(reply::int(at)? as u64);
-        let last = first + number(reply::int(revisions)?)?.saturating_sub(1);
-        Ok(Self { first, last, at, lines: reply::text(lines)?.to_owned() })
+        let [_, text] = fields.as_slice() else { return Err(strange("not an event")) };
+        let text = reply::text(text)?;
+        let (head, lines) = text.split_once('\n').unwrap_or((text, ""));
+        let (at, revisions) = head.split_once(' ').ok_or_else(|| strange(head))?;
+        let at = Wall::from_micros(number(at).ok_or_else(|| strange(head))?);
+        let last = first + number(revisions).ok_or_else(|| strange(head))?.saturating_sub(1);
+        Ok(Self { first, last, at, lines: lines.to_owned() })
     }
 }
 
@@ -231,11 +235,17 @@ fn after(revision: u64) -> String {
     format!("({revision}-{}", u64::MAX)
 }
 
-/// `verb key holder generation`
+/// A letter and `key holder generation`
 pub(super) fn event(line: &str, revision: Revision, at: Wall) -> Result<Event> {
-    let mut words = line.split(' ');
+    let verb = line.as_bytes().first().and_then(|letter| match letter {
+        b'+' => Some(Verb::Granted),
+        b'p' => Some(Verb::Written),
+        b'd' => Some(Verb::Deleted),
+        end => hold::end(*end).map(Verb::Ended),
+    });
+    let verb = verb.ok_or_else(|| strange(line))?;
+    let mut words = line.get(1..).unwrap_or_default().split(' ');
     let mut word = || words.next().unwrap_or_default();
-    let verb = Verb::parse(word()).ok_or_else(|| strange(line))?;
     let key = Key::new(word())?;
     let (holder, generation) = match verb {
         Verb::Written | Verb::Deleted => (None, None),

@@ -65,7 +65,12 @@ impl Wire {
         }
         self.clock.sleep_until(dial.not_before).await;
         let seen = dial.seen.as_ref().map(|(run, changed)| (run.as_str(), *changed));
-        match Link::open(&self.options, Arc::clone(&self.clock), seen).await {
+        let opening = Link::open(&self.options, Arc::clone(&self.clock), seen);
+        let opened = match self.before(self.budget(), opening).await {
+            Some(opened) => opened.map_err(|error| words(&error)),
+            None => Err("the server does not answer".to_owned()),
+        };
+        match opened {
             Ok(link) => {
                 dial.failures = 0;
                 if link.changed && dial.seen.as_ref().is_some_and(|(run, _)| *run != link.run_id) {
@@ -79,7 +84,7 @@ impl Wire {
             Err(error) => {
                 dial.failures = dial.failures.saturating_add(1);
                 dial.not_before = self.clock.now() + pause(dial.failures);
-                Err(Fault::unsent(words(&error)))
+                Err(Fault::unsent(error))
             }
         }
     }
@@ -100,7 +105,11 @@ impl Wire {
         let mut fault = Fault::unsent("no connection to the server");
         let mut sent = false;
         for attempt in 1_u32.. {
-            let link = match self.before(deadline, self.link()).await {
+            let link = match self.working() {
+                Some(link) => Some(Ok(link)),
+                None => self.before(deadline, self.link()).await,
+            };
+            let link = match link {
                 Some(Ok(link)) => link,
                 Some(Err(why)) => {
                     fault.why = why.why;

@@ -1,7 +1,7 @@
 -- All operations on records and logs, or none, under a fence if there is one.
 -- KEYS after the globals: rindex; of a fence K, tenure:l, tenure:g, tenure:o, tenure:m; per operation
 -- K, tenure:v, tenure:l, tenure:o, or of a log tenure:log, tenure:n, twice.
--- ARGV after the head: fence (s strict, m monotonic, or ''), 'h' generation digest as one text; per operation
+-- ARGV after the head: fence (s strict, m monotonic, or ''), 'h' digest generation as one text; per operation
 -- kind (p put, a if absent, r if revision, d delete, l append), value, ttl or '', revision or longest log.
 -- Answers: {w, revision}, {f, current}, {c, index, found}, {k, index}.
 incarnate()
@@ -16,7 +16,7 @@ if mode ~= '' then
     local held = got[1] and got[2] and sub(got[2], 1, 49) == proof and got[1] == holder_of(got[2])
     if not held or call('EXISTS', k[b + 2]) == 0 then return { 'f', call('GET', k[b + 3]) or '' } end
   else
-    local mark, gen, writer = call('GET', k[b + 5]), sub(proof, 2, 17), sub(proof, 18, 33)
+    local mark, gen, writer = call('GET', k[b + 5]), sub(proof, 34, 49), sub(proof, 2, 17)
     local before = mark and tonumber(sub(mark, 1, 16)) or 0
     if before > tonumber(gen) or (before == tonumber(gen) and sub(mark, 17) ~= writer) then
       return { 'f', sub(mark, 1, 16) }
@@ -46,9 +46,9 @@ for i = 1, count do
       return { 'k', i - 1 }
     end
     if kind == 'd' then
-      if value or call('EXISTS', k[x + 1]) == 1 then event('deleted', k[x + 1], '-', '0') end
+      if value or call('EXISTS', k[x + 1]) == 1 then event('d', k[x + 1], '-', '0') end
     else
-      event('written', k[x + 1], '-', '0')
+      event('p', k[x + 1], '-', '0')
     end
     if kind == 'a' or kind == 'r' then
       local there = found(k[x + 1], value, got[2])
@@ -59,7 +59,7 @@ for i = 1, count do
   end
 end
 
-if mode == 'm' then call('SET', k[GLOBALS + 6], sub(proof, 2, 33)) end
+if mode == 'm' then call('SET', k[GLOBALS + 6], sub(proof, 34, 49) .. sub(proof, 2, 17)) end
 local steps = math.max(happened, 1)
 local revision = fmt('%d', tell(steps) + steps - 1)
 for i = 1, count do

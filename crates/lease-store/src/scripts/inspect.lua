@@ -1,7 +1,8 @@
 -- What keys are doing; changes nothing. KEYS per key: as everywhere.
 -- Answers per key: {state, holder, last generation, remaining, since, waiters, meta}.
-for i = 1, #KEYS - GLOBALS do
-  local key = KEYS[GLOBALS + i]
+local out = {}
+for i = 1, #K - GLOBALS do
+  local key = K[GLOBALS + i]
   local b = spell(key)
   local got = call('MGET', key, k[b + 5], k[b + 3])
   local value, o, last = got[1], got[2], got[3] or ''
@@ -9,7 +10,7 @@ for i = 1, #KEYS - GLOBALS do
   local was = o and sub(o, 1, 1)
   local held = was == 'h' and value == holder_of(o) and call('HMGET', k[b + 2], 'g', 'm')
   if held and held[1] then
-    state, holder, left, since, meta = 'h', value, call('PTTL', key), sub(o, 58, 73), held[2] or ''
+    state, holder, left, since, meta = 'h', value, call('PTTL', key), sub(o, 50, 65), held[2] or ''
   elseif was == 'r' and reserved(o, value) then
     state, holder, left = 'r', value, call('PTTL', key)
   elseif value then

@@ -1,48 +1,20 @@
--- Common to all scripts: the time of this call, the packed state of a key, and the events.
---
--- KEYS 1-7 are tenure:inc, floor, index, keys, rev, events, tombs; then one per lease key. A lease key's
--- companions are its name with a prefix: spelling them here is half the cost of sending them.
--- ARGV 1-4 describe the server's incarnation.
---
--- tenure:o holds what a key is doing besides what the frozen layout shows, and never expires:
---   h gen(16) digest(32) ttl(8) since(16) at(13) length(3) holder spent...   held
---   f gen(16) at(13) spent...                                                free; the last generation
---   d until(16) spent...                                                     nobody may have it yet
---   r until(16) length(3) heir spent...                                      kept for an heir
--- where `at` is a time not before the key's place in the index, and spent the first 6 bytes of the digests of the
--- last 16 spent tokens, newest first. Long strings are costly: this Lua hashes every byte of every string it makes.
-local call, a = redis.call, ARGV
-local k = { KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7] }
-local sub, fmt, find = string.sub, string.format, string.find
-local GLOBALS, HEAD = 7, 4
-local time = call('TIME')
-local us = time[1] * 1000000 + time[2]
-local now = math.floor(us / 1000)
-local stamp = fmt('%016d', us)
-local out, events, happened = {}, {}, 0
-
-local WORD = {
-  r = 'released', t = 'transferred', e = 'expired', v = 'revoked',
-  s = 'superseded', w = 'wiped', g = 'gone',
-}
+-- The packed state of a key, and the events.
+local k = { K[1], K[2], K[3], K[4], K[5], K[6], K[7], K[8] }
+local us, now = 0 + stamp, 0 + ms
+local lines, happened = {}, 0
 
 -- Names the key that the functions below work on.
 local function spell(key)
-  k[8], k[9], k[10] = key, 'tenure:l:' .. key, 'tenure:g:' .. key
-  k[11], k[12], k[13] = 'tenure:w:' .. key, 'tenure:o:' .. key, 'tenure:h:' .. key
+  k[9], k[10], k[11] = key, 'tenure:l:' .. key, 'tenure:g:' .. key
+  k[12], k[13], k[14] = 'tenure:w:' .. key, 'tenure:o:' .. key, 'tenure:h:' .. key
   return GLOBALS
 end
 
--- What `o` becomes when its reign is over.
-local function freed(o, spent)
-  return 'f' .. sub(o, 2, 17) .. sub(o, 74, 86) .. spent
-end
-
-local pieces = 0
-local function event(verb, key, holder, gen)
-  events[pieces + 1], events[pieces + 2], events[pieces + 3], events[pieces + 4] = verb, ' ', key, ' '
-  events[pieces + 5], events[pieces + 6], events[pieces + 7], events[pieces + 8] = holder, ' ', gen, '\n'
-  pieces, happened = pieces + 8, happened + 1
+-- Letters: + granted, r released, t transferred, e expired, v revoked, s superseded, w wiped, g gone,
+-- p written, d deleted.
+local function event(letter, key, holder, gen)
+  happened = happened + 1
+  lines[happened] = letter .. key .. ' ' .. holder .. ' ' .. gen
 end
 
 -- Writes the events of this call as one entry whose id is the first revision of `count`.
@@ -53,10 +25,9 @@ local function tell(count)
     last = us + count
     call('SET', k[5], fmt('%d', last))
   end
-  local first, text = last - count + 1, table.concat(events)
+  local first, text = last - count + 1, stamp .. ' ' .. count .. '\n' .. table.concat(lines, '\n')
   local function add()
-    return redis.pcall('XADD', k[6], 'MINID', '~', fmt('%d', math.max(first - 65536, 0)),
-      fmt('%d-0', first), 'a', stamp, 'n', count, 'e', text)
+    return redis.pcall('XADD', k[6], 'MINID', '~', fmt('%d', math.max(first - 65536, 0)), fmt('%d-0', first), 'e', text)
   end
   local added = add()
   if type(added) == 'table' and added.err then
@@ -69,30 +40,40 @@ local function tell(count)
   return first
 end
 
-local function spent_of(o)
-  if not o then return '' end
-  local state = sub(o, 1, 1)
-  if state == 'h' then return sub(o, 90 + sub(o, 87, 89)) end
-  if state == 'f' then return sub(o, 31) end
-  if state == 'r' then return sub(o, 21 + sub(o, 18, 20)) end
-  return sub(o, 18)
+-- What `o` keeps over every change: its place in the index and the spent tokens.
+local function kept(o)
+  return o and sub(o, -110, -2) or BLANK
 end
 
-local function spend(digest, spent)
-  return sub(digest, 1, 6) .. sub(spent, 1, 90)
+local function spent_of(o)
+  return o and sub(o, -97, -2) or ''
+end
+
+-- `o`'s spent tokens and one more.
+local function spend(digest, o)
+  return sub(digest, 27) .. sub(o, -97, -8)
 end
 
 local function is_spent(digest, spent)
-  return find(spent, sub(digest, 1, 6), 1, true)
+  return find(spent, sub(digest, 27, 32), 1, true)
 end
 
 local function holder_of(o)
-  return sub(o, 90, 89 + sub(o, 87, 89))
+  return sub(o, 74, -111)
+end
+
+-- Whether somebody is parked, as the last letter of `o` says it.
+local function flag(b)
+  return call('EXISTS', k[b + 4]) == 1 and 'w' or '-'
+end
+
+-- What `o` becomes when its reign is over.
+local function freed(b, o, spent)
+  return 'f' .. sub(o, 34, 49) .. sub(o, -110, -98) .. spent .. flag(b)
 end
 
 -- Whether `o` keeps the key for the heir that K names. K's own expiry decides: it is judged by the moment this
 -- call began, and TIME is a little later.
 local function reserved(o, value)
-  return sub(o, 1, 1) == 'r' and tonumber(sub(o, 2, 17)) > now - 1000
-    and value == sub(o, 21, 20 + sub(o, 18, 20))
+  return sub(o, 1, 1) == 'r' and tonumber(sub(o, 2, 17)) > now - 1000 and value == sub(o, 18, -111)
 end

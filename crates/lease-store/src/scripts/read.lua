@@ -7,8 +7,8 @@ for i = 1, (#k - 1) / 4 do
   local got = call('MGET', k[x + 1], k[x + 2], k[x + 4])
   local value, o = got[1], got[3]
   local was = value and o and sub(o, 1, 1)
-  local leased = (was == 'h' and value == sub(o, 90, 89 + sub(o, 87, 89)) and call('EXISTS', k[x + 3]) == 1)
-    or (was == 'r' and value == sub(o, 21, 20 + sub(o, 18, 20)))
+  local leased = (was == 'h' and value == sub(o, 74, -111) and call('EXISTS', k[x + 3]) == 1)
+    or (was == 'r' and value == sub(o, 18, -111))
   if not value or leased then
     if call('EXISTS', k[x + 1]) == 0 or leased then call('ZREM', k[1], k[x + 1]) end
     out[i] = {}

@@ -2,23 +2,25 @@
 local floor, quarantine = 0, 0
 
 -- Raises the floor once per server process and decides whether a forgotten holder may still be alive.
+-- tenure:inc is the server's run id and when its quarantine ends(13), or zeros when it had none.
 local function incarnate()
-  local known = call('HMGET', k[1], 'r', 'q')
-  local wait, ends = tonumber(a[3]), tonumber(known[2] or 0) or 0
+  local known, run, uptime, wait, changed = call('GET', k[1]), string.match(a[2], INCARNATION)
+  wait = tonumber(wait)
+  local ends = known and tonumber(sub(known, -13)) or 0
   local last = tonumber(call('GET', k[2]) or 0) or 0
   floor = last
-  if known[1] ~= a[1] or last == 0 then
+  if not known or sub(known, 1, -14) ~= run or last == 0 then
     floor = math.min(math.max(last + 1048576, time[1] * 1048576 + time[2]), 9007199254740990)
     call('SET', k[2], fmt('%d', floor))
     local rev = tonumber(call('GET', k[5]) or 0) or 0
     call('SET', k[5], fmt('%d', math.max(rev + (rev > 0 and 1048576 or 0), us)))
     ends = 0
-    if tonumber(a[2]) < wait then ends = now + wait - a[2] end
-    call('HSET', k[1], 'r', a[1], 'q', fmt('%d', ends))
+    if tonumber(uptime) < wait then ends = now + wait - uptime end
+    call('SET', k[1], run .. fmt('%013d', ends))
   end
-  if a[4] == '1' and ends == 0 and wait > 0 then
+  if changed == '1' and ends == 0 and wait > 0 then
     ends = now + wait
-    call('HSET', k[1], 'q', fmt('%d', ends))
+    call('SET', k[1], run .. fmt('%013d', ends))
   end
   if wait > 0 and ends > now then quarantine = ends - now end
 end
@@ -33,11 +35,11 @@ local function mint(last)
 end
 
 -- Closes the reign in `o` in the history and the events; the caller writes what comes after.
+-- A closed reign: why until(16) end-of-digest(8) gen(16) since(16) ttl(8) holder.
 local function close(b, o, why)
-  local gen, holder = sub(o, 2, 17), holder_of(o)
-  local kept = call('RPUSH', k[b + 6], why .. gen .. sub(o, 58, 73) .. stamp .. sub(o, 18, 25) .. holder)
+  local kept = call('RPUSH', k[b + 6], why .. stamp .. sub(o, 26, -111))
   if kept > 48 then call('LTRIM', k[b + 6], -32, -1) end
-  event(WORD[why], k[b + 1], holder, gen)
+  event(why, k[b + 1], holder_of(o), sub(o, 34, 49))
 end
 
 local function note(key, at)
@@ -47,17 +49,16 @@ end
 
 -- Begins a reign, whatever the key held before. Returns its padded generation.
 local function grant(b, holder, digest, ttl, meta, spent, plain, gen)
-  local key, ends = k[b + 1], fmt('%d', now + ttl)
+  local key, ends = k[b + 1], fmt('%013d', now + ttl)
   call('DEL', k[b + 2])
   call('SET', key, holder, 'PXAT', ends)
-  call('HSET', k[b + 2], 'g', plain, 't', digest, 's', stamp, 'h', holder)
+  call('HSET', k[b + 2], 'g', plain, 't', digest, 's', stamp)
   if meta ~= '' then call('HSET', k[b + 2], 'm', meta) end
   call('PEXPIREAT', k[b + 2], ends)
-  local o = 'h' .. gen .. digest .. fmt('%08d', ttl) .. stamp .. fmt('%013d', ends) .. fmt('%03d', #holder)
-    .. holder .. spent
+  local o = 'h' .. digest .. gen .. stamp .. fmt('%08d', ttl) .. holder .. ends .. spent .. flag(b)
   call('MSET', k[b + 3], plain, k[b + 5], o)
   note(key, ends)
-  event('granted', key, holder, gen)
+  event('+', key, holder, gen)
   return gen
 end
 
@@ -70,7 +71,8 @@ end
 -- A parked claim: id(16) digest(32) ttl(8) deadline(16) instance(16) length(3) holder meta.
 -- Grants to the first one that is alive, or to the first one called `to`. A claim whose process no longer
 -- listens, whose time is over or whose token was spent meanwhile loses its place. `me` needs no message.
--- `before` runs once a successor is sure and before anything is written. Returns the parked claim.
+-- `before` runs once a successor is sure and before anything is written. Returns the parked claim and its
+-- generation.
 local function hand_on(b, last, spent, me, to, before)
   local queue = k[b + 4]
   local members = call('ZRANGE', queue, 0, to and -1 or 0)
@@ -85,11 +87,11 @@ local function hand_on(b, last, spent, me, to, before)
       call('ZREM', queue, m)
       if plain and tonumber(sub(m, 57, 72)) >= now and not is_spent(digest, spent)
         and not given_up(digest, k[b + 1])
-        and (id == me or call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), id .. gen .. digest .. k[b + 1]) > 0)
+        and (id == me or call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), id .. gen) > 0)
       then
-        if before then spent = before() end
+        if before then before() end
         grant(b, holder, digest, tonumber(sub(m, 49, 56)), sub(m, 92 + length), spent, plain, gen)
-        return m
+        return m, gen
       end
     end
     if to then
@@ -113,14 +115,14 @@ local function settle(b, me)
     if alive and value == holder_of(o) then return 'h', value, o, last end
     close(b, o, alive and 'g' or 'e')
     if alive then call('DEL', k[b + 2]) end
-    o = freed(o, spent_of(o))
+    o = freed(b, o, spent_of(o))
     call('SET', k[b + 5], o)
   elseif state == 'r' and reserved(o, value) then
     return 'r', value, o, last
   end
   if value or call('EXISTS', key) == 1 then return 'x', value, o, last end
   if state == 'd' and tonumber(sub(o, 2, 17)) > now then return 'd', value, o, last end
-  if quarantine == 0 and hand_on(b, last, spent_of(o), me) then
+  if quarantine == 0 and hand_on(b, last, sub(kept(o), 14), me) then
     got = call('MGET', key, k[b + 5], k[b + 3])
     return 'h', got[1], got[2], got[3]
   end

@@ -1,20 +1,21 @@
 -- Brings keys up to date and says why a reign ended.
 -- ARGV per key: a padded generation or ''. Answers per key: the end's letter, h while it lives, g when unknown.
 incarnate()
-for i = 1, #KEYS - GLOBALS do
-  local key, gen = KEYS[GLOBALS + i], a[HEAD + i]
+local out = {}
+for i = 1, #K - GLOBALS do
+  local key, gen = K[GLOBALS + i], a[HEAD + i]
   local b = spell(key)
   local state, _, o = settle(b, nil)
   local answer = 'g'
   if gen ~= '' then
-    if state == 'h' and sub(o, 2, 17) == gen then answer = 'h' end
+    if state == 'h' and sub(o, 34, 49) == gen then answer = 'h' end
     for _, reign in ipairs(call('LRANGE', k[b + 6], -32, -1)) do
-      if sub(reign, 2, 17) == gen then answer = sub(reign, 1, 1) end
+      if sub(reign, 26, 41) == gen then answer = sub(reign, 1, 1) end
     end
   elseif state == 'h' then
     local ends = fmt('%013d', now + math.max(call('PTTL', key), 1))
     call('ZADD', k[3], ends, key)
-    call('SET', k[b + 5], sub(o, 1, 73) .. ends .. sub(o, 87))
+    call('SET', k[b + 5], sub(o, 1, -111) .. ends .. sub(o, -97))
   elseif state == 'r' then
     call('ZADD', k[3], fmt('%d', now + math.max(call('PTTL', key), 1)), key)
   elseif state == 'd' then
@@ -24,7 +25,7 @@ for i = 1, #KEYS - GLOBALS do
   else
     call('ZREM', k[3], key)
     call('ZREM', k[4], key)
-    if o and sub(o, 1, 1) == 'f' then call('SET', k[b + 5], sub(o, 1, 17) .. '9999999999999' .. sub(o, 31)) end
+    if o and sub(o, 1, 1) == 'f' then call('SET', k[b + 5], sub(o, 1, 17) .. NEVER .. sub(o, 31)) end
   end
   out[i] = answer
 end

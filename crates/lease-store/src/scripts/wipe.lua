@@ -1,8 +1,8 @@
 -- Ends every reign under a prefix. KEYS: the globals and the gate's key; the keys to wipe come from the index.
--- ARGV: 'h' generation digest of the gate as one text, first and last key of the range, most leases.
+-- ARGV: 'h' digest generation of the gate as one text, first and last key of the range, most leases.
 -- Answers: how many, -1 unproven, -2 too many.
 incarnate()
-local gate = KEYS[GLOBALS + 1]
+local gate = K[GLOBALS + 1]
 local state, _, o = settle(spell(gate), nil)
 if state ~= 'h' or sub(o, 1, 49) ~= a[HEAD + 1] then
   tell(happened)
@@ -30,10 +30,10 @@ end
 for i = 1, n do
   local b = spell(doomed[i])
   local got = call('MGET', k[b + 5], k[b + 3])
-  local spent = spend(sub(got[1], 18, 49), spent_of(got[1]))
+  local spent = spend(sub(got[1], 2, 33), got[1])
   close(b, got[1], 'w')
   call('DEL', k[b + 1], k[b + 2])
-  call('SET', k[b + 5], freed(got[1], spent))
+  call('SET', k[b + 5], freed(b, got[1], spent))
   hand_on(b, got[2], spent)
 end
 tell(happened)

@@ -87,6 +87,7 @@ async fn kill_9_during_grants_loses_nothing_acknowledged_and_generations_never_f
                     key: key(&name),
                     generation: status.generation.unwrap(),
                     delay: Some(Duration::ZERO),
+                    reason: lease::Motive::default(),
                 };
                 store.revoke(revoke).await.unwrap();
             }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use lease::{Acquired, Leases};
+use lease::{Acquired, Leases, Released};
 use testkit::{RedisServer, wait};
 use tokio::task::JoinSet;
 
-use crate::redis_bench::{LIMIT, claim, granted, int, open, release};
+use crate::redis_bench::{LIMIT, claim, granted, int, open, release, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_waiters_are_granted_in_the_order_they_came() {
@@ -59,6 +59,49 @@ fn a_waiter_whose_process_is_gone_is_skipped() {
     let grant = living.block_on(next).unwrap().unwrap();
     assert!(matches!(&grant, Acquired::Granted(g) if g.lease.holder.as_str() == "next"), "{grant:?}");
     assert_eq!(int(&server, &["ZCARD", "tenure:w:k"]), 0);
+}
+
+/// The lease is over once its companion is gone, whatever the key says: there is nothing to hand over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_without_its_companion_hands_nothing_on() {
+    let server = RedisServer::start().unwrap();
+    let store = Arc::new(open(&server.url()).await);
+    let mine = claim("k", "node-1");
+    granted(&store, &mine).await;
+    let (waiter, mut parked) = (Arc::clone(&store), JoinSet::new());
+    parked.spawn(async move { waiter.acquire(claim("k", "next").waiting(LIMIT)).await });
+    wait::until("it is parked", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == 1).unwrap();
+    assert_eq!(int(&server, &["DEL", "tenure:l:k"]), 1);
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::NotHeld);
+    assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("node-1"));
+    assert_eq!(int(&server, &["EXISTS", "tenure:l:k"]), 0);
+    assert_eq!(int(&server, &["ZCARD", "tenure:w:k"]), 1);
+}
+
+/// A queue that everybody left is no reason to wait, and one that was left and joined again is served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_was_left_does_not_hold_anybody_up() {
+    let server = RedisServer::start().unwrap();
+    let store = Arc::new(open(&server.url()).await);
+    let mine = claim("k", "node-1");
+    granted(&store, &mine).await;
+    for round in 0..2 {
+        let (waiter, mut leaving) = (Arc::clone(&store), JoinSet::new());
+        leaving.spawn(async move { waiter.acquire(claim("k", "left").waiting(LIMIT)).await });
+        wait::until("it is parked", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == 1).unwrap();
+        leaving.shutdown().await;
+        wait::until("it left", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == 0).unwrap();
+        assert_eq!(int(&server, &["EXISTS", "k"]), 1, "round {round}");
+    }
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+    let second = claim("k", "node-2");
+    granted(&store, &second).await;
+    let (waiter, mut parked) = (Arc::clone(&store), JoinSet::new());
+    parked.spawn(async move { waiter.acquire(claim("k", "next").waiting(LIMIT)).await });
+    wait::until("it is parked", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == 1).unwrap();
+    assert_eq!(store.release(release(&second)).await.unwrap(), Released::Released);
+    let grant = parked.join_next().await.unwrap().unwrap().unwrap();
+    assert!(matches!(&grant, Acquired::Granted(g) if g.lease.holder.as_str() == "next"), "{grant:?}");
 }
 
 fn runtime() -> tokio::runtime::Runtime {

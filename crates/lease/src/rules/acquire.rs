@@ -1,6 +1,7 @@
 //! Who may have a key.
 
 use super::{Entry, State};
+use crate::breaks::{Break, broken};
 use crate::{Busy, Claim, Holder, Reason, Tick};
 
 /// What surrounds a claim besides the key's own state.
@@ -32,7 +33,8 @@ pub enum Verdict {
 /// Decides a claim at `now`.
 pub fn acquire(entry: &Entry, claim: &Claim, now: Tick, around: Around) -> Verdict {
     if let Some(tenant) = entry.live(now)
-        && tenant.digest == *claim.token.digest()
+        && (tenant.digest == *claim.token.digest()
+            || (broken(Break::NameOnly) && tenant.holder == claim.holder))
     {
         return Verdict::Refresh;
     }
@@ -58,7 +60,9 @@ pub fn acquire(entry: &Entry, claim: &Claim, now: Tick, around: Around) -> Verdi
         };
     }
     match &entry.state {
-        State::Held(tenant) if now < tenant.expires => busy(Some(&tenant.holder), Reason::Held),
+        State::Held(tenant) if now < tenant.expires || broken(Break::SweeperOnly) => {
+            busy(Some(&tenant.holder), Reason::Held)
+        }
         State::Delayed { until } if now < *until => busy(None, Reason::Delayed),
         State::Reserved { to, until } if now < *until => match *to == claim.holder {
             true => Verdict::Grant,

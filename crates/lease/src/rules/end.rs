@@ -71,7 +71,12 @@ mod tests {
 
     #[test]
     fn revoke_ends_the_generation_it_names_and_delays_by_what_was_left() {
-        let with = |g, delay| Revoke { key: Key::new("k").unwrap(), generation: generation(g), delay };
+        let with = |g, delay| Revoke {
+            key: Key::new("k").unwrap(),
+            generation: generation(g),
+            delay,
+            reason: crate::Motive::default(),
+        };
         assert_eq!(revoke(&held(), &with(7, None), at(400)), Ok(Duration::from_millis(600)));
         assert_eq!(revoke(&held(), &with(7, Some(Duration::ZERO)), at(400)), Ok(Duration::ZERO));
         assert_eq!(revoke(&held(), &with(6, None), at(400)), Err(Some(generation(7))));

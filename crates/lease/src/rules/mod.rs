@@ -14,6 +14,7 @@ pub use acquire::{Around, Verdict, acquire};
 pub use end::{Expiry, expire, proven, revoke, wiped};
 pub use hold::{fence, release, renew, transfer, verify};
 
+use crate::breaks::{Break, broken};
 use crate::{Digest, Generation, Holder, Meta, Origin, Phase, Tick, Ttl, Wall};
 
 /// What a store knows of one key.
@@ -72,7 +73,7 @@ impl Entry {
     /// The live tenant at `now`, if any.
     pub fn live(&self, now: Tick) -> Option<&Tenant> {
         match &self.state {
-            State::Held(tenant) if now < tenant.expires => Some(tenant),
+            State::Held(tenant) if now < tenant.expires || broken(Break::SweeperOnly) => Some(tenant),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ mod rate;
 mod routes;
 mod secret;
 mod session;
+mod shelf;
 mod token;
 
 use std::net::{IpAddr, SocketAddr};
@@ -34,7 +35,8 @@ use code::Codes;
 use origin::Origins;
 use rate::Buckets;
 use secret::Digest;
-use session::Sessions;
+use session::{Session, Sessions};
+use shelf::Shelf;
 use token::Tokens;
 
 /// How long a login code is good for.
@@ -59,6 +61,7 @@ pub struct Auth {
     clock: Clock,
     codes: Mutex<Codes>,
     sessions: Mutex<Sessions>,
+    shelf: Shelf,
     failures: Mutex<Buckets<IpAddr>>,
     rates: Option<Mutex<Buckets<String>>>,
 }
@@ -95,6 +98,8 @@ impl Auth {
             let refill = Duration::from_secs(1) / limits.rate_per_second;
             Mutex::new(Buckets::new(limits.rate_burst.max(1), refill, MOST))
         });
+        let shelf = Shelf::new(&settings.data_dir);
+        let sessions = Mutex::new(shelf.load(&tokens, &clock));
         Ok(Self {
             tokens,
             origins: Origins::new(address, secure, &settings.allowed_origins),
@@ -103,7 +108,8 @@ impl Auth {
             secure,
             clock,
             codes: Mutex::new(Codes::new(64)),
-            sessions: Mutex::new(Sessions::new(MOST)),
+            sessions,
+            shelf,
             failures: Mutex::new(Buckets::new(FAILURES, FAILURE_REFILL, MOST)),
             rates,
         })
@@ -131,9 +137,20 @@ impl Auth {
         format!("{}/#login={code}", self.url)
     }
 
-    /// Ends every console session.
+    /// Whether pages of this origin may use what the server answers.
+    pub fn allows_origin(&self, origin: &str) -> bool {
+        self.origins.knows(origin)
+    }
+
+    /// Ends every console session, also for the next start. Waits for the disk.
     pub fn revoke_sessions(&self) {
         self.sessions.lock().clear();
+        self.keep_sessions();
+    }
+
+    /// Writes the open sessions down for the next start. Waits for the disk.
+    fn keep_sessions(&self) {
+        self.shelf.save(&self.sessions, &self.tokens, &self.clock);
     }
 
     /// Decides who a request with these headers comes from.

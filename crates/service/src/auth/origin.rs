@@ -39,6 +39,11 @@ impl Origins {
         Self(origins)
     }
 
+    /// Whether an origin is on the list.
+    pub(super) fn knows(&self, origin: &str) -> bool {
+        self.0.contains(origin)
+    }
+
     /// Whether a cookie may be used for this request.
     pub(super) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         let stream = is_event_stream(headers);
@@ -68,7 +73,7 @@ impl Origins {
     }
 
     fn allow(&self, origin: &str) -> Result<(), Problem> {
-        if self.0.contains(origin) {
+        if self.knows(origin) {
             return Ok(());
         }
         Err(refused(&format!(

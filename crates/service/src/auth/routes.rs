@@ -11,7 +11,7 @@ use http::{Extensions, HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use super::secret::{self, Digest};
-use super::{Auth, LOGIN_CODE_LIFE, SESSION_LIFE, too_fast};
+use super::{Auth, LOGIN_CODE_LIFE, SESSION_LIFE, Session, too_fast};
 use crate::caller::{Caller, Via};
 use crate::code::Code;
 use crate::extract::Json;
@@ -71,7 +71,8 @@ async fn login(
     })?;
     let (id, digest) = secret::fresh();
     tracing::info!(caller = name, "logged in");
-    auth.sessions.lock().insert(digest, name, scopes, now);
+    auth.sessions.lock().insert(digest, Session { name, scopes, until: now + SESSION_LIFE }, now);
+    keep(&auth).await;
     Ok((
         StatusCode::NO_CONTENT,
         AppendHeaders([(header::SET_COOKIE, auth.set_cookie(&id, SESSION_LIFE.as_secs()))]),
@@ -90,9 +91,18 @@ async fn new_code(State(auth): State<Arc<Auth>>, caller: Caller) -> impl IntoRes
 async fn logout(State(auth): State<Arc<Auth>>, caller: Caller) -> impl IntoResponse {
     if let Some(session) = caller.session {
         auth.sessions.lock().remove(&Digest::from_bytes(session));
+        keep(&auth).await;
         tracing::info!(caller = caller.name, "logged out");
     }
     (StatusCode::NO_CONTENT, AppendHeaders([(header::SET_COOKIE, auth.set_cookie("", 0))]))
+}
+
+/// Has the sessions on disk before the answer goes out.
+async fn keep(auth: &Arc<Auth>) {
+    let auth = auth.clone();
+    if tokio::task::spawn_blocking(move || auth.keep_sessions()).await.is_err() {
+        tracing::error!("the console sessions were not kept");
+    }
 }
 
 async fn whoami(caller: Caller) -> impl IntoResponse {

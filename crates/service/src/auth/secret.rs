@@ -31,6 +31,15 @@ impl Digest {
         Some(Self(digest))
     }
 
+    /// 64 hex digits.
+    pub(super) fn hex(&self) -> String {
+        self.0
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 15])
+            .filter_map(|digit| char::from_digit(digit.into(), 16))
+            .collect()
+    }
+
     pub(super) const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -68,6 +77,7 @@ mod tests {
     fn digests_survive_their_hex_form() {
         let hex = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
         assert_eq!(Digest::from_hex(hex), Some(Digest::of("hello")));
+        assert_eq!(Digest::of("hello").hex(), hex);
         assert_eq!(Digest::from_hex(&hex[1..]), None);
         assert_eq!(Digest::from_hex(&hex.replace('2', "g")), None);
     }

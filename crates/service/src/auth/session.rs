@@ -1,9 +1,8 @@
-//! Console sessions, in memory: a restart logs everybody out.
+//! Console sessions, while the process lives. [`Shelf`](super::shelf::Shelf) keeps them over a restart.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::SESSION_LIFE;
 use super::secret::Digest;
 use crate::scope::Scopes;
 
@@ -17,11 +16,12 @@ pub(super) struct Sessions {
     sessions: HashMap<Digest, Session>,
 }
 
-#[derive(Debug)]
-struct Session {
-    name: String,
-    scopes: Scopes,
-    until: Duration,
+/// Whose rights a session has, and until when.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Session {
+    pub(super) name: String,
+    pub(super) scopes: Scopes,
+    pub(super) until: Duration,
 }
 
 impl Sessions {
@@ -29,7 +29,7 @@ impl Sessions {
         Self { most, sessions: HashMap::new() }
     }
 
-    pub(super) fn insert(&mut self, digest: Digest, name: String, scopes: Scopes, now: Duration) {
+    pub(super) fn insert(&mut self, digest: Digest, session: Session, now: Duration) {
         if self.sessions.len() >= self.most {
             self.sessions.retain(|_, session| session.until > now);
         }
@@ -38,7 +38,7 @@ impl Sessions {
                 self.sessions.iter().min_by_key(|(_, session)| session.until).map(|(digest, _)| *digest);
             first.map(|digest| self.sessions.remove(&digest));
         }
-        self.sessions.insert(digest, Session { name, scopes, until: now + SESSION_LIFE });
+        self.sessions.insert(digest, session);
     }
 
     pub(super) fn find(&mut self, digest: &Digest, now: Duration) -> Option<(String, Scopes)> {
@@ -57,6 +57,11 @@ impl Sessions {
     pub(super) fn clear(&mut self) {
         self.sessions.clear();
     }
+
+    /// Those that have not ended.
+    pub(super) fn open(&self, now: Duration) -> impl Iterator<Item = (&Digest, &Session)> {
+        self.sessions.iter().filter(move |(_, session)| session.until > now)
+    }
 }
 
 #[cfg(test)]
@@ -68,11 +73,11 @@ mod tests {
         let mut sessions = Sessions::new(2);
         let now = Duration::from_secs(100);
         for (age, id) in ["a", "b", "c"].into_iter().enumerate() {
+            let until = now + Duration::from_secs(10 + age as u64);
             sessions.insert(
                 Digest::of(id),
-                id.into(),
-                Scopes::default(),
-                now + Duration::from_secs(age as u64),
+                Session { name: id.into(), scopes: Scopes::default(), until },
+                now,
             );
         }
         assert!(sessions.find(&Digest::of("a"), now).is_none());

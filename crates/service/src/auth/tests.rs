@@ -19,24 +19,33 @@ const ORIGIN: &str = "http://127.0.0.1:7400";
 struct World {
     auth: Arc<Auth>,
     hand: Hand,
+    clock: Clock,
     router: Router,
-    _dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
 }
 
 fn world(change: impl FnOnce(&mut Settings)) -> World {
-    let dir = tempfile::tempdir().unwrap();
+    let (clock, hand) = Clock::manual();
+    world_in(Arc::new(tempfile::tempdir().unwrap()), clock, hand, change)
+}
+
+fn world_in(
+    dir: Arc<tempfile::TempDir>,
+    clock: Clock,
+    hand: Hand,
+    change: impl FnOnce(&mut Settings),
+) -> World {
     let mut settings = Settings { data_dir: dir.path().into(), ..Settings::default() };
     change(&mut settings);
     let address: SocketAddr = "127.0.0.1:7400".parse().unwrap();
-    let (clock, hand) = Clock::manual();
-    let auth = Arc::new(Auth::with_clock(&settings, address, clock).unwrap());
+    let auth = Arc::new(Auth::with_clock(&settings, address, clock.clone()).unwrap());
     let router = Router::new()
         .route("/act", post(|caller: Caller| async move { caller.name }))
         .route("/look", get(|caller: Caller| async move { caller.name }))
         .route("/open", post(|| async { "open" }))
         .merge(login_routes(auth.clone()))
         .layer(auth_layer(auth.clone()));
-    World { auth, hand, router, _dir: dir }
+    World { auth, hand, clock, router, dir }
 }
 
 impl World {
@@ -60,8 +69,22 @@ impl World {
         cookie.split(';').next().unwrap().to_owned()
     }
 
+    /// The next run in the same folder.
+    fn restart(&self, change: impl FnOnce(&mut Settings)) -> World {
+        world_in(self.dir.clone(), self.clock.clone(), self.hand.clone(), change)
+    }
+
+    /// Whether a page with this cookie is still signed in.
+    async fn knows(&self, cookie: &str) -> bool {
+        self.send("GET", "/look", &[("cookie", cookie)], "").await.status() == StatusCode::OK
+    }
+
+    fn sessions_file(&self) -> std::path::PathBuf {
+        self.dir.path().join("sessions")
+    }
+
     fn token(&self) -> String {
-        Auth::local_token(self._dir.path()).unwrap().unwrap()
+        Auth::local_token(self.dir.path()).unwrap().unwrap()
     }
 }
 
@@ -93,7 +116,7 @@ async fn the_generated_token_opens_everything_and_others_nothing() {
 async fn configured_tokens_replace_the_generated_one() {
     let read: Scopes = ["lease:read".parse().unwrap()].into_iter().collect();
     let world = world(|settings| settings.api_tokens = vec![ApiToken::new("ci", "tok1", read)]);
-    assert_eq!(Auth::local_token(world._dir.path()).unwrap(), None, "no token is made that nobody accepts");
+    assert_eq!(Auth::local_token(world.dir.path()).unwrap(), None, "no token is made that nobody accepts");
     let response = world.send("POST", "/act", &[("authorization", "Bearer tok1")], "").await;
     assert_eq!(response.status(), StatusCode::OK);
     let body = axum::body::to_bytes(response.into_body(), 100).await.unwrap();
@@ -320,4 +343,121 @@ async fn each_token_has_its_own_rate() {
     assert_eq!(world.send("GET", "/look", &b, "").await.status(), StatusCode::OK);
     world.hand.advance(Duration::from_secs(1));
     assert_eq!(world.send("GET", "/look", &a, "").await.status(), StatusCode::OK);
+}
+
+fn token(name: &str, text: &str, scopes: &[&str]) -> ApiToken {
+    ApiToken::new(name, text, scopes.iter().map(|scope| scope.parse::<crate::Scope>().unwrap()).collect())
+}
+
+#[tokio::test]
+async fn a_session_outlives_a_restart_and_a_reboot_but_not_its_end() {
+    let world = world(|_| {});
+    let cookie = world.cookie().await;
+    world.hand.advance(Duration::from_secs(3_600));
+    let world = world.restart(|_| {});
+    assert!(world.knows(&cookie).await);
+    world.hand.reboot();
+    let world = world.restart(|_| {});
+    world.hand.advance(SESSION_LIFE - Duration::from_secs(3_601));
+    assert!(world.knows(&cookie).await);
+    world.hand.advance(Duration::from_secs(2));
+    assert!(!world.knows(&cookie).await, "what is left is counted on, not begun anew");
+    assert!(!world.restart(|_| {}).knows(&cookie).await);
+}
+
+#[tokio::test]
+async fn the_sessions_file_shows_no_secret_and_only_to_its_owner() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = world(|_| {});
+    let cookie = world.cookie().await;
+    let path = world.sessions_file();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let id = cookie.split_once('=').unwrap().1;
+    assert!(!text.contains(id) && !text.contains(&world.token()), "{text}");
+    assert!(text.contains(&Digest::of(id).hex()), "{text}");
+    let names: Vec<_> =
+        std::fs::read_dir(world.dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no draft is left behind: {names:?}");
+}
+
+#[tokio::test]
+async fn what_was_logged_out_or_revoked_stays_so_over_a_restart() {
+    let world = world(|_| {});
+    let (one, two) = (world.cookie().await, world.cookie().await);
+    world.send("POST", "/logout", &[("cookie", &one), ("origin", ORIGIN)], "").await;
+    let world = world.restart(|_| {});
+    assert!(!world.knows(&one).await && world.knows(&two).await);
+    world.auth.revoke_sessions();
+    assert!(!world.restart(|_| {}).knows(&two).await);
+}
+
+#[tokio::test]
+async fn a_session_is_only_as_good_as_the_token_it_was_opened_with() {
+    let first = |settings: &mut Settings| settings.api_tokens = vec![token("ci", "tok1", &["lease:write"])];
+    let world = world(first);
+    let response = world.login("{\"token\":\"tok1\"}").await;
+    let cookie = response.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    for (what, same, now) in [
+        ("the same", true, token("ci", "tok1", &["lease:write"])),
+        ("more rights", true, token("ci", "tok1", &["lease:admin", "meet:read"])),
+        ("fewer rights", false, token("ci", "tok1", &["lease:read", "meet:admin"])),
+        ("another text", false, token("ci", "tok2", &["lease:write"])),
+        ("another name", false, token("cd", "tok1", &["lease:write"])),
+    ] {
+        let next = world.restart(|settings| settings.api_tokens = vec![now]);
+        assert_eq!(next.knows(&cookie).await, same, "{what}");
+    }
+    let next = world.restart(|settings| settings.api_tokens = vec![token("ci", "tok1", &["lease:admin"])]);
+    let response = next.send("GET", "/whoami", &[("cookie", &cookie)], "").await;
+    let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
+    assert!(std::str::from_utf8(&body).unwrap().contains("[\"lease:write\"]"), "a session gains no rights");
+}
+
+#[tokio::test]
+async fn a_sessions_file_that_cannot_be_used_is_ignored_and_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = world(|_| {});
+    let cookie = world.cookie().await;
+    let path = world.sessions_file();
+    let good = std::fs::read(&path).unwrap();
+    let half = &good[..good.len() / 2];
+    let later = String::from_utf8(good.clone()).unwrap().replace("\"version\":1", "\"version\":2");
+    let long = vec![b' '; 5 << 20];
+    for damage in [&b""[..], b"\0\xff", half, later.as_bytes(), &long] {
+        std::fs::write(&path, damage).unwrap();
+        let next = world.restart(|_| {});
+        assert!(!next.knows(&cookie).await);
+        let again = next.cookie().await;
+        assert!(next.restart(|_| {}).knows(&again).await, "the next login is kept again");
+    }
+    std::fs::write(&path, &good).unwrap();
+    assert!(world.restart(|_| {}).knows(&cookie).await);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o660)).unwrap();
+    assert!(!world.restart(|_| {}).knows(&cookie).await, "others could have written it");
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_does_not_lengthen_a_session() {
+    let world = world(|_| {});
+    world.hand.advance(Duration::from_secs(1_000_000));
+    let cookie = world.cookie().await;
+    let (clock, hand) = Clock::manual();
+    let next = world_in(world.dir.clone(), clock, hand, |_| {});
+    assert!(next.knows(&cookie).await);
+    next.hand.advance(SESSION_LIFE);
+    assert!(!next.knows(&cookie).await);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_leaves_no_ended_session_behind() {
+    let world = world(|_| {});
+    let cookie = world.cookie().await;
+    // A folder in the draft's place: it can be neither removed nor written.
+    std::fs::create_dir(world.dir.path().join(".sessions.draft")).unwrap();
+    let other = world.cookie().await;
+    assert!(world.knows(&other).await, "signing in still works");
+    assert!(!world.sessions_file().exists());
+    let next = world.restart(|_| {});
+    assert!(!next.knows(&cookie).await && !next.knows(&other).await);
 }

@@ -67,6 +67,11 @@ impl ApiToken {
         self.scopes
     }
 
+    /// Tells this token from another of the same name, and gives neither it nor its digest away.
+    pub(super) fn mark(&self) -> String {
+        Digest::of(&format!("console session of {}", Digest::from_bytes(self.digest).hex())).hex()
+    }
+
     /// Whether both are the same token, whatever they are called.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
@@ -76,6 +81,11 @@ impl ApiToken {
 impl Tokens {
     pub(super) fn new<'a>(tokens: impl IntoIterator<Item = &'a ApiToken>) -> Self {
         Self(tokens.into_iter().cloned().collect())
+    }
+
+    /// The token of this name; no two have the same.
+    pub(super) fn named(&self, name: &str) -> Option<&ApiToken> {
+        self.0.iter().find(|token| token.name == name)
     }
 
     /// The label and rights of the token with this digest. Looks at every token, whichever matches.

@@ -112,6 +112,11 @@ impl Loader {
 }
 
 impl Config {
+    /// Variables that look like settings and are links that Kubernetes made to a Service called `tenure`.
+    pub fn ignored(&self) -> &[String] {
+        &self.table.ignored
+    }
+
     /// Every setting with its source, secrets hidden, by section and name.
     pub fn entries(&self) -> Vec<Effective> {
         effective::entries(&self.table)

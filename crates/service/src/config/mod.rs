@@ -5,6 +5,7 @@ mod effective;
 mod environment;
 mod error;
 mod file;
+mod links;
 mod loader;
 mod place;
 mod settings;

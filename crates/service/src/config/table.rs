@@ -6,6 +6,7 @@ use std::fmt;
 use toml::Value;
 
 use super::error::{Fault, nearest};
+use super::links::is_service_link;
 use super::place::Place;
 use super::spec::{OWN, SECTIONS, Spec, path, variable};
 
@@ -37,12 +38,14 @@ pub(super) struct Table {
     specs: Vec<Spec>,
     entries: BTreeMap<(String, String), Entry>,
     pub(super) faults: Vec<Fault>,
+    /// Variables that look like settings and are the platform's.
+    pub(super) ignored: Vec<String>,
 }
 
 impl Table {
     pub(super) fn new(declared: &[Spec]) -> Self {
         let specs = OWN.iter().chain(declared).copied().collect();
-        let mut table = Self { specs, entries: BTreeMap::new(), faults: Vec::new() };
+        let mut table = Self { specs, entries: BTreeMap::new(), faults: Vec::new(), ignored: Vec::new() };
         for spec in table.specs.clone() {
             if let Some(value) = spec.default.and_then(|default| spec.kind.parse(default)) {
                 table.insert(spec.section, spec.name, value, &Place::Default);
@@ -100,6 +103,9 @@ impl Table {
         else {
             return;
         };
+        if is_service_link(variable, text) {
+            return self.ignored.push(variable.to_owned());
+        }
         let rest = rest.to_lowercase();
         let (section, name) = rest.split_once("__").unwrap_or(("", &rest));
         let (section, name) = (section.to_owned(), name.to_owned());

@@ -260,6 +260,14 @@ fn the_effective_settings_name_their_sources_and_can_be_read_back() {
 }
 
 #[test]
+fn links_to_a_kubernetes_service_are_ignored_by_name_and_other_unknown_variables_are_not() {
+    let linked = world().var("TENURE_PORT", "tcp://10.0.0.1:7400").var("TENURE_SERVICE_HOST", "10.0.0.1");
+    assert_eq!(linked.load().unwrap().ignored(), ["TENURE_PORT", "TENURE_SERVICE_HOST"]);
+    let error = world().var("TENURE_PORT", "7400").error();
+    assert!(error.contains("TENURE_PORT"), "{error}");
+}
+
+#[test]
 fn no_debug_output_shows_a_secret() {
     let variables = [
         ("TENURE_API_TOKENS", "hunter2-token=lease:read"),

@@ -72,6 +72,11 @@ impl Failure {
         Self::new(exit::INTERNAL, "INTERNAL", detail)
     }
 
+    /// Whether it has this code.
+    pub(crate) fn is(&self, code: &str) -> bool {
+        self.code == code
+    }
+
     /// The same failure, with what to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -8,6 +8,7 @@ mod failure;
 mod human;
 mod lease;
 mod login;
+mod poll;
 mod remote;
 mod run;
 mod screen;
@@ -43,11 +44,15 @@ Exit codes: 0 done, 2 wrong usage, 69 the server or store does not answer, 70 in
 pub(crate) enum Command {
     /// Run everything on this machine
     Up(up::Args),
+    /// Serve the control lease and its device alone
+    Control(up::Args),
     /// Look at leases, take them and give them back
     #[command(subcommand)]
     Lease(lease::Command),
     /// Run a command only while a key is held
     Run(run::Args),
+    /// Poll targets, sharing them with every other node on the store; or look at them and change them
+    Poll(poll::Args),
     /// Check the engine's profile and the clock
     Doctor(doctor::Args),
     /// Measure engines: acquire + release, and renew
@@ -67,8 +72,10 @@ impl Cli {
     pub(crate) async fn run(self, screen: &Screen) -> Result<u8> {
         match self.command.unwrap_or_else(|| Command::Up(up::Args::default())) {
             Command::Up(args) => up::run(args).await,
+            Command::Control(args) => up::run(args.alone("control")).await,
             Command::Lease(command) => lease::run(command, screen).await,
             Command::Run(args) => run::run(args, screen).await,
+            Command::Poll(args) => poll::run(args, screen).await,
             Command::Doctor(args) => doctor::run(args, screen).await,
             Command::Bench(args) => bench::run(args, screen).await,
             Command::Config(args) => config::run(args, screen).await,

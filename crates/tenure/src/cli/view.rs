@@ -1,54 +1,12 @@
-//! What programs see: the fields of the lease service, generations as strings.
+//! What programs see: the fields of the lease service, generations as strings. A status and a reign are the
+//! service's own.
 
 use std::time::Duration;
 
-use lease::{Busy, Lease, Phase, Reign, Status, Token, Watched};
+use lease::{Busy, Lease, Token, Watched};
 use serde::Serialize;
 
 use super::human;
-
-/// A key and what it is doing.
-#[derive(Debug, Serialize)]
-pub(crate) struct StatusView {
-    key: String,
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    generation: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    meta: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
-    waiters: u32,
-}
-
-/// The word for what a key is doing.
-pub(crate) const fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Free => "free",
-        Phase::Held => "held",
-        Phase::Delayed => "delayed",
-        Phase::Reserved => "reserved",
-    }
-}
-
-impl From<&Status> for StatusView {
-    fn from(status: &Status) -> Self {
-        Self {
-            key: status.key.to_string(),
-            state: phase(status.phase),
-            holder: status.holder.as_ref().map(ToString::to_string),
-            generation: status.generation.map(|generation| generation.to_string()),
-            remaining_ms: status.remaining.map(at_most),
-            meta: (!status.meta.is_empty()).then(|| status.meta.as_str().to_owned()),
-            since: status.since.map(human::precise),
-            waiters: status.waiters,
-        }
-    }
-}
 
 /// What others have to wait: a little more rather than less.
 fn at_most(time: Duration) -> u64 {
@@ -58,32 +16,10 @@ fn at_most(time: Duration) -> u64 {
 /// A page of keys.
 #[derive(Debug, Serialize)]
 pub(crate) struct ListView {
-    pub(crate) items: Vec<StatusView>,
+    pub(crate) items: Vec<lease_api::StatusBody>,
     pub(crate) next: Option<String>,
     /// Watch from here to miss nothing.
     pub(crate) revision: String,
-}
-
-/// One reign.
-#[derive(Debug, Serialize)]
-pub(crate) struct ReignView {
-    holder: String,
-    generation: String,
-    from: String,
-    until: Option<String>,
-    end: Option<&'static str>,
-}
-
-impl From<&Reign> for ReignView {
-    fn from(reign: &Reign) -> Self {
-        Self {
-            holder: reign.holder.to_string(),
-            generation: reign.generation.to_string(),
-            from: human::precise(reign.from),
-            until: reign.until.map(human::precise),
-            end: reign.end.map(lease::End::as_str),
-        }
-    }
 }
 
 /// One change.

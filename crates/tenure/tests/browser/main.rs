@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test like the tests themselves")]
 
 mod console;
+mod control;
 mod countdown;
 mod keyboard;
 mod live;
 mod login;
 mod looks;
 mod pictures;
+mod polling;
 mod reconnect;
 mod revoke;
 mod up;

@@ -14,7 +14,7 @@ use crate::up::{Grant, LONG, Up};
 /// Each is part of every clone.
 const MOST: usize = 200_000;
 
-fn take(console: &Console, name: &str) {
+pub(crate) fn take(console: &Console, name: &str) {
     // What flashes once must have done so; what pulses may be anywhere.
     console.sees(
         "document.getAnimations().every((one) => one.effect.getComputedTiming().iterations === Infinity)",

@@ -40,9 +40,9 @@ fn when_the_way_to_the_server_is_back_the_page_is_live_again_by_itself() {
     console.is_calm_but(away);
 }
 
-/// Sessions live in the server's memory, so a restart ends them; the page says so and goes on where it was.
+/// The server was killed, so what it knows of the session is what it had written before it answered.
 #[test]
-fn after_a_restart_the_page_asks_to_sign_in_and_goes_on_with_the_lease_that_survived() {
+fn after_a_restart_the_page_goes_on_with_the_lease_that_survived_and_nobody_signs_in_again() {
     let up = Up::start();
     let grant = up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
@@ -54,8 +54,6 @@ fn after_a_restart_the_page_asks_to_sign_in_and_goes_on_with_the_lease_that_surv
     console.sees_element("[data-test=connection][data-state=reconnecting]");
     console.sees_words(&hook("lease-error"), "What you see is the last that was known");
     let up = up.restart();
-    console.sees_words(&hook("login-error"), "Your session has ended");
-    console.sign_in(&up.token);
     console.sees_words(&hook("lease-key"), "tuner/1");
     console.wait_until_live();
     console.sees_words(&hook("holder"), "node-a");
@@ -68,5 +66,22 @@ fn after_a_restart_the_page_asks_to_sign_in_and_goes_on_with_the_lease_that_surv
     assert_eq!(up.renew(&grant, LONG), "renewed");
     up.acquire("tuner/2", "node-b", LONG);
     console.sees_element(&row("tuner/2"));
+    console.is_calm_but(away);
+}
+
+#[test]
+fn when_a_restart_has_lost_the_sessions_the_page_asks_to_sign_in_and_goes_on_where_it_was() {
+    let up = Up::start();
+    up.acquire("tuner/1", "node-a", LONG);
+    let chromium = Chromium::start().unwrap();
+    let console = Console::signed_in(&chromium, &up);
+    console.open_lease("tuner/1");
+    up.kill9();
+    up.damage_sessions();
+    let up = up.restart();
+    console.sees_words(&hook("login-error"), "Your session has ended");
+    console.sign_in(&up.token);
+    console.sees_words(&hook("lease-key"), "tuner/1");
+    console.wait_until_live();
     console.is_calm_but(|trouble| away(trouble) || unauthenticated(trouble));
 }

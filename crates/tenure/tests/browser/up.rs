@@ -27,6 +27,7 @@ pub(crate) struct Up {
     /// The administrator's token.
     pub(crate) token: String,
     origins: Vec<String>,
+    only: &'static str,
     data: PathBuf,
     home: TempDir,
 }
@@ -51,14 +52,24 @@ impl Up {
         Self::listening("127.0.0.1:0", Vec::new())
     }
 
+    /// With the device and its lease.
+    pub(crate) fn with_control() -> Self {
+        Self::serving("127.0.0.1:0", Vec::new(), "lease,control")
+    }
+
     /// With pages of other origins allowed.
     pub(crate) fn listening(listen: &str, origins: Vec<String>) -> Self {
+        // The other services hold leases of their own, which these tests would see in the list.
+        Self::serving(listen, origins, "lease")
+    }
+
+    fn serving(listen: &str, origins: Vec<String>, only: &'static str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
-        let (process, link) = launch(&data, listen, &origins);
+        let (process, link) = launch(&data, listen, &origins, only);
         let url = std::fs::read_to_string(data.join("address")).unwrap().trim().to_owned();
         let token = std::fs::read_to_string(data.join("token")).unwrap().trim().to_owned();
-        Self { process, url, link, token, origins, data, home }
+        Self { process, url, link, token, origins, only, data, home }
     }
 
     /// `127.0.0.1:PORT`
@@ -70,16 +81,22 @@ impl Up {
         self.process.kill9().unwrap();
     }
 
+    /// Makes the file that keeps the sessions unreadable.
+    pub(crate) fn damage_sessions(&self) {
+        std::fs::write(self.data.join("sessions"), "{").unwrap();
+    }
+
     /// Starts it again on the same port and folder.
     pub(crate) fn restart(self) -> Self {
         self.kill9();
-        let (process, link) = launch(&self.data, self.address(), &self.origins);
+        let (process, link) = launch(&self.data, self.address(), &self.origins, self.only);
         Self {
             process,
             link,
             url: self.url,
             token: self.token,
             origins: self.origins,
+            only: self.only,
             data: self.data,
             home: self.home,
         }
@@ -182,14 +199,17 @@ fn ask(
 }
 
 /// The server and the link it prints once it is ready.
-fn launch(data: &Path, listen: &str, origins: &[String]) -> (Process, String) {
+fn launch(data: &Path, listen: &str, origins: &[String], only: &str) -> (Process, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TENURE_") {
             command.env_remove(name);
         }
     }
-    command.current_dir(data.parent().unwrap()).args(["up", "--listen", listen, "--data-dir"]).arg(data);
+    command
+        .current_dir(data.parent().unwrap())
+        .args(["up", "--listen", listen, "--only", only, "--data-dir"])
+        .arg(data);
     // Every request is logged at `info`, and pages make many.
     command.env("TENURE_LOG__FILTER", "warn");
     if !origins.is_empty() {

@@ -4,9 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod bench;
+mod control;
 mod doctor;
 mod lease;
 mod loss;
+mod poll;
 mod rig;
 mod run;
 mod server;

@@ -47,7 +47,7 @@ impl Up {
     }
 }
 
-/// The admin's token is the one in the folder; `reader` may only read.
+/// The admin's token is the one in the folder; `reader` may only read, `writer` not act for Tenure's services.
 async fn mount(data: &Path) -> (service::Server, axum::Router) {
     let settings =
         Settings { listen: "127.0.0.1:0".parse().unwrap(), data_dir: data.to_owned(), ..Settings::default() };
@@ -56,8 +56,12 @@ async fn mount(data: &Path) -> (service::Server, axum::Router) {
     drop(first);
     let admin = Auth::local_token(data).unwrap().unwrap();
     let read: Scopes = ["lease:read".parse::<Scope>().unwrap()].into_iter().collect();
-    let api_tokens =
-        vec![ApiToken::new("admin", &admin, Scopes::all_admin()), ApiToken::new("reader", "reader", read)];
+    let write: Scopes = ["lease:write".parse::<Scope>().unwrap()].into_iter().collect();
+    let api_tokens = vec![
+        ApiToken::new("admin", &admin, Scopes::all_admin()),
+        ApiToken::new("reader", "reader", read),
+        ApiToken::new("writer", "writer", write),
+    ];
     let settings = Settings { api_tokens, ..settings };
     let auth = Arc::new(Auth::open(&settings, server.local_addr()).unwrap());
     fs::write(data.join("token"), &admin).unwrap();
@@ -102,6 +106,7 @@ fn a_token_that_does_not_allow_it_has_an_exit_code_of_its_own() {
     let elsewhere = tempfile::tempdir().unwrap();
     let refused = [
         up.tenure(&[&["lease", "acquire", "k"], &reader[..]].concat()),
+        up.tenure(&["lease", "acquire", "poll:x", "--store", &url, "--api-token", "writer"]),
         up.tenure(&["lease", "ls", "--api-token", "nobody"]),
         up.tenure(&["login", "--api-token", "nobody"]),
         said(tenure(elsewhere.path(), &["lease", "ls", "--url", &url])),

@@ -1,5 +1,8 @@
 //! The base: all rows as of the last checkpoint, in redb.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use lease::{Error, Result};
 use redb::{ReadableDatabase, TableDefinition};
 
@@ -15,16 +18,44 @@ const CACHE: usize = 8 << 20;
 /// The rows on disk.
 pub(crate) struct Base {
     db: redb::Database,
+    unsynced: Arc<AtomicBool>,
 }
 
 impl Base {
+    /// Opens the base, which is made if it is not there.
     pub(crate) fn open(disk: &dyn Disk) -> Result<Self> {
         let backend = disk.base().map_err(|e| failed(e.into()))?;
+        Self::on(backend)
+    }
+
+    /// Opens the base of a store that has never written to its journal. The first opening may have been cut short
+    /// by a power failure, which leaves a file that redb takes for something else; nothing can be in it.
+    pub(crate) fn open_first(disk: &dyn Disk) -> Result<Self> {
+        let backend = disk.base().map_err(|e| failed(e.into()))?;
+        let mut head = [0; 9];
+        let begun = backend.len().map_err(|e| failed(e.into()))? >= head.len() as u64;
+        if begun {
+            backend.read(0, &mut head).map_err(|e| failed(e.into()))?;
+            if head == [0; 9] {
+                backend.set_len(0).map_err(|e| failed(e.into()))?;
+            }
+        }
+        Self::on(backend)
+    }
+
+    fn on(backend: Box<dyn redb::StorageBackend>) -> Result<Self> {
+        let unsynced = Arc::new(AtomicBool::new(false));
         let db = redb::Builder::new()
             .set_cache_size(CACHE)
-            .create_with_backend(Boxed(backend))
+            .create_with_backend(Boxed(backend, unsynced.clone()))
             .map_err(|e| failed(e.into()))?;
-        Ok(Self { db })
+        Ok(Self { db, unsynced })
+    }
+
+    /// Whether a sync has failed. The system may then take pages for written that are not, so nothing that is read
+    /// back from the base may be built upon.
+    pub(crate) fn unsynced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire)
     }
 
     /// Moves a segment's batches into the base, durably. Doing it again changes nothing.
@@ -111,7 +142,7 @@ fn failed(error: redb::Error) -> Error {
 
 /// redb takes a sized backend; ours is chosen at run time.
 #[derive(Debug)]
-struct Boxed(Box<dyn redb::StorageBackend>);
+struct Boxed(Box<dyn redb::StorageBackend>, Arc<AtomicBool>);
 
 impl redb::StorageBackend for Boxed {
     fn len(&self) -> std::io::Result<u64> {
@@ -127,7 +158,7 @@ impl redb::StorageBackend for Boxed {
     }
 
     fn sync_data(&self) -> std::io::Result<()> {
-        self.0.sync_data()
+        self.0.sync_data().inspect_err(|_| self.1.store(true, Ordering::Release))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {

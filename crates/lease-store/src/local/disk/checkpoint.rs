@@ -1,4 +1,4 @@
-//! The thread that moves full journal segments into the base.
+//! What moves full journal segments into the base: a thread of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::sync::thread::{self, JoinHandle};
 /// How long to wait before a failed checkpoint is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The way to the checkpoint thread. One segment at a time is on it.
+/// The way to the one who does it. One segment at a time is on it.
 pub(crate) struct Checkpoint {
     full: Option<SyncSender<Segment>>,
     clean: Receiver<()>,
@@ -23,21 +23,32 @@ pub(crate) struct Checkpoint {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The one who does it.
+pub(crate) struct Worker {
+    base: Option<Base>,
+    disk: Arc<dyn Disk>,
+    shared: Arc<Shared>,
+    segments: Receiver<Segment>,
+    done: SyncSender<()>,
+    /// The base must not be touched again before the machine has read it anew.
+    spoilt: bool,
+}
+
 impl Checkpoint {
-    pub(crate) fn start(base: Base, disk: Arc<dyn Disk>, shared: Arc<Shared>) -> std::io::Result<Self> {
+    /// A way and the one at its end, who does nothing by himself.
+    pub(crate) fn new(base: Base, disk: Arc<dyn Disk>, shared: Arc<Shared>) -> (Self, Worker) {
         let (full, segments) = sync_channel::<Segment>(1);
         let (done, clean) = sync_channel(1);
-        let work = move || {
-            let mut base = Some(base);
-            for segment in segments {
-                apply(&mut base, &segment, &*disk, &shared);
-                if done.send(()).is_err() {
-                    return;
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("tenure-checkpoint".into()).spawn(work)?;
-        Ok(Self { full: Some(full), clean, idle: true, thread: Some(thread) })
+        let worker = Worker { base: Some(base), disk, shared, segments, done, spoilt: false };
+        (Self { full: Some(full), clean, idle: true, thread: None }, worker)
+    }
+
+    /// Gives the worker a thread.
+    pub(crate) fn start(&mut self, worker: Worker) -> std::io::Result<()> {
+        let thread =
+            thread::Builder::new().name("tenure-checkpoint".into()).spawn(move || worker.run())?;
+        self.thread = Some(thread);
+        Ok(())
     }
 
     /// Whether the other segment may be overwritten.
@@ -73,41 +84,74 @@ impl Drop for Checkpoint {
     }
 }
 
-/// Applies a segment, again and again until it works or the store is closed: it is safe in the journal.
-fn apply(base: &mut Option<Base>, segment: &Segment, disk: &dyn Disk, shared: &Shared) {
-    loop {
-        match attempt(base, segment, disk) {
-            Ok(()) => {
-                if let Some(durable) = &shared.durable {
-                    *durable.stuck.lock() = None;
-                    durable.wake.notify_one();
-                }
+impl Worker {
+    fn run(mut self) {
+        while let Ok(segment) = self.segments.recv() {
+            if !self.apply(&segment) || self.done.send(()).is_err() {
                 return;
-            }
-            Err(error) => {
-                tracing::error!(%error, "a checkpoint failed; trying again");
-                *base = None;
-                let mut inner = shared.inner.lock();
-                if inner.closed {
-                    return;
-                }
-                if let Some(durable) = &shared.durable {
-                    *durable.stuck.lock() = Some(error.to_string());
-                    durable.roomier.notify_waiters();
-                    durable.closing.wait_for(&mut inner, AGAIN);
-                }
             }
         }
     }
-}
 
-fn attempt(base: &mut Option<Base>, segment: &Segment, disk: &dyn Disk) -> Result<()> {
-    // After a failed write redb wants to be opened anew.
-    let open = match base.take() {
-        Some(open) => open,
-        None => Base::open(disk)?,
-    };
-    open.apply(segment)?;
-    *base = Some(open);
-    Ok(())
+    /// Applies a segment, again and again until it works or the store is closed: it is safe in the journal. After
+    /// a failed sync never again: then the segments stay as they are, and there is room until they are full.
+    fn apply(&mut self, segment: &Segment) -> bool {
+        while !self.attempt(segment) {
+            let mut inner = self.shared.inner.lock();
+            if inner.closed || self.spoilt {
+                return false;
+            }
+            if let Some(durable) = &self.shared.durable {
+                durable.closing.wait_for(&mut inner, AGAIN);
+            }
+        }
+        true
+    }
+
+    /// Tries once, and tells those who wait for room how it went.
+    fn attempt(&mut self, segment: &Segment) -> bool {
+        let tried = self.apply_once(segment);
+        if let Err(error) = &tried {
+            match self.spoilt {
+                true => tracing::error!(%error, "the base could not be synced; restart the machine"),
+                false => tracing::error!(%error, "a checkpoint failed; trying again"),
+            }
+            self.base = None;
+        }
+        if let Some(durable) = &self.shared.durable {
+            *durable.stuck.lock() = tried.as_ref().err().map(ToString::to_string);
+            match &tried {
+                Ok(()) => drop(durable.wake.notify_one()),
+                Err(_) => durable.roomier.notify_waiters(),
+            }
+        }
+        tried.is_ok()
+    }
+
+    fn apply_once(&mut self, segment: &Segment) -> Result<()> {
+        // After a failed write redb wants to be opened anew.
+        let open = match self.base.take() {
+            Some(open) => open,
+            None => Base::open(&*self.disk)?,
+        };
+        let applied = open.apply(segment);
+        self.spoilt = open.unsynced();
+        self.base = Some(open);
+        applied
+    }
+
+    /// Tries the segment that is on the way, if there is one; it stays in `kept` until it is done.
+    #[cfg(any(test, feature = "lockstep"))]
+    pub(crate) fn step(&mut self, kept: &mut Option<Segment>) -> bool {
+        if kept.is_none() {
+            *kept = self.segments.try_recv().ok();
+        }
+        let Some(segment) = kept.as_ref().filter(|_| !self.spoilt) else { return false };
+        if self.attempt(segment) {
+            *kept = None;
+            // The way takes one word, and the last one was heard before this segment was sent.
+            let _ = self.done.try_send(());
+        }
+        true
+    }
 }

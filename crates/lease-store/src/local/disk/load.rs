@@ -47,25 +47,29 @@ fn load_slots(base: &Base, table: &mut Table, renewed: Tick, now: Now) -> Result
         let at = table.slots.find_or_insert(&rows::plain(&key[1..])?);
         let (last, ended, loaded) = rows::decode::<SlotRow<'_>>(value)?.load()?;
         let slot = table.slot(at)?;
-        slot.entry.last = last;
+        slot.last = last;
         if ended > 0 {
             slot.rare_mut().ended = ended;
         }
-        slot.entry.state = match loaded {
+        let state = match loaded {
             Loaded::Free => State::Free,
             Loaded::Delayed { ms } => State::Delayed { until: now.tick + Duration::from_millis(ms) },
             Loaded::Held { holder, digest, generation, ttl, since, meta, origin } => {
                 if origin == Origin::Local {
                     orphans.push(at);
                 }
-                slot.durable_ttl = Some(ttl);
                 // One name for many leases: most belong to few holders.
                 let holder = holders.entry(holder.clone()).or_insert(holder).clone();
                 let expires = renewed + ttl.as_duration();
                 State::Held(Tenant { holder, digest, generation, ttl, expires, since, meta, origin })
             }
         };
-        if matches!(slot.entry.state, State::Free) {
+        let (free, held) = (matches!(state, State::Free), matches!(state, State::Held(_)));
+        table.slots.set(at, state);
+        if held {
+            table.slots.terms_mut(at).set_durable();
+        }
+        if free {
             table.note_free(at)?;
         }
         table.slots.arm(at);

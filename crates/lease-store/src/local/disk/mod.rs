@@ -8,11 +8,15 @@ mod base;
 mod checkpoint;
 mod journal;
 mod load;
+#[cfg(any(test, feature = "lockstep"))]
+mod lockstep;
 mod medium;
 mod open;
 mod stamp;
 mod writer;
 
+#[cfg(any(test, feature = "lockstep"))]
+pub use lockstep::Lockstep;
 pub use medium::{Disk, Folder, Medium};
 pub use open::Options;
 pub(crate) use stamp::Stamp;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lease::{Clock, Error, Result};
 
 use super::base::Base;
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Worker};
 use super::journal::{Journal, Segment, in_words};
 use super::load;
 use super::medium::{Disk, Folder};
@@ -53,12 +53,28 @@ impl Local {
 
     /// Opens the store on any disk; `held` is kept for as long as the store is open.
     pub async fn open_on(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<Self> {
-        let opening = spawn_blocking(move || prepare(disk, options, held));
-        let (shared, writer) =
+        if options.segment < MIN_SEGMENT {
+            let why = format!(
+                "{} bytes are too few for the largest change, at least {MIN_SEGMENT} are needed",
+                options.segment
+            );
+            return Err(Error::invalid("segment", why));
+        }
+        let opening = spawn_blocking(move || prepare(disk, options));
+        let (mut writer, worker) =
             opening.await.map_err(|e| Error::unavailable("embedded", "opening was aborted").because(e))??;
+        let shared = writer.shared.clone();
+        writer
+            .checkpoint
+            .start(worker)
+            .map_err(|e| Error::unavailable("embedded", "the checkpoint thread did not start").because(e))?;
+        let run = move || {
+            let _held = held;
+            writer.run();
+        };
         let thread = thread::Builder::new()
             .name("tenure-writer".into())
-            .spawn(writer)
+            .spawn(run)
             .map_err(|e| Error::unavailable("embedded", "the writer thread did not start").because(e))?;
         let mut local = Self::start(shared);
         local.writer = Some(thread);
@@ -67,17 +83,11 @@ impl Local {
     }
 }
 
-type Prepared = (Arc<Shared>, Box<dyn FnOnce() + Send>);
-
-fn prepare(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<Prepared> {
+/// Replays, loads and gives what serves the store, none of which runs yet.
+pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, Worker)> {
     let size = options.segment;
-    if size < MIN_SEGMENT {
-        let why =
-            format!("{size} bytes are too few for the largest change, at least {MIN_SEGMENT} are needed");
-        return Err(Error::invalid("segment", why));
-    }
     let (mut journal, segments) = Journal::open(&*disk, size)?;
-    let base = Base::open(&*disk)?;
+    let base = if segments.is_empty() { Base::open_first(&*disk)? } else { Base::open(&*disk)? };
     let mut turn = base.applied()?;
     for segment in segments.iter().filter(|segment| segment.turn > turn) {
         base.apply(segment)?;
@@ -96,14 +106,8 @@ fn prepare(disk: Arc<dyn Disk>, options: Options, held: Option<File>) -> Result<
     stamp.write(now.tick).map_err(unusable)?;
     let durable = Durable::new(stamp, now.tick, size / 2);
     let shared = Shared::new(table, options.clock, in_process(), Some(durable));
-    let checkpoint = Checkpoint::start(base, disk, shared.clone())
-        .map_err(|e| Error::unavailable("embedded", "the checkpoint thread did not start").because(e))?;
-    let writer = Writer { shared: shared.clone(), journal, checkpoint, batches: Vec::new(), size };
-    let run = move || {
-        let _held = held;
-        writer.run();
-    };
-    Ok((shared, Box::new(run)))
+    let (checkpoint, worker) = Checkpoint::new(base, disk, shared.clone());
+    Ok((Writer { shared, journal, checkpoint, batches: Vec::new(), size }, worker))
 }
 
 /// Writes the sign of life until the store is gone.

@@ -9,7 +9,7 @@ use lease::Error;
 
 use super::checkpoint::Checkpoint;
 use super::journal::{Journal, Segment, in_words};
-use crate::local::engine::{Durable, Reply, Shared};
+use crate::local::engine::{Durable, Inner, Reply, Shared};
 use crate::local::out::Out;
 use crate::local::table::Now;
 
@@ -21,6 +21,9 @@ const FRAME: u64 = 64;
 
 /// How long the writer sleeps when nothing is decided.
 const IDLE: Duration = Duration::from_millis(500);
+
+/// What was decided since the last sync, and who waits for it.
+pub(crate) type Batch = (Out, Vec<Reply>);
 
 /// The writer and what it owns.
 pub(crate) struct Writer {
@@ -38,34 +41,36 @@ impl Writer {
         let shared = self.shared.clone();
         let Some(durable) = &shared.durable else { return };
         self.tell_room(durable);
-        while let Some((mut out, replies)) = self.take(durable) {
-            let rows = std::mem::take(&mut out.rows);
-            if let Err(error) = self.write(&rows) {
-                self.fail(replies, &error);
+        while let Some(batch) = self.wait(durable) {
+            if !self.put(batch, durable) {
                 return;
             }
-            if !rows.is_empty() {
-                self.batches.push(rows);
-            }
-            self.answer(out, replies);
-            self.rotate_early();
-            self.tell_room(durable);
         }
     }
 
+    /// Makes a batch durable and answers it; false after a failure, when nothing may be written any more.
+    pub(crate) fn put(&mut self, (mut out, replies): Batch, durable: &Durable) -> bool {
+        let rows = std::mem::take(&mut out.rows);
+        if let Err(error) = self.write(&rows) {
+            self.fail(replies, &error);
+            return false;
+        }
+        if !rows.is_empty() {
+            self.batches.push(rows);
+        }
+        self.answer(out, replies);
+        self.rotate_early();
+        self.tell_room(durable);
+        true
+    }
+
     /// Everything decided since the last time; none when the store is closed and there is nothing left.
-    fn take(&mut self, durable: &Durable) -> Option<(Out, Vec<Reply>)> {
+    fn wait(&mut self, durable: &Durable) -> Option<Batch> {
         let shared = self.shared.clone();
         let mut inner = shared.inner.lock();
         loop {
-            if !inner.table.out.is_empty() || !inner.replies.is_empty() {
-                inner.in_flight = true;
-                let out = inner.table.out.take();
-                // What is on its way takes room from what is decided meanwhile.
-                let taken = out.rows.len() as u64 + FRAME;
-                let room = durable.room.load(Ordering::Acquire).saturating_sub(taken);
-                durable.room.store(room, Ordering::Release);
-                return Some((out, std::mem::take(&mut inner.replies)));
+            if let Some(batch) = take(&mut inner, durable) {
+                return Some(batch);
             }
             if inner.closed {
                 return None;
@@ -75,6 +80,12 @@ impl Writer {
                 self.tell_room(durable);
             }
         }
+    }
+
+    /// Whether a batch can be written without waiting for a checkpoint.
+    #[cfg(any(test, feature = "lockstep"))]
+    pub(crate) fn may_write(&mut self, (out, _): &Batch) -> bool {
+        out.rows.len() as u64 <= self.journal.left() || self.checkpoint.is_clean()
     }
 
     fn write(&mut self, rows: &[u8]) -> std::io::Result<()> {
@@ -108,6 +119,9 @@ impl Writer {
         }
         let mut inner = self.shared.inner.lock();
         inner.in_flight = false;
+        if let Some(durable) = &self.shared.durable {
+            durable.raising.store(false, Ordering::Release);
+        }
         self.shared.deliver(&mut inner, out, now);
     }
 
@@ -142,7 +156,7 @@ impl Writer {
     }
 
     /// Says how large one more batch may be.
-    fn tell_room(&mut self, durable: &Durable) {
+    pub(crate) fn tell_room(&mut self, durable: &Durable) {
         let room = match self.checkpoint.is_clean() {
             true => self.size - FRAME,
             false => self.journal.left(),
@@ -151,4 +165,19 @@ impl Writer {
         metrics::gauge!("store_journal_room_bytes").set(room as f64);
         durable.roomier.notify_waiters();
     }
+}
+
+/// Everything decided since the last time, if there is anything.
+pub(crate) fn take(inner: &mut Inner, durable: &Durable) -> Option<Batch> {
+    if inner.table.out.is_empty() && inner.replies.is_empty() {
+        return None;
+    }
+    inner.in_flight = true;
+    let out = inner.table.out.take();
+    durable.raising.store(out.raised, Ordering::Release);
+    // What is on its way takes room from what is decided meanwhile.
+    let taken = out.rows.len() as u64 + FRAME;
+    let room = durable.room.load(Ordering::Acquire).saturating_sub(taken);
+    durable.room.store(room, Ordering::Release);
+    Some((out, std::mem::take(&mut inner.replies)))
 }

@@ -3,7 +3,6 @@
 use lease::{Key, Phase, Status};
 
 use super::ls;
-use crate::cli::view::{self, StatusView};
 use crate::cli::{Result, Screen, Target, connect, exit, human};
 
 /// Which key.
@@ -19,10 +18,10 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     let status = connect(&args.target).await?.inspect(&args.key).await?;
     if screen.is_json() {
-        screen.json(&StatusView::from(&status))?;
+        screen.json(&lease_api::StatusBody::from(&status))?;
         return Ok(exit::DONE);
     }
-    let state = screen.paint(ls::paint(status.phase), view::phase(status.phase));
+    let state = screen.paint(ls::paint(status.phase), lease_api::state(status.phase));
     screen.line(format!("{}  {state}", status.key))?;
     for (name, value) in lines(&status) {
         screen.line(format!("  {name:<12}{value}"))?;

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::cli::screen::Paint;
 use crate::cli::table::Table;
-use crate::cli::view::ReignView;
 use crate::cli::{Result, Screen, Target, connect, exit, human};
 
 /// Which key.
@@ -22,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(Serialize)]
 struct HistoryView {
-    reigns: Vec<ReignView>,
+    reigns: Vec<lease_api::ReignBody>,
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {

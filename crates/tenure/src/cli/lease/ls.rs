@@ -4,7 +4,7 @@ use lease::{Phase, Prefix, Query, Status, limits};
 
 use crate::cli::screen::Paint;
 use crate::cli::table::Table;
-use crate::cli::view::{self, ListView};
+use crate::cli::view::ListView;
 use crate::cli::{Result, Screen, Target, connect, exit, human};
 
 /// Which keys.
@@ -67,7 +67,7 @@ fn table(items: &[Status]) -> Table {
         let text = |paint: Paint, text: Option<String>| (paint, text.unwrap_or_default());
         table.row([
             (Paint::Bold, status.key.to_string()),
-            (paint(status.phase), view::phase(status.phase).to_owned()),
+            (paint(status.phase), lease_api::state(status.phase).to_owned()),
             text(Paint::Plain, status.holder.as_ref().map(ToString::to_string)),
             text(Paint::Plain, status.generation.map(|generation| generation.to_string())),
             text(Paint::Plain, status.remaining.map(human::duration)),

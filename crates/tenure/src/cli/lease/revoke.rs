@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Generation, Key, Phase, Revoke, Revoked, Status, Store};
+use lease::{Generation, Key, Motive, Phase, Revoke, Revoked, Status, Store};
 use serde::Serialize;
 
 use crate::cli::{Failure, Result, Screen, Target, connect, exit, human};
@@ -20,9 +20,9 @@ pub(crate) struct Args {
     /// How long nobody may have the key [default: what is left of the reign]
     #[arg(long, value_name = "TIME", value_parser = human::parse_duration)]
     delay: Option<Duration>,
-    /// Why, for whoever asks later
+    /// Why, for the server's log
     #[arg(long, value_name = "TEXT", value_parser = reason)]
-    reason: String,
+    reason: Motive,
     /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
@@ -38,9 +38,9 @@ struct RevokedView<'a> {
     reason: &'a str,
 }
 
-fn reason(text: &str) -> Result<String, &'static str> {
-    let text = text.trim();
-    if text.is_empty() { Err("say why, in a few words") } else { Ok(text.to_owned()) }
+fn reason(text: &str) -> Result<Motive, String> {
+    let motive = Motive::new(text).map_err(|error| error.to_string())?;
+    if motive.as_str().is_empty() { Err("say why, in a few words".into()) } else { Ok(motive) }
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
@@ -72,7 +72,10 @@ fn question(key: &Key, status: &Status) -> String {
 
 async fn end(store: &Arc<dyn Store>, args: &Args, generation: Generation, screen: &Screen) -> Result<u8> {
     let key = &args.key;
-    match store.revoke(Revoke { key: key.clone(), generation, delay: args.delay }).await? {
+    match store
+        .revoke(Revoke { key: key.clone(), generation, delay: args.delay, reason: args.reason.clone() })
+        .await?
+    {
         Revoked::Revoked { delay } => {
             if screen.is_json() {
                 let (delay_ms, generation) = (delay.as_millis() as u64, generation.to_string());

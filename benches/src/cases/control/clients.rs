@@ -1,0 +1,191 @@
+//! Crowds of clients.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use control::{PAYLOAD, frame};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+use super::site::TOKEN;
+use crate::clock::{Moment, Until, pause};
+use crate::numbers::Lags;
+
+pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Between two commands of one client: within the rate of one connection.
+const BETWEEN: Duration = Duration::from_millis(25);
+
+pub(super) struct Crowd {
+    _tasks: JoinSet<()>,
+    heard: Arc<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    count: AtomicUsize,
+    full: Notify,
+}
+
+/// What a stream came to.
+pub(super) struct Streamed {
+    pub(super) packets: usize,
+    pub(super) counters: String,
+}
+
+async fn connect(address: SocketAddr) -> Result<Socket> {
+    let mut request = format!("ws://{address}/ws").into_client_request()?;
+    request.headers_mut().insert("authorization", format!("Bearer {TOKEN}").parse()?);
+    let (socket, _) = tokio_tungstenite::connect_async(request).await?;
+    if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
+        stream.set_nodelay(true)?;
+    }
+    Ok(socket)
+}
+
+/// Sends, and reads until the answer is there. The bare program answers everything in the same words.
+async fn ask(socket: &mut Socket, message: Value) -> Result<Value> {
+    socket.send(Message::text(message.to_string())).await?;
+    while let Some(heard) = socket.next().await {
+        if let Message::Text(text) = heard?
+            && text.contains("\"requestId\"")
+        {
+            return Ok(serde_json::from_str(&text)?);
+        }
+    }
+    bail!("the server went away")
+}
+
+/// Takes the lease: the connection that owns it, and its token.
+pub(super) async fn hold(address: SocketAddr) -> Result<(Socket, String)> {
+    let mut owner = connect(address).await?;
+    let lease = ask(&mut owner, json!({ "type": "control.acquire", "requestId": "0" })).await?;
+    let token = lease["data"]["leaseToken"].as_str().context("no token")?.to_owned();
+    Ok((owner, token))
+}
+
+impl Crowd {
+    /// Observers that count the heartbeats they hear of; the last of `size` rings.
+    async fn observers(address: SocketAddr, size: usize) -> Result<Self> {
+        let (mut tasks, heard) = (JoinSet::new(), Arc::new(Heard::default()));
+        for _ in 0..size {
+            let mut socket = connect(address).await?;
+            let heard = heard.clone();
+            tasks.spawn(async move {
+                while let Some(Ok(message)) = socket.next().await {
+                    let Message::Text(text) = message else { continue };
+                    if text.contains("\"event\":\"heartbeat\"")
+                        && heard.count.fetch_add(1, Ordering::AcqRel) + 1 == size
+                    {
+                        heard.full.notify_one();
+                    }
+                }
+            });
+        }
+        Ok(Self { _tasks: tasks, heard })
+    }
+
+    /// Round trips of commands while others watch.
+    pub(super) async fn commands(
+        address: SocketAddr,
+        callers: usize,
+        observers: usize,
+        seconds: u64,
+    ) -> Result<Lags> {
+        let _observers = Self::observers(address, observers).await?;
+        let mut tasks = JoinSet::new();
+        for caller in 0..callers {
+            let mut socket = connect(address).await?;
+            tasks.spawn(async move {
+                let (until, mut lags) = (Until::after(Duration::from_secs(seconds)), Vec::new());
+                pause(BETWEEN * caller as u32 / callers as u32).await;
+                while !until.over() {
+                    let value = lags.len() % 256;
+                    let begun = Moment::now();
+                    ask(
+                        &mut socket,
+                        json!({ "type": "setBrightness", "requestId": "0000", "brightness": value }),
+                    )
+                    .await?;
+                    lags.push(begun.passed());
+                    pause(BETWEEN).await;
+                }
+                anyhow::Ok(lags)
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(lags) = tasks.join_next().await {
+            all.extend(lags??);
+        }
+        Ok(Lags::new(all))
+    }
+
+    /// How long a heartbeat takes to reach everybody.
+    pub(super) async fn heartbeats(address: SocketAddr, observers: usize, count: usize) -> Result<Lags> {
+        let crowd = Self::observers(address, observers).await?;
+        let mut owner = connect(address).await?;
+        let lease =
+            ask(&mut owner, json!({ "type": "control.acquire", "requestId": "0", "clientName": "bench" }))
+                .await?;
+        let data = &lease["data"];
+        let beat = json!({ "type": "control.heartbeat", "requestId": "0", "leaseId": data["leaseId"], "leaseToken": data["leaseToken"] });
+        let mut lags = Vec::new();
+        for _ in 0..count {
+            crowd.heard.count.store(0, Ordering::Release);
+            let begun = Moment::now();
+            ask(&mut owner, beat.clone()).await?;
+            crowd.heard.full.notified().await;
+            lags.push(begun.passed());
+            pause(Duration::from_millis(60)).await;
+        }
+        Ok(Lags::new(lags))
+    }
+
+    /// Frames at a steady rate for a while, and what came out at the other end.
+    pub(super) async fn stream(
+        address: SocketAddr,
+        fps: u32,
+        seconds: u64,
+        strip: &UdpSocket,
+    ) -> Result<Streamed> {
+        let mut owner = connect(address).await?;
+        let lease =
+            ask(&mut owner, json!({ "type": "control.acquire", "requestId": "0" })).await?["data"].clone();
+        ask(&mut owner, json!({ "type": "render.stream.start", "requestId": "0", "targetFps": fps })).await?;
+        let (mut buffer, mut packets) = ([0; 2_048], 0);
+        while strip.recv(&mut buffer).is_ok() {}
+        let begun = Moment::now();
+        let total = fps * seconds as u32;
+        for sequence in 0..total {
+            owner.send(Message::binary(frame(sequence, &[(sequence % 256) as u8; PAYLOAD]))).await?;
+            while strip.recv(&mut buffer).is_ok() {
+                packets += 1;
+            }
+            if sequence % fps == fps - 1 {
+                let beat = json!({ "type": "control.heartbeat", "requestId": "0", "leaseId": lease["leaseId"], "leaseToken": lease["leaseToken"] });
+                ask(&mut owner, beat).await?;
+            }
+            let due = Duration::from_secs(1) * (sequence + 1) / fps;
+            pause(due.saturating_sub(begun.passed())).await;
+        }
+        let status = ask(&mut owner, json!({ "type": "render.stream.status", "requestId": "0" })).await?;
+        let number = |name: &str| status["data"][name].as_u64().context("a counter");
+        let counters = format!(
+            "{} received, {} rendered, {} dropped, {} invalid",
+            number("framesRx")?,
+            number("framesRendered")?,
+            number("framesDroppedMailbox")?,
+            number("framesInvalid")?
+        );
+        Ok(Streamed { packets, counters })
+    }
+}

@@ -1,0 +1,121 @@
+//! The control service: round trips, broadcasts, a render stream, and the gate, beside a bare program that does the same
+//! input and output.
+
+mod clients;
+mod gate;
+mod site;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::Bench;
+use crate::machine::{Others, threads};
+use crate::numbers::{Lags, short};
+use crate::report::{self, Goal};
+use clients::Crowd;
+use site::{Kind, Site};
+
+/// Observers of commands, and of heartbeats.
+const FEW: usize = 100;
+const MANY: usize = 1_000;
+/// Clients that ask, each within the rate of one connection.
+const CALLERS: usize = 8;
+const HEARTBEATS: usize = 60;
+const FPS: u32 = 240;
+
+pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
+    report::heading("control: one hand on the device");
+    let others = Others::watch();
+    let mut goals = commands(bench)?;
+    goals.extend(heartbeats(bench)?);
+    goals.extend(stream(bench)?);
+    goals.extend(gate::run(bench)?);
+    report::goals(&goals);
+    report::line(&format!("Others used {:.0} % of the cores meanwhile.", others.share(&[])));
+    Ok(())
+}
+
+/// What a crowd saw, and what the server's threads spent on it.
+struct Seen {
+    lags: Lags,
+    server: Duration,
+}
+
+impl Seen {
+    fn row(&self, name: &str) -> Vec<String> {
+        let per = self.server.div_f64(self.lags.count().max(1) as f64);
+        let times = [50.0, 99.0, 100.0].map(|percent| short(self.lags.at(percent)));
+        [vec![name.to_owned()], times.to_vec(), vec![short(per)]].concat()
+    }
+}
+
+fn watch(work: impl FnOnce() -> Result<Lags>) -> Result<Seen> {
+    let before = threads(site::THREADS)?;
+    let lags = work()?;
+    Ok(Seen { lags, server: threads(site::THREADS)?.saturating_sub(before) })
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn commands(bench: &Bench<'_>) -> Result<Vec<Goal>> {
+    let seen = |kind| {
+        let site = Site::start(kind, &[])?;
+        watch(|| bench.runtime.block_on(Crowd::commands(site.address, CALLERS, FEW, bench.seconds)))
+    };
+    let (ours, bare) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
+    report::line(&format!("A command and its answer, {CALLERS} clients at 40/s each, {FEW} observers:\n"));
+    report::table(
+        &["side", "p50", "p99", "max", "server CPU per command"],
+        &[ours.row("Tenure"), bare.row("bare tokio")],
+    );
+    Ok(vec![
+        Goal::at_most("command round trip, p99, ms", 2.0, ms(ours.lags.at(99.0))),
+        Goal::at_most(
+            "command round trip, p99 ÷ bare tokio's",
+            2.0,
+            ms(ours.lags.at(99.0)) / ms(bare.lags.at(99.0)),
+        ),
+    ])
+}
+
+fn heartbeats(bench: &Bench<'_>) -> Result<Vec<Goal>> {
+    let seen = |kind| {
+        let site = Site::start(kind, &[])?;
+        watch(|| bench.runtime.block_on(Crowd::heartbeats(site.address, MANY, HEARTBEATS)))
+    };
+    let (ours, bare) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
+    report::line(&format!(
+        "A heartbeat until the last of {MANY} observers has heard of it, {HEARTBEATS} times:\n"
+    ));
+    report::table(
+        &["side", "p50", "p99", "max", "server CPU per heartbeat"],
+        &[ours.row("Tenure"), bare.row("bare tokio")],
+    );
+    Ok(vec![
+        Goal::at_most("heartbeat to 1,000 observers, p50, ms", 10.0, ms(ours.lags.at(50.0))),
+        Goal::at_most(
+            "heartbeat to 1,000 observers, p50 ÷ bare tokio's",
+            2.0,
+            ms(ours.lags.at(50.0)) / ms(bare.lags.at(50.0)),
+        ),
+    ])
+}
+
+fn stream(bench: &Bench<'_>) -> Result<Vec<Goal>> {
+    let strip = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    strip.set_nonblocking(true)?;
+    let site = Site::start(Kind::Tenure, &[strip.local_addr()?])?;
+    let seconds = bench.seconds.max(2) * 2;
+    let before = threads(site::THREADS)?;
+    let status = bench.runtime.block_on(Crowd::stream(site.address, FPS, seconds, &strip))?;
+    let spent = threads(site::THREADS)?.saturating_sub(before);
+    let share = spent.as_secs_f64() / seconds as f64 * 100.0;
+    report::line(&format!(
+        "{FPS} frames/s in and {} out over DDP for {seconds} s: {share:.1} % of a core; {}.\n",
+        status.packets, status.counters
+    ));
+    Ok(vec![Goal::at_most("240 fps in and DDP out, % of a core", 5.0, share)])
+}

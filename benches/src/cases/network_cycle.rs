@@ -1,0 +1,114 @@
+//! Durable cycles over the network against etcd and ZooKeeper.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use lease_store::Store;
+use testkit::EtcdServer;
+use tokio::sync::Mutex;
+
+use super::Bench;
+use crate::callers::{cycles, together};
+use crate::contest::{Outcome, Side, contest};
+use crate::machine::{Others, TICKS, of_process};
+use crate::numbers::short;
+use crate::peers::tenure::Up;
+use crate::peers::{etcd, zookeeper};
+use crate::report::{self, Goal};
+
+/// Three servers, so longer slices.
+const SLICE: Duration = Duration::from_millis(400);
+/// Clients, and how many times etcd's rate is wanted.
+const LEVELS: [(usize, f64); 3] = [(1, 2.0), (16, 4.0), (128, 6.0)];
+
+/// For ZooKeeper, before each number of clients.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// The servers of one case.
+struct Servers {
+    tenure: Up,
+    etcd: EtcdServer,
+    zookeeper: zookeeper::Server,
+}
+
+pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
+    report::heading("network-cycle: durable acquire + release over the network");
+    let others = Others::watch();
+    let (ours, theirs, zoo) = (bench.folder("tenure")?, bench.folder("etcd")?, bench.folder("zookeeper")?);
+    let servers = Servers {
+        tenure: Up::start(ours.path(), None)?,
+        etcd: EtcdServer::builder().dir(theirs.path()).start()?,
+        zookeeper: zookeeper::Server::start(zoo.path())?,
+    };
+    let mut goals = Vec::new();
+    for (clients, want) in LEVELS {
+        goals.extend(level(bench, &servers, clients, want)?);
+    }
+    report::goals(&goals);
+    let pids = [servers.tenure.pid(), servers.etcd.pid(), servers.zookeeper.pid()];
+    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&pids)));
+    Ok(())
+}
+
+/// One number of clients.
+fn level(bench: &Bench<'_>, servers: &Servers, count: usize, want: f64) -> Result<Vec<Goal>> {
+    let Servers { tenure, etcd: server, zookeeper } = servers;
+    let (owned, shared, one, many, zoo) = bench.runtime.block_on(async {
+        let owned = tenure.clients(count).await?;
+        let shared = tenure.client().await?;
+        let one = etcd::clients(&server.endpoint(), count, 1).await?;
+        let many = etcd::clients(&server.endpoint(), count, count).await?;
+        let zoo: Vec<_> =
+            zookeeper.clients(count).await?.into_iter().map(|client| Arc::new(Mutex::new(client))).collect();
+        anyhow::Ok((owned, vec![shared; count], one, many, zoo))
+    })?;
+    let work = |stores: &Vec<Store>, slice| {
+        together(bench.runtime, count, slice, |me, until| cycles(stores[me].clone(), me, until))
+    };
+    let etcd = |clients: &Vec<etcd::Client>, slice| {
+        together(bench.runtime, count, slice, |me, until| clients[me].clone().cycles(until))
+    };
+    let zookeeper = |slice| {
+        together(bench.runtime, count, slice, |me, until| {
+            let client = zoo[me].clone();
+            async move { client.lock().await.cycles(until).await }
+        })
+    };
+    // Its virtual machine compiles what it runs often.
+    zookeeper(WARM_UP)?;
+    report::line(&format!("{count} clients: {}.\n", cost(tenure, |slice| work(&owned, slice))?));
+    let mut sides = vec![
+        Side::new("Tenure, a connection each", |slice| work(&owned, slice)),
+        Side::new("etcd, 1 connection", |slice| etcd(&one, slice)),
+        Side::new("ZooKeeper, a connection each", zookeeper),
+    ];
+    if count > 1 {
+        sides.push(Side::new("etcd, a connection each", |slice| etcd(&many, slice)));
+        sides.push(Side::new("Tenure, 1 connection", |slice| work(&shared, slice)));
+    }
+    let outcome = contest(bench.plan(SLICE, true), &mut sides)?;
+    report::outcome("cycles", &sides, &outcome);
+    Ok(goals(&outcome, count, want))
+}
+
+/// What a cycle costs the server.
+fn cost(tenure: &Up, mut work: impl FnMut(Duration) -> Result<u64>) -> Result<String> {
+    work(Duration::from_millis(200))?;
+    let before = of_process(tenure.pid()).unwrap_or(0);
+    let done = work(Duration::from_secs(1))?.max(1);
+    let ticks = of_process(tenure.pid()).unwrap_or(0).saturating_sub(before);
+    let each = Duration::from_secs_f64(ticks as f64 / TICKS / done as f64);
+    Ok(format!("a cycle costs our server {} of CPU", short(each)))
+}
+
+fn goals(outcome: &Outcome, count: usize, want: f64) -> Vec<Goal> {
+    let etcd = outcome.ratios.get(3).map_or(f64::INFINITY, |many| many.median).min(outcome.ratios[1].median);
+    let what = format!("cycles ÷ etcd's best, {count} clients");
+    let mut goals = vec![Goal::at_least(what, want, etcd).in_contest(outcome)];
+    if count == 128 {
+        let what = format!("cycles ÷ ZooKeeper's, {count} clients");
+        goals.push(Goal::at_least(what, 2.0, outcome.ratios[2].median).in_contest(outcome));
+    }
+    goals
+}

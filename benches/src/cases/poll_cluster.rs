@@ -1,0 +1,161 @@
+//! What it costs ten nodes to share ten thousand targets over one Redis, and what a join moves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use lease::{Store, Verb, Watched};
+use lease_store::Metered;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use poller::{Node, Settings};
+use testkit::{RedisServer, RespClient};
+
+use super::Bench;
+use crate::clock::{Moment, cpu, pause};
+use crate::machine::{Others, TICKS, of_process};
+use crate::report::{self, Goal};
+
+const TARGETS: usize = 10_000;
+const NODES: usize = 10;
+/// Longer than any step here takes.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
+    report::heading("poll-cluster: 10,000 targets on 10 nodes over one Redis");
+    let others = Others::watch();
+    let recorder = PrometheusBuilder::new().install_recorder().context("a recorder")?;
+    let server = RedisServer::start()?;
+    write_targets(&mut server.client()?)?;
+    let seconds = (bench.seconds * bench.rounds as u64).max(30);
+    bench.runtime.block_on(measure(&server, &recorder, seconds))?;
+    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
+    Ok(())
+}
+
+/// Targets that are due once a day: what is measured is all but the polls.
+fn write_targets(client: &mut RespClient) -> Result<()> {
+    for i in 0..TARGETS {
+        let record = "{\"address\":\"http://127.0.0.1:9/\",\"intervalMs\":86400000}";
+        client.command(&["SET", &format!("session:target-{i}"), record])?;
+    }
+    Ok(())
+}
+
+async fn measure(server: &RedisServer, recorder: &PrometheusHandle, seconds: u64) -> Result<()> {
+    let start = Moment::now();
+    let mut nodes = Vec::new();
+    for _ in 0..NODES {
+        nodes.push(node(server).await?);
+    }
+    until("all are shared", &nodes, &[TARGETS / NODES; NODES]).await?;
+    let shared = start.passed();
+    // The first polls, which fail, and the last moves.
+    pause(Duration::from_secs(25)).await;
+    let settings = Settings::default();
+    let before = (cpu(), ticks(server), renews(recorder), Moment::now());
+    pause(Duration::from_secs(seconds)).await;
+    let passed = before.3.passed().as_secs_f64();
+    let ours = (cpu() - before.0).as_secs_f64() / passed;
+    let redis = (ticks(server) - before.1) as f64 / TICKS / passed;
+    let intervals = passed / settings.renew_interval.as_secs_f64() * NODES as f64;
+    let trips = (renews(recorder) - before.2) / intervals;
+    let joined = join(server, nodes, &settings).await?;
+    let rows = [
+        ("from the first start until all are shared evenly", format!("{:.1} s", shared.as_secs_f64())),
+        ("CPU of the ten nodes", format!("{:.2} % of a core", ours * 100.0)),
+        ("CPU of Redis", format!("{:.2} % of a core", redis * 100.0)),
+        ("calls of renewal per node and interval, 1,000 leases each", format!("{trips:.2}")),
+        ("moves after the join of an eleventh", joined.moves.to_string()),
+        ("from its start until all are shared evenly", format!("{:.1} s", joined.took.as_secs_f64())),
+    ];
+    let rows: Vec<_> = rows.into_iter().map(|(what, found)| vec![what.to_owned(), found]).collect();
+    report::table(&["what", "found"], &rows);
+    let share = TARGETS as f64 / (NODES + 1) as f64;
+    report::goals(&[
+        Goal::at_most("calls of renewal per node, interval and 1,000 leases", 1.05, trips),
+        Goal::at_most("coordination, nodes and Redis together, % of a core", 5.0, (ours + redis) * 100.0),
+        Goal::at_most("moves of a join ÷ K/N", 1.3, joined.moves as f64 / share),
+        Goal::at_most(
+            "discovery intervals until a join is shared",
+            2.0,
+            joined.took.as_secs_f64() / settings.discovery_interval.as_secs_f64(),
+        ),
+    ]);
+    for node in joined.nodes {
+        node.stop().await;
+    }
+    Ok(())
+}
+
+struct Joined {
+    nodes: Vec<Node>,
+    moves: usize,
+    took: Duration,
+}
+
+/// Starts one more and counts who got what until it has its share.
+async fn join(server: &RedisServer, mut nodes: Vec<Node>, settings: &Settings) -> Result<Joined> {
+    let store = lease_store::Store::open(&super::store_url(server)).await?;
+    let mut watch = store.watch(&lease::Prefix::new("poll:lease:")?, None).await?;
+    let start = Moment::now();
+    nodes.push(node(server).await?);
+    let (low, more) = (TARGETS / (NODES + 1), TARGETS % (NODES + 1));
+    let mut loads = vec![low; NODES + 1 - more];
+    loads.extend(vec![low + 1; more]);
+    until("the joined one has its share", &nodes, &loads).await?;
+    let took = start.passed();
+    pause(settings.discovery_interval).await;
+    let mut moves = 0;
+    while let Ok(Ok(watched)) = soon(watch.next()).await {
+        match watched {
+            Watched::Event(event) => moves += usize::from(event.verb == Verb::Granted),
+            Watched::Lagged => bail!("the watch fell behind"),
+        }
+    }
+    Ok(Joined { nodes, moves, took })
+}
+
+/// What comes within a second.
+async fn soon<T>(work: impl Future<Output = T>) -> Result<T> {
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = pause(Duration::from_secs(1)) => bail!("nothing came"),
+    }
+}
+
+async fn node(server: &RedisServer) -> Result<Node> {
+    let store = lease_store::Store::open(&super::store_url(server)).await?;
+    let store: Arc<dyn Store> = Arc::new(Metered::new(store));
+    Ok(Node::start(store, Settings::default())?)
+}
+
+/// Waits until the first node sees these loads.
+async fn until(what: &str, nodes: &[Node], loads: &[usize]) -> Result<()> {
+    let start = Moment::now();
+    loop {
+        let picture = nodes[0].picture();
+        let mut found: Vec<usize> = picture.nodes.iter().map(|node| node.targets.len()).collect();
+        found.sort_unstable();
+        if found == loads {
+            return Ok(());
+        }
+        if start.passed() > PATIENCE {
+            let names: BTreeMap<_, _> = picture.nodes.iter().map(|n| (&n.instance, n.targets.len())).collect();
+            bail!("gave up waiting until {what}: {names:?}");
+        }
+        pause(Duration::from_millis(200)).await;
+    }
+}
+
+fn ticks(server: &RedisServer) -> u64 {
+    of_process(server.pid()).unwrap_or_default()
+}
+
+/// Calls of renewal so far, of all nodes.
+fn renews(recorder: &PrometheusHandle) -> f64 {
+    let text = recorder.render();
+    let counts = text.lines().filter(|line| line.starts_with("store_ops_total{verb=\"renew\""));
+    counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}

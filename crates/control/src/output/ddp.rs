@@ -1,0 +1,85 @@
+//! DDP: pixels over UDP, as WLED and other controllers take them.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tokio::net::UdpSocket;
+
+/// Bytes before the data.
+const HEADER: usize = 10;
+/// Bytes of data in a packet, a multiple of a pixel, so that it fits an Ethernet frame.
+const MOST: usize = 1_440;
+const VERSION_1: u8 = 0x40;
+const PUSH: u8 = 0x01;
+/// RGB, eight bits each.
+const RGB888: u8 = 0x0b;
+/// The controller's default output.
+const DISPLAY: u8 = 1;
+
+/// One controller.
+pub(super) struct Ddp {
+    socket: UdpSocket,
+    sequence: u8,
+}
+
+impl Ddp {
+    pub(super) async fn open(address: SocketAddr) -> io::Result<Self> {
+        let any: SocketAddr = match address {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any).await?;
+        socket.connect(address).await?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Sends a picture. A packet that cannot go now is lost, as on any network: the next picture is near.
+    pub(super) fn send(&mut self, pixels: &[u8]) {
+        self.sequence = self.sequence % 15 + 1;
+        for packet in packets(pixels, self.sequence) {
+            let result = if self.socket.try_send(&packet).is_ok() { "sent" } else { "lost" };
+            metrics::counter!("control_ddp_packets_total", "result" => result).increment(1);
+        }
+    }
+}
+
+/// The packets of a picture; the last one shows it.
+fn packets(pixels: &[u8], sequence: u8) -> impl Iterator<Item = Vec<u8>> {
+    let count = pixels.len().div_ceil(MOST);
+    pixels.chunks(MOST).enumerate().map(move |(i, data)| {
+        let push = if i + 1 == count { PUSH } else { 0 };
+        let mut packet = Vec::with_capacity(HEADER + data.len());
+        packet.extend_from_slice(&[VERSION_1 | push, sequence, RGB888, DISPLAY]);
+        packet.extend_from_slice(&((i * MOST) as u32).to_be_bytes());
+        packet.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        packet.extend_from_slice(data);
+        packet
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_strip_is_one_packet_that_shows_it() {
+        let packets: Vec<_> = packets(&[7; 960], 3).collect();
+        assert_eq!(packets.len(), 1);
+        assert_eq!(packets[0][..HEADER], [0x41, 3, 0x0b, 1, 0, 0, 0, 0, 0x03, 0xc0]);
+        assert_eq!(packets[0].len(), HEADER + 960);
+    }
+
+    #[test]
+    fn a_long_strip_is_several_packets_and_the_last_shows_it() {
+        let packets: Vec<_> = packets(&[7; 3_000], 15).collect();
+        let heads: Vec<_> = packets.iter().map(|packet| packet[..HEADER].to_vec()).collect();
+        assert_eq!(
+            heads,
+            [
+                [0x40, 15, 0x0b, 1, 0, 0, 0, 0, 0x05, 0xa0],
+                [0x40, 15, 0x0b, 1, 0, 0, 0x05, 0xa0, 0x05, 0xa0],
+                [0x41, 15, 0x0b, 1, 0, 0, 0x0b, 0x40, 0, 0x78],
+            ]
+        );
+    }
+}

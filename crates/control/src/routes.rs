@@ -1,0 +1,184 @@
+//! The REST routes: each is a command under another name, and has its class from there.
+
+use http::Method;
+
+use crate::class::Class;
+use crate::command::{self, Command};
+use crate::gate::Classes;
+
+/// A route and the command behind it. Parameters of the path are fields of the command.
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path, as the router has it.
+    pub path: &'static str,
+    /// The command.
+    pub command: &'static str,
+}
+
+const fn get(path: &'static str, command: &'static str) -> Route {
+    Route { method: Method::GET, path, command }
+}
+
+const fn post(path: &'static str, command: &'static str) -> Route {
+    Route { method: Method::POST, path, command }
+}
+
+const fn put(path: &'static str, command: &'static str) -> Route {
+    Route { method: Method::PUT, path, command }
+}
+
+const fn patch(path: &'static str, command: &'static str) -> Route {
+    Route { method: Method::PATCH, path, command }
+}
+
+const fn delete(path: &'static str, command: &'static str) -> Route {
+    Route { method: Method::DELETE, path, command }
+}
+
+/// Every route but `/ws`.
+pub const ROUTES: &[Route] = &[
+    get("/api/v1/control/status", "control.status"),
+    get("/api/v1/device/status", "device.getStatus"),
+    get("/api/v1/device/info", "device.getInfo"),
+    get("/api/v1/device/state", "device.getState"),
+    get("/api/v1/device/capabilities", "sys.capabilities"),
+    post("/api/v1/device/power", "setPower"),
+    get("/api/v1/device/ota-token", "ota.status"),
+    post("/api/v1/device/ota-token", "ota.begin"),
+    get("/api/v1/effects", "effects.list"),
+    get("/api/v1/effects/current", "effects.getCurrent"),
+    put("/api/v1/effects/current", "effects.setCurrent"),
+    post("/api/v1/effects/set", "setEffect"),
+    post("/api/v1/effects/next", "nextEffect"),
+    post("/api/v1/effects/prev", "prevEffect"),
+    get("/api/v1/effects/parameters", "effects.parameters.get"),
+    post("/api/v1/effects/parameters", "effects.parameters.set"),
+    patch("/api/v1/effects/parameters", "effects.parameters.set"),
+    get("/api/v1/palettes", "palettes.list"),
+    get("/api/v1/palettes/{paletteId}", "palettes.get"),
+    post("/api/v1/palettes/set", "palettes.set"),
+    get("/api/v1/parameters", "parameters.get"),
+    post("/api/v1/parameters", "parameters.set"),
+    patch("/api/v1/parameters", "parameters.set"),
+    get("/api/v1/transitions", "transitions.list"),
+    get("/api/v1/transitions/config", "transition.getConfig"),
+    post("/api/v1/transitions/config", "transition.config"),
+    post("/api/v1/transitions/trigger", "transitions.trigger"),
+    get("/api/v1/effect-presets", "effectPresets.list"),
+    post("/api/v1/effect-presets", "effectPresets.saveCurrent"),
+    get("/api/v1/effect-presets/{id}", "effectPresets.get"),
+    delete("/api/v1/effect-presets/{id}", "effectPresets.delete"),
+    post("/api/v1/effect-presets/{id}/load", "effectPresets.load"),
+    get("/api/v1/presets", "effectPresets.list"),
+    post("/api/v1/presets", "effectPresets.saveCurrent"),
+    get("/api/v1/presets/{id}", "effectPresets.get"),
+    delete("/api/v1/presets/{id}", "effectPresets.delete"),
+    post("/api/v1/presets/{id}/load", "effectPresets.load"),
+    get("/api/v1/shows/status", "show.status"),
+    post("/api/v1/shows/play", "show.play"),
+    post("/api/v1/shows/pause", "show.pause"),
+    post("/api/v1/shows/resume", "show.resume"),
+    post("/api/v1/shows/stop", "show.stop"),
+    post("/api/v1/shows/seek", "show.seek"),
+    get("/api/v1/settings", "settings.get"),
+    post("/api/v1/settings", "settings.set"),
+    patch("/api/v1/settings", "settings.set"),
+    get("/api/v1/colorCorrection", "colorCorrection.getConfig"),
+    post("/api/v1/colorCorrection", "colorCorrection.setConfig"),
+    get("/api/v1/render-stream/status", "render.stream.status"),
+    post("/api/v1/batch", "batch"),
+    get("/api/v1/auth/status", "auth.status"),
+    post("/api/v1/auth/rotate", "auth.rotate"),
+    get("/api/v1/firmware/status", "ota.status"),
+    get("/api/v1/firmware/check", "ota.check"),
+    post("/api/v1/firmware/update", "ota.update"),
+    post("/update", "ota.update"),
+];
+
+/// The areas whose unknown paths are answered here, in this envelope.
+pub(crate) const AREAS: &[&str] = &[
+    "control",
+    "device",
+    "effects",
+    "palettes",
+    "parameters",
+    "transitions",
+    "effect-presets",
+    "presets",
+    "shows",
+    "settings",
+    "colorCorrection",
+    "render-stream",
+    "batch",
+    "auth",
+    "firmware",
+];
+
+impl Route {
+    /// The command behind the route. The table names only commands that exist; a test holds that.
+    pub(crate) fn command(&self) -> Option<&'static Command> {
+        command::find(self.command)
+    }
+
+    /// The class of the route: its command's.
+    pub fn class(&self) -> Class {
+        command::class_of(self.command)
+    }
+}
+
+/// The class table of the routes.
+pub fn classes() -> Classes {
+    let table = Classes::new()
+        .route(Method::GET, "/ws", Class::Read)
+        // Unknown paths below firmware and auth are as exempt as the known ones.
+        .route(Method::POST, "/api/v1/firmware/{*rest}", Class::Exempt)
+        .route(Method::PUT, "/api/v1/firmware/{*rest}", Class::Exempt)
+        .route(Method::POST, "/api/v1/auth/{*rest}", Class::Exempt);
+    // Nothing is there to be changed by a GET of nothing.
+    let table = AREAS.iter().fold(table, |table, area| {
+        table.route(Method::GET, &format!("/api/v1/{area}/{{*rest}}"), Class::Read).route(
+            Method::GET,
+            &format!("/api/v1/{area}"),
+            Class::Read,
+        )
+    });
+    ROUTES.iter().fold(table, |table, route| table.route(route.method.clone(), route.path, route.class()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_leads_to_a_command_and_has_its_class() {
+        let classes = classes();
+        for route in ROUTES {
+            assert!(route.command().is_some(), "{} {}", route.path, route.command);
+            assert_eq!(classes.class(&route.method, route.path), route.class(), "{}", route.path);
+            if route.method == Method::GET {
+                assert_ne!(route.class(), Class::Mutate, "a GET changes nothing: {}", route.path);
+            } else {
+                assert!(matches!(route.class(), Class::Mutate | Class::Exempt), "{}", route.path);
+            }
+        }
+    }
+
+    #[test]
+    fn no_route_about_the_lease_can_grant_or_refresh_it() {
+        let control: Vec<_> = ROUTES.iter().filter(|route| route.class() == Class::Control).collect();
+        assert!(control.iter().all(|route| route.command == "control.status" && route.method == Method::GET));
+    }
+
+    #[test]
+    fn the_areas_cover_every_route() {
+        for route in ROUTES {
+            let area = route.path.strip_prefix("/api/v1/").and_then(|path| path.split('/').next());
+            assert!(
+                route.path == "/update" || area.is_some_and(|area| AREAS.contains(&area)),
+                "{}",
+                route.path
+            );
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The device behind the lease: what it shows, sends and keeps.
+
+use std::sync::Arc;
+
+use control::{COMMANDS, Options};
+use lease::Store;
+use serde_json::json;
+use tokio::net::UdpSocket;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::rig::{Rig, calm, within};
+
+#[tokio::test]
+async fn pictures_go_out_over_ddp_and_to_those_who_watch() {
+    let strip = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let rig = Rig::start(Options { ddp: vec![strip.local_addr().unwrap()], ..calm() }).await;
+    let mut packet = [0; 2_048];
+    let length = within(strip.recv(&mut packet)).await.unwrap();
+    assert_eq!(length, 10 + 960);
+    assert_eq!(packet[0], 0x41, "version 1, shown at once");
+    assert_eq!(&packet[2..10], [0x0b, 1, 0, 0, 0, 0, 0x03, 0xc0]);
+    let first = packet[1];
+    within(strip.recv(&mut packet)).await.unwrap();
+    assert_eq!(packet[1], first % 15 + 1, "packets are numbered");
+    let mut watcher = rig.socket().await;
+    watcher.done(json!({ "type": "setPower", "on": false })).await;
+    watcher.done(json!({ "type": "ledStream.subscribe" })).await;
+    within(async {
+        loop {
+            if let Some(Message::Binary(picture)) = watcher.any().await {
+                assert_eq!(
+                    (picture[0], picture[1], u16::from_le_bytes([picture[2], picture[3]])),
+                    (b'L', 1, 320)
+                );
+                if picture[6..].iter().all(|byte| *byte == 0) {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    watcher.done(json!({ "type": "ledStream.unsubscribe" })).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn presets_settings_and_the_look_outlive_the_process() {
+    let store: Arc<dyn Store> = lease_store::Store::open("memory:").await.unwrap().into();
+    let rig = Rig::on(store.clone(), calm(), |router, _| router).await;
+    let mut socket = rig.socket().await;
+    socket.done(json!({ "type": "parameters.set", "brightness": 33, "speed": 7, "paletteId": 4 })).await;
+    socket.done(json!({ "type": "setEffect", "effectId": 5 })).await;
+    let saved = socket.done(json!({ "type": "effectPresets.saveCurrent", "name": "evening" })).await;
+    socket.done(json!({ "type": "settings.set", "deviceName": "shelf", "maxBrightness": 200 })).await;
+    let owned = socket.acquire("phone").await;
+    rig.stop().await;
+
+    let rig = Rig::on(store, calm(), |router, _| router).await;
+    let state = rig.status().await["state"].clone();
+    assert_eq!(
+        (&state["effectId"], &state["paletteId"], &state["parameters"]["brightness"]),
+        (&json!(5), &json!(4), &json!(33))
+    );
+    assert_eq!(state["presets"], json!([{ "id": saved["id"], "name": "evening", "effectId": 5 }]));
+    assert_eq!(rig.get("/api/v1/settings").await.1["data"]["deviceName"], "shelf");
+    // The lease did not outlive its server, and its token is remembered as one that ended.
+    assert_eq!(rig.get("/api/v1/control/status").await.1["data"]["active"], false);
+    let (code, body) = rig.post("/api/v1/effects/next", json!({}), &owned.headers()).await;
+    assert_eq!((code, &body["error"]["code"]), (409, &json!("LEASE_EXPIRED")));
+    let id = saved["id"].as_u64().unwrap();
+    assert_eq!(rig.post("/api/v1/effects/next", json!({}), &[]).await.0, 200);
+    let loaded = rig.post(&format!("/api/v1/presets/{id}/load"), json!({}), &[]).await;
+    assert_eq!((loaded.0, &loaded.1["data"]["effectId"]), (200, &json!(5)));
+    assert_eq!(
+        rig.ask(crate::rig::WRITER, "DELETE", &format!("/api/v1/presets/{id}"), None, &[]).await.0,
+        200
+    );
+    assert_eq!(rig.get(&format!("/api/v1/presets/{id}")).await.1["error"]["code"], "NOT_FOUND");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn bad_input_has_a_code_and_changes_nothing() {
+    let rig = Rig::start(calm()).await;
+    let mut socket = rig.socket().await;
+    let before = rig.status().await["state"]["revision"].clone();
+    for (message, code) in [
+        (json!({ "type": "setBrightness", "brightness": 256 }), "OUT_OF_RANGE"),
+        (json!({ "type": "setBrightness", "brightness": "full" }), "INVALID_TYPE"),
+        (json!({ "type": "setBrightness" }), "MISSING_FIELD"),
+        (json!({ "type": "setBrightness", "brightness": 1, "gamma": 2 }), "INVALID_PARAMETER"),
+        (json!({ "type": "setEffect", "effectId": 99 }), "OUT_OF_RANGE"),
+        (
+            json!({ "type": "transition.trigger", "toEffect": 1, "transitionType": "explode" }),
+            "INVALID_VALUE",
+        ),
+        (json!({ "type": "effectPresets.load", "id": 3 }), "NOT_FOUND"),
+        (json!({ "type": "auth.rotate" }), "FEATURE_DISABLED"),
+        (json!({ "type": 7 }), "MISSING_FIELD"),
+    ] {
+        assert_eq!(socket.refused(message.clone()).await, code, "{message}");
+    }
+    for text in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "\"x\"",
+        "{\"type\":\"getStatus\"}x",
+        &format!("{}1{}", "[".repeat(11), "]".repeat(11)),
+    ] {
+        socket.text(text).await;
+        let answer = socket.until(|value| value["type"] == "error").await;
+        assert_eq!(answer["error"]["code"], "INVALID_JSON", "{text}");
+    }
+    let (code, body) = rig.post("/api/v1/parameters", json!({ "brightness": 1, "speed": 51 }), &[]).await;
+    assert_eq!(
+        (code, &body["error"]["code"], &body["error"]["field"]),
+        (400, &json!("OUT_OF_RANGE"), &json!("speed"))
+    );
+    assert_eq!(rig.status().await["state"]["revision"], before);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn everybody_hears_what_changed() {
+    let rig = Rig::start(calm()).await;
+    let (mut hand, mut observer) = (rig.socket().await, rig.socket().await);
+    hand.done(json!({ "type": "batch", "operations": [
+        { "type": "setEffect", "effectId": 9 }, { "type": "setSpeed", "speed": 50 }, { "type": "setPalette", "paletteId": 3 },
+    ] })).await;
+    let told = observer
+        .until(|value| value["type"] == "device.stateChanged" && value["data"]["paletteId"] == 3)
+        .await;
+    assert_eq!((&told["data"]["effectId"], &told["data"]["parameters"]["speed"]), (&json!(9), &json!(50)));
+    let status = observer.until(|value| value["type"] == "status").await;
+    assert_eq!(status["data"]["wsClients"], 2);
+    rig.stop().await;
+}
+
+#[test]
+fn the_page_of_the_protocol_has_the_schema_of_every_command() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol/control.md");
+    let page = std::fs::read_to_string(page).unwrap_or_default();
+    let expected = control::commands_page();
+    let made = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-commands.md");
+    std::fs::write(&made, &expected).unwrap();
+    assert!(
+        page.contains(&expected),
+        "docs/protocol/control.md lacks the commands as they are; see {}",
+        made.display()
+    );
+    assert!(COMMANDS.iter().all(|command| expected.contains(&format!("`{}`", command.name))));
+}

@@ -1,0 +1,167 @@
+//! What other programs see and write: plain strings under any key, and channels.
+
+use lease::{Announcement, Error, Key, Prefix, Record, Refusal, Result, limits};
+use redis::Value;
+
+use super::fault::{strange, too_many};
+use super::names::Call;
+use super::reply;
+use super::script::ANNOUNCE;
+use super::wire::{Repeat, Wire};
+
+/// Keys that one step of a scan looks at: more would keep everybody else waiting.
+const STEP: usize = 1_000;
+/// Most records read in one call.
+const READ: usize = 500;
+/// Most announcements in one call.
+const CALL: usize = 128;
+
+/// Every plain string under a prefix, whoever wrote it, ordered by key.
+pub(super) async fn discover(wire: &Wire, prefix: &Prefix) -> Result<Vec<Record>> {
+    let pattern = glob(prefix.as_str());
+    let (mut keys, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        let answer = wire
+            .plain(|| {
+                let mut cmd = redis::cmd("SCAN");
+                cmd.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(STEP);
+                cmd
+            })
+            .await?;
+        let parts = reply::exactly(answer, 2)?;
+        cursor = reply::text(&parts[0])?.to_owned();
+        let Some(Value::Array(found)) = parts.into_iter().nth(1) else { return Err(strange("no keys")) };
+        // A key that we could not have written ourselves has no name here.
+        keys.extend(found.iter().filter_map(|key| Key::new(reply::text(key).ok()?).ok()));
+        if keys.len() > 2 * limits::DISCOVERY {
+            return Err(many());
+        }
+        if cursor == "0" {
+            break;
+        }
+    }
+    // A scan may give a key twice.
+    keys.sort_unstable();
+    keys.dedup();
+    let mut records = Vec::with_capacity(keys.len());
+    for part in keys.chunks(READ) {
+        read(wire, part, &mut records).await?;
+    }
+    match records.len() > limits::DISCOVERY {
+        true => Err(many()),
+        false => Ok(records),
+    }
+}
+
+fn many() -> Error {
+    Refusal::TooMany { what: "records under a prefix", limit: limits::DISCOVERY }.into()
+}
+
+async fn read(wire: &Wire, keys: &[Key], records: &mut Vec<Record>) -> Result<()> {
+    let answer = wire
+        .plain(|| {
+            let mut cmd = redis::cmd("MGET");
+            for key in keys {
+                let key = key.as_str();
+                cmd.arg(key).arg(format!("tenure:v:{key}")).arg(format!("tenure:o:{key}"));
+            }
+            cmd
+        })
+        .await?;
+    let answers = reply::exactly(answer, keys.len() * 3)?;
+    for (key, parts) in keys.iter().zip(answers.chunks(3)) {
+        let Value::BulkString(value) = &parts[0] else { continue };
+        if shows_a_lease(value, &parts[2]) {
+            continue;
+        }
+        let mark = reply::text(&parts[1]).unwrap_or_default();
+        let revision = mark.split(' ').next().filter(|digits| !digits.is_empty()).unwrap_or("0");
+        records.push(Record {
+            key: key.clone(),
+            value: value.as_slice().into(),
+            revision: reply::revision(revision)?,
+            remaining: None,
+        });
+    }
+    Ok(())
+}
+
+/// Whether a value is the holder or the heir that the key's companion names: see `prelude.lua`.
+fn shows_a_lease(value: &[u8], companion: &Value) -> bool {
+    let Value::BulkString(o) = companion else { return false };
+    let from = match o.first() {
+        Some(b'h') => 89,
+        Some(b'r') => 20,
+        _ => return false,
+    };
+    let length =
+        o.get(from - 3..from).and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
+    length.and_then(|length| o.get(from..from + length)) == Some(value)
+}
+
+/// A pattern for what begins with `prefix`.
+fn glob(prefix: &str) -> String {
+    let mut pattern = String::with_capacity(prefix.len() + 8);
+    for c in prefix.chars() {
+        if "*?[]\\^".contains(c) {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
+}
+
+/// Tells news, each only while its lease is live.
+pub(super) async fn announce(wire: &Wire, items: &[Announcement]) -> Result<Vec<bool>> {
+    if items.len() > limits::BATCH {
+        return Err(too_many("announcements in one call", limits::BATCH));
+    }
+    if items.iter().any(|item| item.message.len() > limits::VALUE) {
+        return Err(Error::invalid("message", format!("at most {} bytes are allowed", limits::VALUE)));
+    }
+    let mut told = Vec::with_capacity(items.len());
+    for part in items.chunks(CALL) {
+        let answer = wire
+            .call(&ANNOUNCE, Repeat::Never, |_, _| {
+                let mut call = Call::new(&ANNOUNCE, part.len());
+                part.iter().for_each(|item| call.key(item.fence.key.as_str()));
+                for item in part {
+                    call.proof(item.fence.generation, item.fence.token.digest());
+                    call.text(item.channel.as_str());
+                    call.text(&item.message);
+                    call.text(item.latest.as_str());
+                    call.number(item.ttl.as_millis());
+                    call.text(item.log.as_str());
+                    call.number(item.max_len as u64);
+                }
+                call.done()
+            })
+            .await?;
+        for answer in reply::exactly(answer, part.len())? {
+            told.push(reply::int(&answer)? == 1);
+        }
+    }
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_matches_itself_and_nothing_it_could_mean_as_a_pattern() {
+        assert_eq!(glob("session:"), "session:*");
+        assert_eq!(glob("a*b[c]?"), "a\\*b\\[c\\]\\?*");
+    }
+
+    #[test]
+    fn a_value_that_its_companion_names_is_a_lease() {
+        let held = format!("h{}006node-1spent", "0".repeat(85));
+        let kept = format!("r{}006node-1", "0".repeat(16));
+        for (o, leased) in [(held, true), (kept, true), ("f0".to_owned(), false), ("h".to_owned(), false)] {
+            assert_eq!(shows_a_lease(b"node-1", &Value::BulkString(o.clone().into_bytes())), leased, "{o}");
+        }
+        assert!(!shows_a_lease(b"node-1", &Value::Nil));
+    }
+}

@@ -1,0 +1,430 @@
+//! What a node knows: targets, the living, who has what. Everything that changes it is a method here, and none of
+//! them does anything but change it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{Busy, End, Placement, Reason, Tick, limits::RESERVATION_MS};
+
+use crate::holding::Status;
+use crate::look::{About, Owner, Seen, Targets};
+use crate::plan::{Other, Peer, Plan, Preference, Rules, Sight, plan};
+use crate::{Target, TargetError};
+
+/// The least wait before a busy target is asked for again.
+const SOON: Duration = Duration::from_millis(50);
+
+/// What a node knows.
+pub(crate) struct Book {
+    pub(crate) me: String,
+    pub(crate) placement: Placement,
+    pub(crate) targets: BTreeMap<String, Arc<Target>>,
+    pub(crate) invalid: BTreeMap<String, TargetError>,
+    pub(crate) digest: String,
+    pub(crate) peers: BTreeMap<String, Peer>,
+    pub(crate) abouts: BTreeMap<String, About>,
+    /// Nodes whose lease ran out: dead until they are heard again.
+    pub(crate) silent: HashSet<String>,
+    pub(crate) mine: HashMap<String, Tick>,
+    pub(crate) statuses: HashMap<String, Arc<Status>>,
+    /// Being taken or given up.
+    pub(crate) moving: HashSet<String>,
+    pub(crate) others: HashMap<String, Other>,
+    free: HashMap<String, Tick>,
+    resting: HashMap<String, Tick>,
+    /// Whether each target is to be polled.
+    active: BTreeMap<String, bool>,
+    preference: Preference,
+    /// The preference is not of what is known now.
+    stale: bool,
+}
+
+impl Book {
+    pub(crate) fn new(me: &str, name: Option<&str>, placement: Placement, now: Tick) -> Self {
+        let own = Peer { id: me.to_owned(), name: name.unwrap_or(me).to_owned(), foreign: false, since: now };
+        Self {
+            me: me.to_owned(),
+            placement,
+            targets: BTreeMap::new(),
+            invalid: BTreeMap::new(),
+            digest: String::new(),
+            peers: BTreeMap::from([(me.to_owned(), own)]),
+            abouts: BTreeMap::new(),
+            silent: HashSet::new(),
+            mine: HashMap::new(),
+            statuses: HashMap::new(),
+            moving: HashSet::new(),
+            others: HashMap::new(),
+            free: HashMap::new(),
+            resting: HashMap::new(),
+            active: BTreeMap::new(),
+            preference: Preference::default(),
+            stale: true,
+        }
+    }
+
+    /// All targets, read anew.
+    pub(crate) fn set_targets(&mut self, found: Targets, now: Tick) {
+        let active: BTreeMap<String, bool> =
+            found.valid.iter().map(|(id, target)| (id.clone(), !target.paused)).collect();
+        self.stale |= active != self.active;
+        (self.targets, self.invalid, self.digest) = (found.valid, found.invalid, found.digest);
+        self.active = active;
+        self.tidy(now);
+    }
+
+    /// One target, read anew; none when it is gone.
+    pub(crate) fn set_target(
+        &mut self,
+        id: &str,
+        found: Option<Result<Arc<Target>, TargetError>>,
+        now: Tick,
+    ) {
+        self.invalid.remove(id);
+        let before = self.active.get(id).copied();
+        match found {
+            Some(Ok(target)) => {
+                self.active.insert(id.to_owned(), !target.paused);
+                self.targets.insert(id.to_owned(), target);
+            }
+            gone => {
+                self.active.remove(id);
+                self.targets.remove(id);
+                if let Some(Err(error)) = gone {
+                    self.invalid.insert(id.to_owned(), error);
+                }
+            }
+        }
+        self.stale |= before != self.active.get(id).copied();
+        // The digest is of another time; the next whole look makes it right.
+        self.digest.clear();
+        self.tidy(now);
+    }
+
+    /// What time and changes have made pointless is forgotten, and what nobody is known to have is free.
+    fn tidy(&mut self, now: Tick) {
+        let active = &self.active;
+        let known = |id: &String| active.contains_key(id);
+        self.free.retain(|id, _| known(id));
+        self.resting.retain(|id, until| known(id) && *until > now);
+        // A lease of a target that is not in the list may be of one that is about to be.
+        for id in self.active.keys() {
+            if !self.mine.contains_key(id) && !self.others.contains_key(id) {
+                self.free.entry(id.clone()).or_insert(now);
+            }
+        }
+    }
+
+    /// The living, found anew. This node is always among them.
+    pub(crate) fn set_nodes(&mut self, seen: Vec<Seen>, now: Tick) {
+        let mut peers = BTreeMap::new();
+        let mut abouts = BTreeMap::new();
+        if let Some(own) = self.peers.get(&self.me) {
+            peers.insert(self.me.clone(), own.clone());
+        }
+        for Seen { id, foreign, about } in seen {
+            if id == self.me {
+                continue;
+            }
+            let since = self.peers.get(&id).map_or(now, |peer| peer.since);
+            let name = about.name.clone().unwrap_or_else(|| id.clone());
+            peers.insert(id.clone(), Peer { id: id.clone(), name, foreign, since });
+            abouts.insert(id, about);
+        }
+        self.stale |= peers != self.peers;
+        (self.peers, self.abouts) = (peers, abouts);
+        self.silent.retain(|id| self.peers.contains_key(id));
+        self.doubt_the_dead(now);
+    }
+
+    /// Whoever is not among the living may hold nothing any more, whether or not an event said so.
+    fn doubt_the_dead(&mut self, now: Tick) {
+        for (id, other) in &mut self.others {
+            if !other.foreign && other.until.is_none() && !self.peers.contains_key(&other.holder) {
+                other.until = Some(now);
+                self.free.entry(id.clone()).or_insert(now);
+            }
+        }
+    }
+
+    /// A node beat. True when it was not known.
+    pub(crate) fn beat(&mut self, node: &str) -> bool {
+        self.stale |= self.silent.remove(node);
+        !self.peers.contains_key(node)
+    }
+
+    pub(crate) fn left(&mut self, node: &str, now: Tick) {
+        if node != self.me && self.peers.remove(node).is_some() {
+            self.stale = true;
+            self.abouts.remove(node);
+            self.silent.remove(node);
+            self.doubt_the_dead(now);
+        }
+    }
+
+    /// Every lease, listed anew.
+    pub(crate) fn set_owners(&mut self, owners: Vec<Owner>, now: Tick) {
+        self.others.clear();
+        self.stale = true;
+        for owner in owners {
+            if owner.holder != self.me {
+                self.set_owner(owner, now);
+            }
+        }
+        self.doubt_the_dead(now);
+        self.tidy(now);
+    }
+
+    pub(crate) fn set_owner(&mut self, owner: Owner, now: Tick) {
+        let until =
+            (owner.foreign || owner.reserved).then(|| now + owner.remaining.unwrap_or_default().max(SOON));
+        self.free.remove(&owner.id);
+        self.stale |= owner.foreign;
+        self.others.insert(owner.id, Other { holder: owner.holder, foreign: owner.foreign, until });
+    }
+
+    /// A target has an owner.
+    pub(crate) fn granted(&mut self, id: &str, holder: &str) {
+        self.stale |= self.silent.remove(holder);
+        if holder == self.me {
+            return;
+        }
+        self.free.remove(id);
+        let other = Other { holder: holder.to_owned(), foreign: false, until: None };
+        self.stale |= self.others.insert(id.to_owned(), other).is_some_and(|before| before.foreign);
+    }
+
+    /// A target's owner is no more. True when this node should have it now.
+    pub(crate) fn ended(&mut self, id: &str, holder: &str, end: End, now: Tick) -> bool {
+        if self.others.get(id).is_some_and(|other| other.holder == holder) {
+            self.others.remove(id);
+        }
+        if !self.mine.contains_key(id) && !self.others.contains_key(id) {
+            self.free.insert(id.to_owned(), now);
+        }
+        if end == End::Expired && holder != self.me && self.peers.contains_key(holder) {
+            // Its heartbeat may live a little longer than it does; placement must not wait for that.
+            self.stale |= self.silent.insert(holder.to_owned());
+        }
+        self.refresh();
+        let wanted = self.active.get(id) == Some(&true);
+        let owner = self.preference.of(id).is_some_and(|peer| peer.id == self.me);
+        wanted && owner && holder != self.me && !self.mine.contains_key(id) && !self.moving.contains(id)
+    }
+
+    /// This node has a target now.
+    pub(crate) fn took(&mut self, id: &str, status: Arc<Status>, now: Tick) {
+        self.moving.remove(id);
+        self.stale |= self.others.remove(id).is_some_and(|other| other.foreign);
+        self.free.remove(id);
+        self.resting.remove(id);
+        self.mine.insert(id.to_owned(), now);
+        self.statuses.insert(id.to_owned(), status);
+    }
+
+    /// Somebody or something else has it.
+    pub(crate) fn busy(&mut self, id: &str, busy: &Busy, now: Tick, sync: Duration) {
+        self.moving.remove(id);
+        let left = busy.remaining.unwrap_or(sync) + SOON;
+        let holder = busy.holder.as_ref().map(|holder| holder.as_str().to_owned());
+        let ours = holder
+            .as_ref()
+            .is_some_and(|holder| self.peers.contains_key(holder) && !self.silent.contains(holder));
+        let (foreign, until) = match busy.reason {
+            Reason::Held if ours => (false, None),
+            Reason::Held | Reason::Reserved => (false, Some(now + left)),
+            // No event tells when it lets go: ask now and then, and when its time is over.
+            Reason::Foreign => (true, Some(now + left.min(sync))),
+            _ => (false, Some(now + left.min(sync))),
+        };
+        let Some(holder) = holder.filter(|holder| *holder != self.me) else {
+            self.rest(id, now + left.min(sync));
+            return;
+        };
+        self.free.remove(id);
+        let before = self.others.insert(id.to_owned(), Other { holder, foreign, until });
+        self.stale |= before.is_some_and(|before| before.foreign) != foreign;
+    }
+
+    /// Leaves a target alone for a while.
+    pub(crate) fn rest(&mut self, id: &str, until: Tick) {
+        self.moving.remove(id);
+        self.resting.insert(id.to_owned(), until);
+    }
+
+    /// This node has a target no more: it is somebody's, or free.
+    pub(crate) fn gave(&mut self, id: &str, heir: Option<&str>, now: Tick, rest: Duration) {
+        self.moving.remove(id);
+        self.mine.remove(id);
+        self.statuses.remove(id);
+        if !self.active.contains_key(id) {
+            return;
+        }
+        self.resting.insert(id.to_owned(), now + rest);
+        if self.others.contains_key(id) {
+            return;
+        }
+        match heir {
+            Some(heir) => {
+                let until = Some(now + Duration::from_millis(RESERVATION_MS) + SOON);
+                self.others.insert(id.to_owned(), Other { holder: heir.to_owned(), foreign: false, until });
+            }
+            None => drop(self.free.entry(id.to_owned()).or_insert(now)),
+        }
+    }
+
+    fn living(&self) -> Vec<Peer> {
+        self.peers.values().filter(|peer| !self.silent.contains(&peer.id)).cloned().collect()
+    }
+
+    fn refresh(&mut self) {
+        if std::mem::take(&mut self.stale) {
+            self.preference = Preference::new(self.placement, &self.living(), &self.active, &self.others);
+        }
+    }
+
+    /// The preferred owner of a target.
+    pub(crate) fn preferred(&self, id: &str) -> Option<&str> {
+        self.preference.of(id).map(|peer| peer.id.as_str())
+    }
+
+    /// What to do now.
+    pub(crate) fn plan(&mut self, now: Tick, rules: Rules) -> Plan {
+        self.refresh();
+        // Others whose time is over may be free, and so wait like free ones.
+        for (id, other) in &self.others {
+            if other.until.is_some_and(|until| until <= now) {
+                self.free.entry(id.clone()).or_insert(now);
+            }
+        }
+        let sight = Sight {
+            me: &self.me,
+            now,
+            targets: &self.active,
+            mine: &self.mine,
+            others: &self.others,
+            free: &self.free,
+            resting: &self.resting,
+        };
+        let mut plan = plan(&sight, &self.preference, rules);
+        plan.acquire.retain(|id| !self.moving.contains(id));
+        plan.release.retain(|step| !self.moving.contains(&step.id));
+        plan
+    }
+
+    /// Who should have each target when this node is gone.
+    pub(crate) fn heirs(&mut self) -> HashMap<String, Option<String>> {
+        let rest: Vec<Peer> = self.living().into_iter().filter(|peer| peer.id != self.me).collect();
+        let preference = Preference::new(self.placement, &rest, &self.active, &self.others);
+        let heir = |id: &str| preference.of(id).filter(|heir| !heir.foreign).map(|heir| heir.id.clone());
+        self.mine.keys().map(|id| (id.clone(), heir(id))).collect()
+    }
+
+    pub(crate) fn is_wanted(&self, id: &str) -> bool {
+        self.active.get(id) == Some(&true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const SEC: Duration = Duration::from_secs(1);
+
+    fn at(secs: u64) -> Tick {
+        Tick::from_nanos(secs * 1_000_000_000)
+    }
+
+    fn rules(moves: usize) -> Rules {
+        Rules { fallback: 10 * SEC, settle: 2 * SEC, moves, may_take: true }
+    }
+
+    fn book(targets: usize, peers: &[&str]) -> Book {
+        let mut book = Book::new("a", None, Placement::Balanced, at(0));
+        let one = |i: usize| {
+            let id = format!("t{i}");
+            let value = json!({"address": "http://127.0.0.1/"}).to_string();
+            (id.clone(), Arc::new(Target::parse(&id, value.as_bytes()).unwrap()))
+        };
+        let valid = (0..targets).map(one).collect();
+        book.set_nodes(peers.iter().map(|id| seen(id)).collect(), at(0));
+        book.set_targets(Targets { valid, ..Targets::default() }, at(0));
+        book
+    }
+
+    fn seen(id: &str) -> Seen {
+        Seen { id: id.to_owned(), foreign: false, about: About::default() }
+    }
+
+    #[test]
+    fn a_node_is_always_among_its_own_living() {
+        let mut book = book(4, &[]);
+        book.set_nodes(Vec::new(), at(1));
+        assert_eq!(book.plan(at(1), rules(9)).acquire.len(), 4);
+    }
+
+    #[test]
+    fn a_node_whose_lease_ran_out_is_dead_until_it_is_heard_again() {
+        let mut book = book(4, &["b"]);
+        let theirs: Vec<String> = book.targets.keys().cloned().collect();
+        book.plan(at(1), rules(9));
+        let theirs: Vec<String> = theirs.into_iter().filter(|id| book.preferred(id) == Some("b")).collect();
+        assert_eq!(theirs.len(), 2);
+        book.granted(&theirs[0], "b");
+        assert!(book.ended(&theirs[0], "b", End::Expired, at(30)), "it is this node's now");
+        assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 4);
+        assert!(!book.beat("b"));
+        assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 2);
+    }
+
+    #[test]
+    fn a_release_for_another_is_not_this_node_s() {
+        let mut book = book(4, &["b"]);
+        book.plan(at(1), rules(9));
+        for id in ["t0", "t1", "t2", "t3"] {
+            book.granted(id, "c");
+            let mine = book.preferred(id) == Some("a");
+            assert_eq!(book.ended(id, "c", End::Released, at(2)), mine, "{id}");
+        }
+    }
+
+    #[test]
+    fn what_a_dead_node_held_is_doubted_without_any_event() {
+        let mut book = book(2, &["b"]);
+        for id in ["t0", "t1"] {
+            book.granted(id, "b");
+        }
+        assert_eq!(book.plan(at(5), rules(9)).acquire.len(), 0);
+        book.set_nodes(Vec::new(), at(40));
+        assert_eq!(book.plan(at(40), rules(9)).acquire.len(), 2);
+    }
+
+    #[test]
+    fn a_foreign_holder_is_asked_again_at_every_sync() {
+        let mut book = book(1, &[]);
+        let busy = Busy {
+            holder: lease::Holder::new("seed-node").ok(),
+            generation: None,
+            remaining: Some(30 * SEC),
+            position: 1,
+            reason: Reason::Foreign,
+        };
+        book.busy("t0", &busy, at(1), 5 * SEC);
+        let plan = book.plan(at(2), rules(9));
+        assert_eq!((plan.acquire.len(), plan.wake), (0, Some(at(6))));
+        assert_eq!(book.preferred("t0"), None, "what a foreign node holds is not placed");
+        assert_eq!(book.plan(at(17), rules(9)).acquire, ["t0"]);
+    }
+
+    #[test]
+    fn an_event_that_came_before_the_answer_is_not_overwritten_by_it() {
+        let mut book = book(1, &["b"]);
+        book.took("t0", Arc::default(), at(1));
+        book.granted("t0", "b");
+        book.gave("t0", Some("b"), at(2), 10 * SEC);
+        assert_eq!(book.others["t0"].until, None);
+    }
+}

@@ -1,0 +1,78 @@
+//! Hearing of changes as they happen. Events wake; what is looked up decides.
+
+use std::sync::Arc;
+
+use lease::{End, Prefix, Revision, Store, Verb, Watched};
+use tokio::sync::mpsc;
+
+use crate::keys;
+
+/// The wait before a watch that failed is opened again.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Something changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// A target has an owner.
+    Granted { id: String, holder: String },
+    /// A target's owner is no more.
+    Ended { id: String, holder: String, end: End },
+    /// A node lives.
+    Beat(String),
+    /// A node left.
+    Left(String),
+    /// A target's record changed.
+    Target(String),
+    /// Changes may have been missed: look at everything.
+    Lost,
+}
+
+/// Follows the store's changes until nobody listens.
+pub(crate) async fn listen(store: Arc<dyn Store>, from: Option<Revision>, signals: mpsc::Sender<Signal>) {
+    let clock = store.clock();
+    let mut from = from;
+    loop {
+        if let Ok(mut watch) = store.watch(&Prefix::default(), from.take()).await {
+            loop {
+                let signal = match watch.next().await {
+                    Ok(Watched::Event(event)) => read(event),
+                    Ok(Watched::Lagged) => Some(Signal::Lost),
+                    Err(_) => break,
+                };
+                if let Some(signal) = signal
+                    && signals.send(signal).await.is_err()
+                {
+                    return;
+                }
+            }
+        }
+        tokio::select! {
+            biased;
+            () = signals.closed() => return,
+            () = clock.sleep_until(clock.now() + AGAIN) => {}
+        }
+        if signals.send(Signal::Lost).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn read(event: lease::Event) -> Option<Signal> {
+    let key = event.key.as_str();
+    if let Some(id) = key.strip_prefix(keys::LEASE) {
+        let (id, holder) = (id.to_owned(), event.holder?.as_str().to_owned());
+        return match event.verb {
+            Verb::Granted => Some(Signal::Granted { id, holder }),
+            Verb::Ended(end) => Some(Signal::Ended { id, holder, end }),
+            Verb::Written | Verb::Deleted => None,
+        };
+    }
+    if let Some(node) = key.strip_prefix(keys::NODE) {
+        return match event.verb {
+            Verb::Written => Some(Signal::Beat(node.to_owned())),
+            Verb::Deleted => Some(Signal::Left(node.to_owned())),
+            Verb::Granted | Verb::Ended(_) => None,
+        };
+    }
+    key.strip_prefix(keys::TARGET).map(|id| Signal::Target(id.to_owned()))
+}

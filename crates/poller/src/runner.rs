@@ -1,0 +1,556 @@
+//! The one loop of a node: hear, look, plan, take and hand on. It decides nothing itself: the book knows and the
+//! plan decides. Everything that waits for the store runs beside it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{Clock, Error as StoreError, Holder, Revision, Tick};
+use lease_keeper::{Error, Guard, Keeper, Lost, Terms};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::events::{self, Who};
+use crate::holding::{Holding, Status};
+use crate::listen::{Signal, listen};
+use crate::look::{self, About};
+use crate::node::{Desk, Moved};
+use crate::plan::{Move, Rules, Why};
+use crate::tasks::{self, Done};
+use crate::worker::{Worker, chance};
+use crate::{Target, keys, limits};
+
+/// How many moves may begin at once at least.
+const MOVES: usize = 8;
+/// The least time between two plans: many events make one.
+const CALM: Duration = Duration::from_millis(20);
+/// Signals that wait for the loop.
+const SIGNALS: usize = 4_096;
+
+/// The loop's own.
+pub(crate) struct Runner {
+    desk: Arc<Desk>,
+    clock: Arc<dyn Clock>,
+    keeper: Keeper,
+    terms: Terms,
+    holdings: HashMap<String, Holding>,
+    tasks: TaskTracker,
+    claims: Arc<Semaphore>,
+    done: mpsc::Sender<Done>,
+    about: About,
+    due: Due,
+    /// Moves that may begin until the next refill.
+    moves: usize,
+    /// From when on something is taken.
+    take_from: Tick,
+    known: Marks,
+    looking: Marks,
+    /// Whole looks left to the surveyor.
+    trusted: u32,
+}
+
+/// When to do each thing again.
+struct Due {
+    beat: Tick,
+    discover: Tick,
+    sync: Tick,
+    plan: Tick,
+    refill: Tick,
+}
+
+/// Things that were found, or are being looked for.
+#[derive(Default)]
+struct Marks {
+    owners: bool,
+    nodes: bool,
+    targets: bool,
+    beat: bool,
+}
+
+impl Runner {
+    pub(crate) fn new(desk: Arc<Desk>, keeper: Keeper, terms: Terms, done: mpsc::Sender<Done>) -> Self {
+        let clock = desk.store.clock();
+        let now = clock.now();
+        let settings = &desk.settings;
+        let about = About {
+            name: settings.node_name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: clock.wall().as_millis(),
+            ..About::default()
+        };
+        // A little later than others that start at the same time, or a little earlier.
+        let take_from = now + settings.settle().mul_f64(1.0 + chance() / 4.0);
+        Self {
+            clock,
+            keeper,
+            terms,
+            holdings: HashMap::new(),
+            tasks: TaskTracker::new(),
+            claims: Arc::new(Semaphore::new(limits::CLAIMS)),
+            done,
+            about,
+            due: Due { beat: now, discover: now, sync: now, plan: take_from, refill: now },
+            moves: MOVES,
+            take_from,
+            known: Marks::default(),
+            looking: Marks::default(),
+            trusted: 0,
+            desk,
+        }
+    }
+
+    /// Runs until told to stop, then gives everything back.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Done>, stop: CancellationToken) {
+        let (sender, mut signals) = mpsc::channel(SIGNALS);
+        let mut listener = JoinSet::new();
+        loop {
+            self.begin_what_is_due();
+            let wake = self.next_wake();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(done) = inbox.recv() => {
+                    if let Some(from) = self.finish(done) && listener.is_empty() {
+                        listener.spawn(listen(self.desk.store.clone(), Some(from), sender.clone()));
+                    }
+                }
+                Some(signal) = signals.recv() => self.hear(signal),
+                () = self.clock.sleep_until(wake) => {}
+            }
+        }
+        drop(listener);
+        self.leave(inbox).await;
+    }
+
+    fn next_wake(&self) -> Tick {
+        let due = &self.due;
+        [due.beat, due.discover, due.sync, due.plan].into_iter().min().unwrap_or_default()
+    }
+
+    fn begin_what_is_due(&mut self) {
+        let (now, settings) = (self.clock.now(), self.desk.settings.clone());
+        if now >= self.due.beat {
+            self.due.beat = now + settings.heartbeat_interval;
+            if !std::mem::replace(&mut self.looking.beat, true) {
+                self.about.uncertain = tasks::uncertain(&self.desk);
+                let (desk, about) = (self.desk.clone(), self.about.clone());
+                self.spawn(async move { Done::Beat(tasks::beat(&desk, &about).await) });
+            }
+        }
+        // The first look comes after the first beat, so that nodes that start together see each other.
+        if now >= self.due.discover && self.known.beat {
+            self.due.discover = now + settings.discovery_interval;
+            self.look_for_nodes();
+        }
+        if now >= self.due.sync {
+            self.due.sync = now + settings.sync_interval;
+            if !self.known.owners {
+                self.look_for_owners();
+            }
+            self.look_for_targets();
+        }
+        if now >= self.due.plan {
+            self.plan(now);
+        }
+    }
+
+    fn spawn(&self, work: impl Future<Output = Done> + Send + 'static) {
+        let done = self.done.clone();
+        self.tasks.spawn(async move {
+            // A loop that is gone needs no answer.
+            let _ = done.send(work.await).await;
+        });
+    }
+
+    fn look_for_nodes(&mut self) {
+        if !std::mem::replace(&mut self.looking.nodes, true) {
+            let desk = self.desk.clone();
+            self.spawn(async move { Done::Nodes(tasks::nodes(&desk).await) });
+        }
+    }
+
+    fn look_for_targets(&mut self) {
+        if !std::mem::replace(&mut self.looking.targets, true) {
+            let (desk, trusted) = (self.desk.clone(), self.trusted);
+            self.spawn(async move { Done::Targets(tasks::targets(&desk, trusted).await) });
+        }
+    }
+
+    fn look_for_owners(&mut self) {
+        if !std::mem::replace(&mut self.looking.owners, true) {
+            let desk = self.desk.clone();
+            self.spawn(
+                async move { Done::Owners(look::bounded(&*desk.store, look::owners(&*desk.store)).await) },
+            );
+        }
+    }
+
+    /// Plans soon, once for all that happens until then.
+    fn replan(&mut self) {
+        self.due.plan = self.due.plan.min(self.clock.now() + CALM);
+    }
+
+    fn hear(&mut self, signal: Signal) {
+        let now = self.clock.now();
+        match signal {
+            Signal::Granted { id, holder } => {
+                self.desk.book.lock().granted(&id, &holder);
+                self.tell(id, "granted", holder);
+            }
+            Signal::Ended { id, holder, end } => {
+                let mine = self.desk.book.lock().ended(&id, &holder, end, now);
+                if mine && self.ready(now) {
+                    self.claim(id.clone());
+                }
+                self.tell(id, end.as_str(), holder);
+            }
+            Signal::Beat(node) => {
+                if self.desk.book.lock().beat(&node) {
+                    self.look_for_nodes();
+                }
+            }
+            Signal::Left(node) => {
+                self.desk.book.lock().left(&node, now);
+                self.tell(String::new(), "left", node);
+            }
+            Signal::Target(id) => {
+                let desk = self.desk.clone();
+                self.spawn(async move {
+                    let found = look::bounded(&*desk.store, look::target(&*desk.store, &id)).await;
+                    Done::Target(id, found)
+                });
+                return;
+            }
+            Signal::Lost => {
+                self.trusted = 0;
+                self.look_for_owners();
+                self.look_for_nodes();
+                self.look_for_targets();
+            }
+        }
+        self.replan();
+    }
+
+    fn tell(&self, id: String, verb: &'static str, holder: String) {
+        // Nobody looking is no failure.
+        let _ = self.desk.moves.send(Moved { id, verb, holder });
+    }
+
+    /// Takes in what a task found. Some: from where a watch misses nothing.
+    fn finish(&mut self, done: Done) -> Option<Revision> {
+        let now = self.clock.now();
+        match done {
+            Done::Beat(answer) => {
+                self.looking.beat = false;
+                match answer {
+                    Ok(()) => self.known.beat = true,
+                    Err(error) => {
+                        events::blind("heartbeat", &error);
+                        self.due.beat = self.due.beat.min(now + self.desk.settings.heartbeat_interval / 4);
+                    }
+                }
+            }
+            Done::Owners(answer) => {
+                self.looking.owners = false;
+                match answer {
+                    Ok((owners, revision)) => {
+                        self.known.owners = true;
+                        self.desk.book.lock().set_owners(owners, now);
+                        self.replan();
+                        return Some(revision);
+                    }
+                    Err(error) => events::blind("owners", &error),
+                }
+            }
+            Done::Nodes(answer) => {
+                self.looking.nodes = false;
+                match answer {
+                    Ok(seen) => {
+                        self.known.nodes = true;
+                        self.desk.book.lock().set_nodes(seen, now);
+                    }
+                    Err(error) => events::blind("nodes", &error),
+                }
+                self.replan();
+            }
+            Done::Targets(answer) => {
+                self.looking.targets = false;
+                self.found_targets(answer, now);
+            }
+            Done::Target(id, answer) => match answer {
+                Ok(found) => {
+                    self.desk.book.lock().set_target(&id, found, now);
+                    self.pass_targets_on(std::iter::once(id));
+                    self.replan();
+                }
+                Err(error) => events::blind("target", &error),
+            },
+            Done::Claimed(id, answer) => self.claimed(id, answer, now),
+            Done::Left(step, generation, answer) => self.left(&step, generation, &answer, now),
+            Done::Ended(id, lost) => self.lost(id, lost),
+            Done::Looked(id, generation, lost, answer) => self.looked(&id, generation, lost, answer, now),
+        }
+        None
+    }
+
+    fn found_targets(&mut self, answer: lease::Result<Option<look::Targets>>, now: Tick) {
+        match answer {
+            Ok(None) => self.trusted += 1,
+            Ok(Some(found)) => {
+                self.trusted = 0;
+                self.known.targets = true;
+                let mut book = self.desk.book.lock();
+                for (id, error) in &found.invalid {
+                    if book.invalid.get(id) != Some(error) {
+                        events::invalid(id, &error.to_string());
+                    }
+                }
+                book.set_targets(found, now);
+                events::known(book.targets.len(), book.invalid.len(), book.peers.len());
+                drop(book);
+                let held: Vec<String> = self.holdings.keys().cloned().collect();
+                self.pass_targets_on(held.into_iter());
+                self.replan();
+            }
+            Err(error) => events::blind("targets", &error),
+        }
+    }
+
+    /// Tells workers what changed about their targets.
+    fn pass_targets_on(&self, ids: impl Iterator<Item = String>) {
+        let book = self.desk.book.lock();
+        for id in ids {
+            if let (Some(holding), Some(target)) = (self.holdings.get(&id), book.targets.get(&id)) {
+                holding.target.send_if_modified(|current| {
+                    let other = **current != **target;
+                    if other {
+                        *current = target.clone();
+                    }
+                    other
+                });
+            }
+        }
+    }
+
+    /// Whether this node takes anything yet.
+    fn ready(&self, now: Tick) -> bool {
+        let known = &self.known;
+        now >= self.take_from && known.owners && known.nodes && known.targets
+    }
+
+    fn plan(&mut self, now: Tick) {
+        let settings = self.desk.settings.clone();
+        if now >= self.due.refill {
+            self.due.refill = now + settings.pace();
+            self.moves = MOVES.max(self.holdings.len().div_ceil(4));
+        }
+        let rules = Rules {
+            fallback: settings.fallback(),
+            settle: settings.settle(),
+            moves: self.moves,
+            may_take: self.ready(now),
+        };
+        let plan = self.desk.book.lock().plan(now, rules);
+        let more = plan.release.iter().filter(|step| step.why == Why::Rebalance).count();
+        self.moves = self.moves.saturating_sub(more);
+        let idle = now + settings.discovery_interval;
+        self.due.plan = plan.wake.map_or(idle, |wake| wake.max(now + CALM));
+        if more > 0 || !self.ready(now) {
+            self.due.plan = self.due.plan.min(self.due.refill.max(now + CALM));
+        }
+        for id in plan.acquire {
+            self.claim(id);
+        }
+        for step in plan.release {
+            self.give_up(step);
+        }
+    }
+
+    fn claim(&mut self, id: String) {
+        let Ok(key) = keys::lease(&id) else { return };
+        if !self.desk.book.lock().moving.insert(id.clone()) {
+            return;
+        }
+        let (keeper, terms, claims) = (self.keeper.clone(), self.terms.clone(), self.claims.clone());
+        self.spawn(async move {
+            let _slot = claims.acquire().await;
+            Done::Claimed(id, keeper.try_acquire(key, terms).await)
+        });
+    }
+
+    fn claimed(&mut self, id: String, answer: Result<Guard, Error>, now: Tick) {
+        let who = |generation| Who { instance: &self.desk.instance, endpoint: &id, generation };
+        match answer {
+            Ok(guard) => {
+                who(Some(guard.generation())).acquired();
+                let target = {
+                    let mut book = self.desk.book.lock();
+                    let target = book.targets.get(&id).cloned().filter(|_| book.is_wanted(&id));
+                    if target.is_none() {
+                        book.moving.remove(&id);
+                    }
+                    target
+                };
+                match target {
+                    Some(target) => self.hold(id, guard, target, now),
+                    // Paused or deleted on the way: it goes back with the guard.
+                    None => events::gone(),
+                }
+            }
+            Err(Error::Busy { busy, .. }) => {
+                who(busy.generation).acquire_failed(busy.reason.as_str());
+                self.desk.book.lock().busy(&id, &busy, now, self.desk.settings.sync_interval);
+            }
+            Err(error) => {
+                who(None).acquire_failed(&error.to_string());
+                let wait = match error {
+                    Error::Store(StoreError::Invalid { .. } | StoreError::Refused(_)) => 10,
+                    _ => 1,
+                };
+                let rest = self.desk.settings.sync_interval.min(self.terms.ttl().as_duration() / 10) * wait;
+                self.desk.book.lock().rest(&id, now + rest);
+            }
+        }
+        self.replan();
+    }
+
+    fn hold(&mut self, id: String, guard: Guard, target: Arc<Target>, now: Tick) {
+        let status = Arc::new(Status::default());
+        let (sender, receiver) = watch::channel(target);
+        let stop = CancellationToken::new();
+        let worker = Worker {
+            kit: self.desk.kit.clone(),
+            held: guard.share(),
+            target: receiver,
+            stop: stop.clone(),
+            status: status.clone(),
+        };
+        let (done, ended) = (self.done.clone(), id.clone());
+        let worker = self.tasks.spawn(async move {
+            if let Some(lost) = worker.run().await {
+                // A loop that is gone needs no answer.
+                let _ = done.send(Done::Ended(ended, lost)).await;
+            }
+        });
+        self.desk.book.lock().took(&id, status, now);
+        self.tell(id.clone(), "granted", self.desk.instance.clone());
+        self.holdings.insert(id, Holding { guard, target: sender, stop, worker });
+    }
+
+    fn give_up(&mut self, step: Move) {
+        let Some(holding) = self.holdings.remove(&step.id) else {
+            self.desk.book.lock().gave(&step.id, None, self.clock.now(), Duration::ZERO);
+            return;
+        };
+        self.desk.book.lock().moving.insert(step.id.clone());
+        let clock = self.clock.clone();
+        self.spawn(async move {
+            let generation = holding.guard.generation();
+            let heir = step.heir.as_deref().and_then(|heir| Holder::new(heir).ok());
+            let answer = holding.give_up(heir, &*clock).await;
+            Done::Left(step, Some(generation), answer)
+        });
+    }
+
+    fn left(
+        &mut self,
+        step: &Move,
+        generation: Option<lease::Generation>,
+        answer: &Result<lease::Released, Error>,
+        now: Tick,
+    ) {
+        events::gone();
+        let who = Who { instance: &self.desk.instance, endpoint: &step.id, generation };
+        match answer {
+            Ok(_) => who.released(step.why, step.heir.as_deref()),
+            Err(error) => who.expired(&format!("not given back: {error}")),
+        }
+        let rest = self.desk.settings.fallback();
+        self.desk.book.lock().gave(&step.id, step.heir.as_deref(), now, rest);
+        self.replan();
+    }
+
+    /// A worker's lease is lost: find out to whom.
+    fn lost(&mut self, id: String, lost: Lost) {
+        let Some(holding) = self.holdings.remove(&id) else { return };
+        events::gone();
+        let (generation, key) = (holding.guard.generation(), holding.guard.key().clone());
+        drop(holding);
+        let mut book = self.desk.book.lock();
+        book.gave(&id, None, self.clock.now(), Duration::ZERO);
+        book.moving.insert(id.clone());
+        drop(book);
+        let desk = self.desk.clone();
+        self.spawn(async move {
+            let status = look::bounded(&*desk.store, desk.store.inspect(&key)).await;
+            Done::Looked(id, generation, lost, status)
+        });
+    }
+
+    fn looked(
+        &mut self,
+        id: &str,
+        generation: lease::Generation,
+        lost: Lost,
+        answer: lease::Result<lease::Status>,
+        now: Tick,
+    ) {
+        let who = Who { instance: &self.desk.instance, endpoint: id, generation: Some(generation) };
+        let mut book = self.desk.book.lock();
+        book.moving.remove(id);
+        let status = answer.ok().filter(|status| status.phase == lease::Phase::Held);
+        let holder = status.as_ref().and_then(|status| status.holder.clone());
+        match (status, holder) {
+            (Some(status), Some(holder)) if holder.as_str() != self.desk.instance => {
+                who.taken_over(holder.as_str(), status.generation);
+                let (holder, foreign) = (holder.as_str().to_owned(), status.since.is_none());
+                let (reserved, remaining) = (false, status.remaining);
+                book.set_owner(look::Owner { id: id.to_owned(), holder, reserved, foreign, remaining }, now);
+            }
+            _ => who.expired(lost.as_str()),
+        }
+        drop(book);
+        self.replan();
+    }
+
+    /// Stops every poll, takes the heartbeat away, and hands everything to its heirs.
+    async fn leave(mut self, mut inbox: mpsc::Receiver<Done>) {
+        let heirs = self.desk.book.lock().heirs();
+        self.holdings.values().for_each(|holding| holding.stop.cancel());
+        // First, so that nobody places anything on this node any more.
+        if let Err(error) = tasks::farewell(&self.desk).await {
+            events::blind("farewell", &error);
+        }
+        let ids: Vec<String> = self.holdings.keys().cloned().collect();
+        for id in ids {
+            let heir = heirs.get(&id).cloned().flatten();
+            self.give_up(Move { id, heir, why: Why::Shutdown });
+        }
+        self.tasks.close();
+        let tracker = self.tasks.clone();
+        let mut all = std::pin::pin!(tracker.wait());
+        loop {
+            let done = tokio::select! {
+                biased;
+                Some(done) = inbox.recv() => done,
+                () = &mut all => break,
+            };
+            match done {
+                // Granted too late: it goes back with the guard.
+                Done::Claimed(_, Ok(guard)) => drop(guard),
+                Done::Left(step, generation, answer) => {
+                    self.left(&step, generation, &answer, self.clock.now());
+                }
+                _ => {}
+            }
+        }
+        while let Ok(done) = inbox.try_recv() {
+            if let Done::Left(step, generation, answer) = done {
+                self.left(&step, generation, &answer, self.clock.now());
+            }
+        }
+        self.keeper.settled().await;
+    }
+}

@@ -1,0 +1,254 @@
+//! The section `[poll]`, and the relations between its times.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lease::{Placement, Ttl};
+use service::config::{Kind, Spec};
+
+const HOUR_MS: i64 = 3_600_000;
+
+const fn count(name: &'static str, least: i64, most: i64, default: &'static str) -> Spec {
+    Spec::new("poll", name, Kind::Integer { least, most }).or(default)
+}
+
+/// The settings of `[poll]`.
+pub const SPECS: &[Spec] = &[
+    count("lease_ttl_ms", 250, 24 * HOUR_MS, "30000"),
+    count("renew_interval_ms", 1, 24 * HOUR_MS, "10000"),
+    count("heartbeat_ttl_ms", 100, 24 * HOUR_MS, "30000"),
+    count("heartbeat_interval_ms", 1, 24 * HOUR_MS, "10000"),
+    count("discovery_interval_ms", 10, 24 * HOUR_MS, "10000"),
+    count("sync_interval_ms", 10, 24 * HOUR_MS, "5000"),
+    Spec::new("poll", "placement", Kind::Word(&["balanced", "seed"])).or("balanced"),
+    Spec::new("poll", "node_name", Kind::Text),
+    count("timeout_ms", 1, HOUR_MS, "10000"),
+    count("max_body_bytes", 1, 1 << 30, "1048576"),
+    count("max_redirects", 0, 20, "5"),
+    count("max_in_flight", 1, 1_000_000, "1024"),
+    count("down_after", 1, 1_000_000, "5"),
+    count("backoff_max_ms", 1, 24 * HOUR_MS, "60000"),
+    count("history", 1, 1_000, "50"),
+    count("keep_results_ms", 1_000, 24 * HOUR_MS, "86400000"),
+    Spec::new("poll", "publish", Kind::Word(&["all", "changes"])).or("all"),
+    count("refresh_ms", 1, 24 * HOUR_MS, "30000"),
+    Spec::new("poll", "webhook", Kind::Text).secret(),
+    Spec::new("poll", "ca", Kind::Text),
+];
+
+/// How a node polls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How long a target stays owned without renewal.
+    pub lease_ttl: Ttl,
+    /// How often leases are renewed.
+    pub renew_interval: Duration,
+    /// How long a node counts as alive without a heartbeat.
+    pub heartbeat_ttl: Ttl,
+    /// How often it beats.
+    pub heartbeat_interval: Duration,
+    /// How often the living are counted.
+    pub discovery_interval: Duration,
+    /// How often the targets are read.
+    pub sync_interval: Duration,
+    /// Who should poll what.
+    pub placement: Placement,
+    /// The node's name for placement; its instance id otherwise.
+    pub node_name: Option<String>,
+    /// How long one poll may take.
+    pub timeout: Duration,
+    /// The largest body read.
+    pub max_body: usize,
+    /// Most redirects followed.
+    pub max_redirects: usize,
+    /// Most requests under way at once.
+    pub max_in_flight: usize,
+    /// Failures in a row after which a target counts as down.
+    pub down_after: u32,
+    /// The longest wait between tries of a target that fails.
+    pub backoff_max: Duration,
+    /// Results kept per target.
+    pub history: usize,
+    /// How long the last results are kept.
+    pub keep_results: Ttl,
+    /// Whether results that say the same as the one before are left out of the store.
+    pub only_changes: bool,
+    /// How often such a result is told all the same.
+    pub refresh: Duration,
+    /// Where results are posted, besides.
+    pub webhook: Option<String>,
+    /// Certificates (PEM) that targets may have besides those that the machine trusts.
+    pub ca: Option<PathBuf>,
+}
+
+/// Settings that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("poll.{name}: {why}")]
+pub struct SettingsError {
+    /// Which one.
+    pub name: &'static str,
+    /// Why not.
+    pub why: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (ttl, third) = (ttl(30_000), Duration::from_secs(10));
+        Self {
+            lease_ttl: ttl,
+            renew_interval: third,
+            heartbeat_ttl: ttl,
+            heartbeat_interval: third,
+            discovery_interval: third,
+            sync_interval: Duration::from_secs(5),
+            placement: Placement::Balanced,
+            node_name: None,
+            timeout: third,
+            max_body: 1 << 20,
+            max_redirects: 5,
+            max_in_flight: 1_024,
+            down_after: 5,
+            backoff_max: Duration::from_secs(60),
+            history: 50,
+            keep_results: Ttl::MAX,
+            only_changes: false,
+            refresh: Duration::from_secs(30),
+            webhook: None,
+            ca: None,
+        }
+    }
+}
+
+fn ttl(ms: u64) -> Ttl {
+    Ttl::from_millis(ms).unwrap_or(Ttl::MAX)
+}
+
+impl Settings {
+    /// Reads the section; what it does not say is the default.
+    pub fn read(section: Option<&toml::Table>) -> Result<Self, SettingsError> {
+        let mut settings = Self::default();
+        let Some(section) = section else { return Ok(settings) };
+        let number =
+            |name| section.get(name).and_then(toml::Value::as_integer).and_then(|n| u64::try_from(n).ok());
+        let time = |name, or: Duration| number(name).map_or(or, Duration::from_millis);
+        let life = |name, or: Ttl| number(name).map_or(or, ttl);
+        let size = |name, or: usize| number(name).map_or(or, |n| n as usize);
+        let word = |name| section.get(name).and_then(toml::Value::as_str).filter(|text| !text.is_empty());
+        settings = Self {
+            lease_ttl: life("lease_ttl_ms", settings.lease_ttl),
+            renew_interval: time("renew_interval_ms", settings.renew_interval),
+            heartbeat_ttl: life("heartbeat_ttl_ms", settings.heartbeat_ttl),
+            heartbeat_interval: time("heartbeat_interval_ms", settings.heartbeat_interval),
+            discovery_interval: time("discovery_interval_ms", settings.discovery_interval),
+            sync_interval: time("sync_interval_ms", settings.sync_interval),
+            placement: if word("placement") == Some("seed") { Placement::Seed } else { Placement::Balanced },
+            node_name: word("node_name").map(str::to_owned),
+            timeout: time("timeout_ms", settings.timeout),
+            max_body: size("max_body_bytes", settings.max_body),
+            max_redirects: size("max_redirects", settings.max_redirects),
+            max_in_flight: size("max_in_flight", settings.max_in_flight),
+            down_after: number("down_after").map_or(settings.down_after, |n| n as u32),
+            backoff_max: time("backoff_max_ms", settings.backoff_max),
+            history: size("history", settings.history),
+            keep_results: life("keep_results_ms", settings.keep_results),
+            only_changes: word("publish") == Some("changes"),
+            refresh: time("refresh_ms", settings.refresh),
+            webhook: word("webhook").map(str::to_owned),
+            ca: word("ca").map(PathBuf::from),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Refuses times that do not go together. Their size is free.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let ms = |time: Duration| time.as_millis();
+        let ttl = self.lease_ttl.as_duration();
+        let bounds = [
+            ("renew_interval_ms", self.renew_interval, ttl / 3, "a third of lease_ttl_ms"),
+            (
+                "heartbeat_interval_ms",
+                self.heartbeat_interval,
+                self.heartbeat_ttl.as_duration() / 2,
+                "half of heartbeat_ttl_ms",
+            ),
+            ("discovery_interval_ms", self.discovery_interval, ttl, "lease_ttl_ms"),
+            ("sync_interval_ms", self.sync_interval, ttl, "lease_ttl_ms"),
+        ];
+        for (name, time, most, whose) in bounds {
+            if time.is_zero() || time > most {
+                let why = format!("{} ms is more than {whose}, which allows {} ms", ms(time), ms(most));
+                return Err(SettingsError { name, why });
+            }
+        }
+        if let Some(url) = &self.webhook
+            && !reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+        {
+            return Err(SettingsError { name: "webhook", why: "must be an http or https address".into() });
+        }
+        Ok(())
+    }
+
+    /// How long a node that is not the preferred one leaves a free target alone: within FR-017's bound.
+    pub(crate) fn fallback(&self) -> Duration {
+        self.discovery_interval.min(self.lease_ttl.as_duration() / 3)
+    }
+
+    /// How long a node looks around before it takes anything, and before others hand to it.
+    pub(crate) fn settle(&self) -> Duration {
+        self.discovery_interval / 4
+    }
+
+    /// How often the plan is looked at without a reason.
+    pub(crate) fn pace(&self) -> Duration {
+        (self.discovery_interval / 8).max(Duration::from_millis(10))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, SettingsError> {
+        Settings::read(Some(&text.parse::<toml::Table>().unwrap()))
+    }
+
+    #[test]
+    fn the_defaults_are_the_seed_s_and_those_that_the_table_names() {
+        let defaults: String = SPECS
+            .iter()
+            .filter_map(|spec| Some((spec, spec.default?)))
+            .map(|(spec, value)| match spec.kind {
+                Kind::Integer { .. } => format!("{} = {value}\n", spec.name),
+                _ => format!("{} = {value:?}\n", spec.name),
+            })
+            .collect();
+        assert_eq!(read(&defaults).unwrap(), Settings::default());
+        let settings = Settings::read(None).unwrap();
+        assert_eq!(settings.lease_ttl.as_millis(), 30_000);
+        assert_eq!(settings.renew_interval.as_secs(), 10);
+        assert_eq!(settings.discovery_interval.as_secs(), 10);
+    }
+
+    #[test]
+    fn relations_are_checked_and_sizes_are_free() {
+        for good in [
+            "lease_ttl_ms = 600\nrenew_interval_ms = 200\ndiscovery_interval_ms = 100\nsync_interval_ms = 50\n\
+             heartbeat_ttl_ms = 400\nheartbeat_interval_ms = 100",
+            "lease_ttl_ms = 3600000",
+            "placement = \"seed\"",
+        ] {
+            assert!(read(good).is_ok(), "{good}: {:?}", read(good));
+        }
+        for (bad, name) in [
+            ("renew_interval_ms = 10001", "renew_interval_ms"),
+            ("lease_ttl_ms = 29999", "renew_interval_ms"),
+            ("heartbeat_interval_ms = 15001", "heartbeat_interval_ms"),
+            ("discovery_interval_ms = 30001", "discovery_interval_ms"),
+            ("sync_interval_ms = 30001", "sync_interval_ms"),
+            ("webhook = \"ftp://x\"", "webhook"),
+        ] {
+            assert_eq!(read(bad).unwrap_err().name, name, "{bad}");
+        }
+    }
+}

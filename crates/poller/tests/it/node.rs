@@ -1,0 +1,184 @@
+//! One node, and its sinks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{get, post};
+use lease::{Key, Op, Store, Ttl};
+use lease_store::Local;
+use parking_lot::Mutex;
+use poller::{Node, Settings};
+use serde_json::{Value, json};
+use testkit::wait;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A store, and a server whose answers tests change.
+pub(crate) struct Stage {
+    pub(crate) store: Arc<dyn Store>,
+    addr: SocketAddr,
+    answer: Arc<Mutex<(u16, String)>>,
+    methods: Arc<Mutex<Vec<String>>>,
+    hooks: Arc<Mutex<Vec<Value>>>,
+    _server: JoinSet<()>,
+}
+
+impl Stage {
+    pub(crate) async fn on(store: Arc<dyn Store>) -> Self {
+        let answer = Arc::new(Mutex::new((200, "{\"n\": 1}".to_owned())));
+        let (hooks, methods) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (given, called, seen) = (answer.clone(), hooks.clone(), methods.clone());
+        let router = Router::new()
+            .route(
+                "/",
+                get(async move |method: http::Method| {
+                    seen.lock().push(method.to_string());
+                    let (status, body) = given.lock().clone();
+                    (http::StatusCode::from_u16(status).unwrap(), body)
+                }),
+            )
+            .route("/hook", post(async move |axum::Json(body): axum::Json<Value>| called.lock().push(body)));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { store, addr, answer, methods, hooks, _server: server }
+    }
+
+    async fn memory() -> Self {
+        Self::on(Arc::new(Local::memory())).await
+    }
+
+    pub(crate) async fn target(&self, id: &str, interval: u64) {
+        self.put(id, json!({ "intervalMs": interval })).await;
+    }
+
+    async fn put(&self, id: &str, mut record: Value) {
+        record["address"] = format!("http://{}/", self.addr).into();
+        let key = Key::new(format!("session:{id}")).unwrap();
+        let value = record.to_string().into_bytes().into();
+        self.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
+    }
+
+    pub(crate) fn start(&self, settings: Settings) -> Node {
+        Node::start(self.store.clone(), settings).unwrap()
+    }
+
+    pub(crate) async fn generation(&self, id: &str) -> Option<lease::Generation> {
+        self.store.inspect(&Key::new(format!("poll:lease:{id}")).unwrap()).await.unwrap().generation
+    }
+
+    async fn latest(&self, id: &str) -> Value {
+        let key = Key::new(format!("poll:latest:{id}")).unwrap();
+        let record = self.store.get(&key).await.unwrap();
+        record.map_or(Value::Null, |record| serde_json::from_slice(&record.value).unwrap())
+    }
+
+    async fn log(&self, id: &str) -> Vec<Value> {
+        let log = Key::new(format!("poll:log:{id}")).unwrap();
+        let entries = self.store.read_log(&log, 0, 1_000).await.unwrap();
+        entries.iter().map(|entry| serde_json::from_slice(&entry.value).unwrap()).collect()
+    }
+}
+
+/// Short times, long enough for a busy machine.
+pub(crate) fn quick() -> Settings {
+    Settings {
+        lease_ttl: Ttl::from_millis(1_000).unwrap(),
+        renew_interval: Duration::from_millis(200),
+        heartbeat_ttl: Ttl::from_millis(1_000).unwrap(),
+        heartbeat_interval: Duration::from_millis(200),
+        discovery_interval: Duration::from_millis(200),
+        sync_interval: Duration::from_millis(100),
+        backoff_max: Duration::from_millis(40),
+        ..Settings::default()
+    }
+}
+
+/// How often a node has polled a target.
+pub(crate) fn polls(node: &Node, id: &str) -> u64 {
+    let picture = node.picture();
+    let targets = picture.nodes.iter().flat_map(|node| &node.targets);
+    targets.filter(|target| target.id == id).filter_map(|target| target.polls).sum()
+}
+
+#[tokio::test]
+async fn the_last_result_and_the_last_few_are_kept_with_the_lease_s_generation() {
+    let stage = Stage::memory().await;
+    stage.put("a", json!({ "intervalMs": 10, "extract": "$.n" })).await;
+    let node = stage.start(Settings { history: 3, ..quick() });
+    wait::until_async("results are kept", LIMIT, async || stage.log("a").await.len() == 3).await.unwrap();
+    let latest = stage.latest("a").await;
+    let generation = stage.generation("a").await.unwrap().to_string();
+    assert_eq!((&latest["value"], &latest["ok"]), (&json!(1), &json!(true)));
+    assert_eq!((&latest["generation"], &latest["instance"]), (&json!(generation), &json!(node.instance())));
+    node.stop().await;
+    let key = Key::new("poll:lease:a").unwrap();
+    assert_eq!(stage.store.inspect(&key).await.unwrap().phase, lease::Phase::Free);
+    assert!(stage.store.get(&Key::new("poll:node:x").unwrap()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn results_that_say_the_same_are_left_out_where_only_changes_are_wanted() {
+    let stage = Stage::memory().await;
+    stage.target("a", 10).await;
+    let node = stage.start(Settings { only_changes: true, refresh: Duration::from_secs(3_600), ..quick() });
+    wait::until_async("it is polled", LIMIT, async || polls(&node, "a") > 20).await.unwrap();
+    assert_eq!(stage.log("a").await.len(), 1);
+    stage.answer.lock().1 = "2".to_owned();
+    wait::until_async("the change is told", LIMIT, async || stage.log("a").await.len() == 2).await.unwrap();
+    assert_eq!(stage.latest("a").await["value"], 2);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_target_that_is_down_is_probed_lightly_and_polled_again_when_it_answers() {
+    let stage = Stage::memory().await;
+    stage.target("a", 10).await;
+    let node = stage.start(Settings { down_after: 2, ..quick() });
+    wait::until_async("it is polled", LIMIT, async || polls(&node, "a") > 0).await.unwrap();
+    stage.answer.lock().0 = 503;
+    let probed = async || stage.methods.lock().iter().filter(|method| *method == "HEAD").count() > 2;
+    wait::until_async("it is probed", LIMIT, probed).await.unwrap();
+    assert_eq!(stage.latest("a").await["down"], true);
+    stage.answer.lock().0 = 200;
+    wait::until_async("it is up", LIMIT, async || stage.latest("a").await["ok"] == true).await.unwrap();
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn results_are_posted_to_the_webhook() {
+    let stage = Stage::memory().await;
+    let hook = format!("http://{}/hook", stage.addr);
+    stage.put("a", json!({ "intervalMs": 20, "webhook": hook })).await;
+    let node = stage.start(quick());
+    wait::until_async("the hook is called", LIMIT, async || stage.hooks.lock().len() > 2).await.unwrap();
+    let called = stage.hooks.lock()[0].clone();
+    assert_eq!((&called["id"], &called["instance"]), (&json!("a"), &json!(node.instance())));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn two_nodes_on_one_store_share_and_one_that_stops_is_succeeded() {
+    let stage = Stage::memory().await;
+    for id in ["a", "b", "c", "d"] {
+        stage.target(id, 20).await;
+    }
+    let (one, two) = (stage.start(quick()), stage.start(quick()));
+    let loads = |node: &Node| {
+        let picture = node.picture();
+        let mut loads: Vec<_> = picture.nodes.iter().map(|node| node.targets.len()).collect();
+        loads.sort_unstable();
+        loads
+    };
+    wait::until_async("they share", LIMIT, async || loads(&one) == [2, 2] && loads(&two) == [2, 2])
+        .await
+        .unwrap();
+    two.stop().await;
+    wait::until_async("one has all", LIMIT, async || loads(&one) == [4]).await.unwrap();
+    one.stop().await;
+}

@@ -1,0 +1,202 @@
+//! Known breaks of the embedded engine, put between it and the disk: each makes it behave as if one of its rules
+//! were not there.
+
+use std::io;
+use std::sync::Arc;
+
+use lease_store::{Disk, Medium};
+
+use super::platter::Platter;
+
+/// One way to be wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Break {
+    /// Answers before the journal is synced.
+    AnswersBeforeSync,
+    /// Goes on after a sync of the journal that failed.
+    IgnoresFailedSync,
+    /// Does not look at the checksums of the journal.
+    TrustsTornFrames,
+    /// Replays the segments of the journal in the wrong order.
+    ReplaysInWrongOrder,
+    /// Takes what an earlier turn left in a segment for its continuation.
+    ReadsLeftovers,
+    /// Renews without a sign of life on the disk.
+    GivesNoSignOfLife,
+    /// Reuses a segment before the base is synced.
+    ForgetsToSyncTheBase,
+}
+
+impl Break {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::AnswersBeforeSync,
+        Self::IgnoresFailedSync,
+        Self::TrustsTornFrames,
+        Self::ReplaysInWrongOrder,
+        Self::ReadsLeftovers,
+        Self::GivesNoSignOfLife,
+        Self::ForgetsToSyncTheBase,
+    ];
+
+    /// What is wrong, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::AnswersBeforeSync => "answers before the journal is synced",
+            Self::IgnoresFailedSync => "goes on after a sync that failed",
+            Self::TrustsTornFrames => "does not check the journal's checksums",
+            Self::ReplaysInWrongOrder => "replays the journal's segments in the wrong order",
+            Self::ReadsLeftovers => "reads what an earlier turn left in a segment",
+            Self::GivesNoSignOfLife => "renews without a sign of life on the disk",
+            Self::ForgetsToSyncTheBase => "reuses a segment before the base is synced",
+        }
+    }
+}
+
+/// The disk as a broken engine uses it.
+pub(crate) struct Bent {
+    pub(crate) platter: Platter,
+    pub(crate) how: Break,
+}
+
+impl Disk for Bent {
+    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn Medium>> {
+        let mut inner = self.platter.open(name, size)?;
+        let twin = match (self.how, name) {
+            (Break::ReplaysInWrongOrder, "journal-a.log") => turn_of(&self.platter, "journal-b.log", size)?,
+            (Break::ReplaysInWrongOrder, "journal-b.log") => turn_of(&self.platter, "journal-a.log", size)?,
+            _ => None,
+        };
+        let first = inner.read()?;
+        Ok(Box::new(BentFile { inner, how: self.how, twin, first, alive: name == "alive" }))
+    }
+
+    fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>> {
+        match self.how {
+            Break::ForgetsToSyncTheBase => Ok(Box::new(Unsynced(self.platter.clone()))),
+            _ => self.platter.base(),
+        }
+    }
+}
+
+fn turn_of(platter: &Platter, name: &str, size: u64) -> io::Result<Option<u64>> {
+    Ok(frames(&platter.open(name, size)?.read()?).first().map(|frame| frame.turn))
+}
+
+struct BentFile {
+    inner: Box<dyn Medium>,
+    how: Break,
+    twin: Option<u64>,
+    first: Vec<u8>,
+    alive: bool,
+}
+
+const HEADER: usize = 24;
+
+struct Frame {
+    at: usize,
+    len: usize,
+    turn: u64,
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// What lies one after the other in a segment, right or wrong.
+fn frames(bytes: &[u8]) -> Vec<Frame> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(header) = bytes.get(at..at + HEADER) {
+        let (len, turn) = (number(&header[..4]) as usize, number(&header[8..16]));
+        if turn == 0 || at + HEADER + len > bytes.len() {
+            break;
+        }
+        found.push(Frame { at, len, turn });
+        at += HEADER + len;
+    }
+    found
+}
+
+fn stamp(bytes: &mut [u8], frame: &Frame, turn: u64, n: u64) {
+    let end = frame.at + HEADER + frame.len;
+    bytes[frame.at + 8..frame.at + 16].copy_from_slice(&turn.to_le_bytes());
+    bytes[frame.at + 16..frame.at + 24].copy_from_slice(&n.to_le_bytes());
+    let crc = crc32fast::hash(&bytes[frame.at + 8..end]);
+    bytes[frame.at + 4..frame.at + 8].copy_from_slice(&crc.to_le_bytes());
+}
+
+impl Medium for BentFile {
+    fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = self.inner.read()?;
+        if self.alive {
+            return Ok(bytes);
+        }
+        let found = frames(&bytes);
+        let Some(first) = found.first().map(|frame| frame.turn) else { return Ok(bytes) };
+        for (n, frame) in found.iter().enumerate() {
+            match (self.how, self.twin) {
+                (Break::TrustsTornFrames, _) if frame.turn == first => stamp(&mut bytes, frame, first, n as u64),
+                (Break::ReadsLeftovers, _) => stamp(&mut bytes, frame, first, n as u64),
+                (Break::ReplaysInWrongOrder, Some(twin)) if frame.turn == first => {
+                    stamp(&mut bytes, frame, twin, n as u64);
+                }
+                _ => {}
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        match self.how {
+            // Only a store's first word of itself gets through.
+            Break::GivesNoSignOfLife if self.alive && self.first.iter().any(|byte| *byte != 0) => Ok(()),
+            Break::GivesNoSignOfLife if self.alive => {
+                self.first = bytes.to_vec();
+                self.inner.write(at, bytes)
+            }
+            Break::IgnoresFailedSync => self.inner.write(at, bytes).or(Ok(())),
+            _ => self.inner.write(at, bytes),
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        match self.how {
+            Break::AnswersBeforeSync => Ok(()),
+            Break::IgnoresFailedSync => self.inner.sync().or(Ok(())),
+            _ => self.inner.sync(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Unsynced(Platter);
+
+impl redb::StorageBackend for Unsynced {
+    fn len(&self) -> io::Result<u64> {
+        redb::StorageBackend::len(&self.0)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        redb::StorageBackend::read(&self.0, offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        redb::StorageBackend::set_len(&self.0, len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        redb::StorageBackend::write(&self.0, offset, data)
+    }
+}
+
+/// The disk that an engine gets.
+pub(crate) fn disk(platter: &Platter, how: Option<Break>) -> Arc<dyn Disk> {
+    match how {
+        Some(how) => Arc::new(Bent { platter: platter.clone(), how }),
+        None => Arc::new(platter.clone()),
+    }
+}

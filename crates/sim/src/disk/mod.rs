@@ -1,0 +1,131 @@
+//! The embedded engine on a simulated disk: the real writer, journal, checkpoint and base, moved step by step from
+//! one seed, while the disk tears, loses and refuses, and the process or its machine dies at any step.
+//!
+//! What is judged: nothing that was answered is lost, over all keys and records alike; generations never fall; a
+//! journal that failed grants nothing more; leases of remote holders come back with the time that their holders
+//! may believe in, those of the dead process end; what was not answered is there whole or not at all.
+
+mod after;
+pub(crate) mod ask;
+mod breaks;
+pub(crate) mod clock;
+pub(crate) mod dice;
+mod judge;
+mod platter;
+mod world;
+
+pub use breaks::Break;
+
+use self::world::World;
+use crate::history::{History, What};
+
+/// What a run was like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Operations asked.
+    pub asked: u64,
+    /// How often the process or the machine died.
+    pub crashes: u32,
+    /// Operations on the disk.
+    pub disk: u64,
+    /// A number that two runs share only if they did the same.
+    pub trace: u64,
+}
+
+/// What is wrong, and how it came to that.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What is wrong, in words.
+    pub words: String,
+    /// What happened.
+    pub history: History,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "seed {}: {}", self.seed, self.words)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// How many things happen in one run.
+const STEPS: u64 = 140;
+
+/// Runs one seed.
+pub fn run(seed: u64) -> Result<Stats, Box<Failure>> {
+    play(seed, None)
+}
+
+/// Runs one seed with a break in the engine, which some seed must find.
+pub fn run_broken(seed: u64, how: Break) -> Result<Stats, Box<Failure>> {
+    play(seed, Some(how))
+}
+
+/// Runs one seed and gives all that happened, right or wrong.
+pub fn record(seed: u64) -> History {
+    let mut world = World::new(seed, None);
+    through(&mut world);
+    world.history
+}
+
+fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
+    let mut world = World::new(seed, how);
+    through(&mut world);
+    let seen = world.platter.seen();
+    let asked = world.history.events.iter().filter(|e| matches!(e.what, What::Invoked { .. })).count() as u64;
+    match world.judge.wrong {
+        Some(words) => Err(Box::new(Failure { seed, words, history: world.history })),
+        None => Ok(Stats { asked, crashes: world.crashes, disk: seen.operations, trace: seen.trace }),
+    }
+}
+
+fn through(world: &mut World) {
+    world.open();
+    for _ in 0..STEPS {
+        if world.judge.wrong.is_some() {
+            break;
+        }
+        world.step();
+    }
+    if world.judge.wrong.is_none() {
+        world.platter.faults(|faults| *faults = Default::default());
+        world.note(What::Healed);
+        if world.dice.one_in(2) {
+            world.drain();
+        }
+        world.crash();
+        world.note(What::End);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_answered_survives_every_crash() {
+        for seed in 0..300 {
+            if let Err(failure) = run(seed) {
+                panic!("{failure}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_is_the_same_run_every_time() {
+        for seed in 0..20 {
+            assert_eq!(run(seed).unwrap(), run(seed).unwrap(), "{seed}");
+        }
+    }
+
+    #[test]
+    fn every_known_break_is_found() {
+        for how in Break::ALL {
+            let found = (0..2_000).find(|seed| run_broken(*seed, how).is_err());
+            assert!(found.is_some(), "nobody noticed that it {}", how.words());
+        }
+    }
+}

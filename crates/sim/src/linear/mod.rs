@@ -1,0 +1,163 @@
+//! Whether the answers of a store can be those of operations that happened one after the other, each at one moment
+//! between its request and its answer.
+//!
+//! The search is that of Wing and Gong, with what was seen before remembered (Lowe). It goes key by key, which
+//! loses nothing: an order of all exists if one of each key's does. The sequential specification is [`lease::rules`];
+//! time running out is a step that may be taken from the first moment at which the store's clock can have come to
+//! it, and must have been taken after the last. An operation without an answer may happen at any later moment, or
+//! never. Order among those who wait is not looked at here.
+
+mod op;
+mod spec;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use self::op::{Op, by_key};
+use self::spec::{Drift, NEVER, Spot};
+use crate::history::{History, Nanos};
+
+/// How much was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Looked {
+    /// Keys.
+    pub keys: usize,
+    /// Operations.
+    pub operations: usize,
+    /// Situations that the search went through.
+    pub situations: usize,
+    /// Keys whose search was given up as too long: nothing is known of them.
+    pub given_up: usize,
+}
+
+/// No order explains what a key answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Broken {
+    /// The key.
+    pub key: String,
+    /// The first moment after which nothing fits.
+    pub at: Nanos,
+    /// What was tried last, in words.
+    pub words: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.words)
+    }
+}
+
+/// The most situations that are looked at for one key.
+const PATIENCE: usize = 400_000;
+/// The most operations beyond the first one that has no place yet.
+const WINDOW: usize = 128;
+
+/// Looks for an order that explains a history, for each of its keys.
+pub fn check(history: &History) -> Result<Looked, Broken> {
+    let mut looked = Looked::default();
+    let drift = Drift(history.setting.drift_ppm);
+    for (key, ops) in by_key(history) {
+        looked.keys += 1;
+        looked.operations += ops.len();
+        match search(&ops, drift, history.setting.generations_rise) {
+            Found::Order(situations) => looked.situations += situations,
+            Found::Nothing(situations) => {
+                looked.situations += situations;
+                looked.given_up += 1;
+            }
+            Found::Broken { at, words } => return Err(Broken { key, at, words }),
+        }
+    }
+    Ok(looked)
+}
+
+enum Found {
+    Order(usize),
+    Nothing(usize),
+    Broken { at: Nanos, words: String },
+}
+
+/// How far an order has come.
+#[derive(Clone)]
+struct Place {
+    spot: Spot,
+    /// All answered operations before this one have their place.
+    first: usize,
+    /// Those after it that have theirs.
+    mask: u128,
+    /// Unanswered ones that happened.
+    taken: Vec<u32>,
+}
+
+fn search(ops: &[Op], drift: Drift, rises: bool) -> Found {
+    let (open, sure): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| op.open());
+    let mut seen = HashSet::new();
+    let mut stack = vec![Place { spot: Spot::new(), first: 0, mask: 0, taken: Vec::new() }];
+    let (mut situations, mut furthest, mut cut) = (0, (0, 0), false);
+    while let Some(place) = stack.pop() {
+        if place.first == sure.len() {
+            return Found::Order(situations);
+        }
+        let salt = (place.first as u64) << 32 ^ place.taken.len() as u64;
+        let mark = (place.spot.fingerprint(salt), place.spot.fingerprint(!salt), place.mask, place.taken.clone());
+        if !seen.insert(mark) {
+            continue;
+        }
+        situations += 1;
+        if situations > PATIENCE {
+            return Found::Nothing(situations);
+        }
+        furthest = furthest.max((place.first, place.mask.count_ones()));
+        cut |= next(&place, &sure, &open, (drift, rises), &mut stack);
+    }
+    if cut {
+        return Found::Nothing(situations);
+    }
+    let stuck = sure[furthest.0.min(sure.len() - 1)];
+    let words = format!(
+        "no order of the operations explains the answer {:?}{} to {:?}{}",
+        stuck.word,
+        stuck.answered.map(|g| format!(" {g}")).unwrap_or_default(),
+        stuck.asked,
+        stuck.id.map(|id| format!(" (operation {id})")).unwrap_or_default(),
+    );
+    Found::Broken { at: if stuck.returned == NEVER { stuck.invoked } else { stuck.returned }, words }
+}
+
+/// Puts every place that can follow on the stack, the likeliest last. True when some were left out.
+fn next(place: &Place, sure: &[&Op], open: &[&Op], how: (Drift, bool), stack: &mut Vec<Place>) -> bool {
+    // Whatever comes next was asked before the first of those answered that are left.
+    let window = &sure[place.first..sure.len().min(place.first + WINDOW)];
+    let left = |i: &usize| place.mask >> i & 1 == 0;
+    let limit = (0..window.len()).filter(left).map(|i| window[i].returned).min().unwrap_or(NEVER);
+    let beyond = sure.get(place.first + WINDOW).is_some_and(|op| op.invoked <= limit);
+    for (n, op) in open.iter().enumerate().filter(|(_, op)| op.invoked <= limit) {
+        if place.taken.contains(&(n as u32)) {
+            continue;
+        }
+        for spot in place.spot.after(op, how.0, how.1) {
+            let mut taken = place.taken.clone();
+            taken.push(n as u32);
+            taken.sort_unstable();
+            stack.push(Place { spot, taken, ..*place });
+        }
+    }
+    let mut candidates: Vec<usize> =
+        (0..window.len()).filter(left).filter(|i| window[*i].invoked <= limit).collect();
+    candidates.sort_by_key(|i| std::cmp::Reverse(window[*i].returned));
+    for i in candidates {
+        let ways = place.spot.after(window[i], how.0, how.1);
+        // What needs no time to pass is tried first.
+        for spot in ways.into_iter().rev() {
+            let (mut first, mut mask) = (place.first, place.mask | 1 << i);
+            while mask & 1 == 1 {
+                (first, mask) = (first + 1, mask >> 1);
+            }
+            stack.push(Place { spot, first, mask, taken: place.taken.clone() });
+        }
+    }
+    beyond
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! The operations of a history, key by key.
+
+use std::collections::BTreeMap;
+
+use super::spec::NEVER;
+use crate::history::{CallVerb, History, Nanos, Outcome, TokenId, What, Word};
+
+/// One operation on one key.
+#[derive(Clone, Debug)]
+pub(super) struct Op {
+    /// Its number in the history; none for what nobody asked.
+    pub(super) id: Option<u64>,
+    pub(super) asked: Asked,
+    pub(super) token: Option<TokenId>,
+    /// The generation that it named.
+    pub(super) generation: Option<u64>,
+    pub(super) holder: Option<String>,
+    pub(super) invoked: Nanos,
+    /// When its answer came; never for one that may still happen.
+    pub(super) returned: Nanos,
+    pub(super) outcome: Outcome,
+    pub(super) word: Word,
+    pub(super) why: Option<Word>,
+    /// The generation in the answer.
+    pub(super) answered: Option<u64>,
+}
+
+/// What was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Asked {
+    Acquire { ttl: Nanos, instead_of: Option<u64> },
+    Renew { ttl: Option<Nanos> },
+    Release,
+    Transfer,
+    Revoke { delay: Option<Nanos> },
+    Verify,
+    Inspect,
+    Wipe,
+    /// A write under a fence that wants the lease to be live.
+    Write,
+    /// The store was opened again.
+    Restart,
+}
+
+impl Op {
+    /// Whether it may have happened, and may not.
+    pub(super) fn open(&self) -> bool {
+        self.outcome == Outcome::Unknown
+    }
+
+    fn restart(at: Nanos) -> Self {
+        Self {
+            id: None,
+            asked: Asked::Restart,
+            token: None,
+            generation: None,
+            holder: None,
+            invoked: at,
+            returned: at,
+            outcome: Outcome::Ok,
+            word: "restarted".into(),
+            why: None,
+            answered: None,
+        }
+    }
+}
+
+/// The operations of every key in the order in which they were asked. Those that certainly did nothing are left out.
+pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
+    let mut open: BTreeMap<u64, (String, Op)> = BTreeMap::new();
+    let mut done: Vec<(String, Op)> = Vec::new();
+    let mut restarts = Vec::new();
+    for event in &history.events {
+        match &event.what {
+            What::Invoked { op, call, .. } => {
+                let asked = match call.verb {
+                    CallVerb::Acquire => Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: None },
+                    CallVerb::Replace => {
+                        Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: call.generation }
+                    }
+                    CallVerb::Renew => Asked::Renew { ttl: call.ttl },
+                    CallVerb::Release => Asked::Release,
+                    CallVerb::Transfer => Asked::Transfer,
+                    CallVerb::Revoke => Asked::Revoke { delay: call.ttl },
+                    CallVerb::Verify => Asked::Verify,
+                    CallVerb::Inspect => Asked::Inspect,
+                    CallVerb::Wipe => Asked::Wipe,
+                    CallVerb::WriteStrict => Asked::Write,
+                    CallVerb::WriteMonotonic => continue,
+                };
+                let entry = Op {
+                    id: Some(*op),
+                    asked,
+                    token: call.token,
+                    generation: call.generation,
+                    holder: call.holder.clone(),
+                    invoked: event.at,
+                    returned: NEVER,
+                    outcome: Outcome::Unknown,
+                    word: "unknown".into(),
+                    why: None,
+                    answered: None,
+                };
+                open.insert(*op, (call.key.clone(), entry));
+            }
+            What::Returned { op, answer } => {
+                let Some((key, mut entry)) = open.remove(op) else { continue };
+                (entry.outcome, entry.word) = (answer.outcome, answer.word.clone());
+                (entry.why, entry.answered) = (answer.why.clone(), answer.generation);
+                match answer.outcome {
+                    Outcome::Unknown => entry.word = "unknown".into(),
+                    _ => entry.returned = event.at,
+                }
+                done.push((key, entry));
+            }
+            What::Fault { name, host: None, .. } if name.starts_with("crash") => restarts.push(event.at),
+            _ => {}
+        }
+    }
+    done.extend(open.into_values());
+    let (wipes, done): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, op)| op.asked == Asked::Wipe);
+    let mut keys: BTreeMap<String, Vec<Op>> = BTreeMap::new();
+    for (key, op) in done {
+        if op.matters() {
+            keys.entry(key).or_default().push(op);
+        }
+    }
+    for (key, ops) in &mut keys {
+        ops.extend(restarts.iter().map(|at| Op::restart(*at)));
+        let over = wipes.iter().filter(|(prefix, _)| key.starts_with(prefix)).map(|(_, op)| op.clone());
+        // Whether it ended this reign is not known: it may be the gate's own.
+        ops.extend(over.filter(|op| op.outcome != Outcome::Refused).map(|op| Op { outcome: Outcome::Unknown, ..op }));
+        ops.sort_by_key(|op| (op.invoked, op.id));
+    }
+    keys
+}
+
+impl Op {
+    /// Whether it can have changed or shown anything.
+    fn matters(&self) -> bool {
+        let looks = matches!(self.asked, Asked::Verify | Asked::Inspect | Asked::Write);
+        match self.outcome {
+            Outcome::Unknown => !looks,
+            Outcome::Ok => true,
+            Outcome::Refused => !matches!(
+                &*self.word,
+                "unavailable" | "invalid" | "too_many" | "ttl_out_of_range" | "key_is_leased" | "conflict" | "unknown"
+            ),
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! What one key may do, one operation after the other: `lease::rules`, with the passing of time as a step of its own.
+//!
+//! The rules are asked with a clock that stands still. Whether a reign, a delay or a reservation is over is decided
+//! beside them: it may be from the earliest moment at which the store's clock can have reached its end, and it must
+//! be from the latest one.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use lease::rules::{self, Around, Entry, State, Tenant, Verdict};
+use lease::{
+    Claim, Digest, Generation, Holder, Key, Meta, Origin, Phase, Reason, Revoke, Tick, Token, Ttl, Verified,
+    Wall, limits,
+};
+
+use super::op::{Asked, Op};
+use crate::history::{Nanos, Outcome, TokenId};
+
+/// Later than anything.
+pub(super) const NEVER: Nanos = Nanos::MAX;
+const NOW: Tick = Tick::from_nanos(1);
+const FAR: Tick = Tick::from_nanos(u64::MAX);
+/// Spent tokens that every engine remembers.
+const REMEMBERED: usize = 16;
+
+/// A key between two operations.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    entry: Entry,
+    /// Who holds; none when that is not known.
+    token: Option<TokenId>,
+    /// The last generation, which is the holder's if there is one, is only known to be at least the one in `entry`.
+    loose: bool,
+    /// From when on what the key is doing may be over, and until when it may last.
+    over: (Nanos, Nanos),
+    /// What time has ended and nobody followed: a restarted store may give it its time back.
+    ghost: Option<(State, Option<TokenId>)>,
+    spent: Vec<TokenId>,
+    buried: Vec<(TokenId, Nanos)>,
+    /// The earliest moment at which the last operation can have happened.
+    pub(super) clock: Nanos,
+}
+
+/// The moments that a duration may end at, given the most that clocks are wrong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drift(pub(super) u32);
+
+impl Drift {
+    fn least(self, of: Nanos) -> Nanos {
+        of - of / 1_000_000 * Nanos::from(self.0)
+    }
+
+    fn most(self, of: Nanos) -> Nanos {
+        of + of / 1_000_000 * Nanos::from(self.0)
+    }
+}
+
+/// The digest of a token that nobody has, and of those that a history names.
+fn token(id: TokenId) -> Option<Token> {
+    Token::parse(&format!("{id:022}")).ok()
+}
+
+fn digest(id: Option<TokenId>) -> Digest {
+    id.and_then(token).map_or(Digest::from_bytes([0; 32]), |token| *token.digest())
+}
+
+impl Spot {
+    /// A key that nobody has had.
+    pub(super) fn new() -> Self {
+        Self {
+            entry: Entry::default(),
+            token: None,
+            loose: false,
+            over: (NEVER, NEVER),
+            ghost: None,
+            spent: Vec::new(),
+            buried: Vec::new(),
+            clock: 0,
+        }
+    }
+
+    /// What to remember of having been here.
+    pub(super) fn fingerprint(&self, salt: u64) -> u64 {
+        let mut hash = DefaultHasher::new();
+        salt.hash(&mut hash);
+        let (phase, generation) = match &self.entry.state {
+            State::Free => (0, 0),
+            State::Held(tenant) => (1, tenant.generation.get()),
+            State::Delayed { .. } => (2, 0),
+            State::Reserved { to, .. } => {
+                to.as_str().hash(&mut hash);
+                (3, 0)
+            }
+        };
+        (phase, generation, self.token, self.loose, self.over, self.clock).hash(&mut hash);
+        self.entry.last.hash(&mut hash);
+        self.ghost.as_ref().map(|(state, token)| (matches!(state, State::Held(_)), *token)).hash(&mut hash);
+        (&self.spent, &self.buried).hash(&mut hash);
+        hash.finish()
+    }
+
+    /// Every way in which `op` can come next.
+    pub(super) fn after(&self, op: &Op, drift: Drift, rises: bool) -> Vec<Self> {
+        let mut ways = Vec::new();
+        let mut here = self.clone();
+        here.clock = here.clock.max(op.invoked);
+        if here.clock > op.returned {
+            return ways;
+        }
+        // It must be over by now.
+        if here.clock > here.over.1 {
+            here.time_passes();
+        }
+        let over = here.over.0;
+        ways.extend(here.clone().apply(op, drift, rises));
+        if over <= op.returned && !matches!(here.entry.state, State::Free) {
+            here.clock = here.clock.max(over);
+            here.time_passes();
+            ways.extend(here.apply(op, drift, rises));
+        }
+        ways
+    }
+
+    /// What the key was doing is over.
+    fn time_passes(&mut self) {
+        self.over = (NEVER, NEVER);
+        let state = std::mem::take(&mut self.entry.state);
+        if matches!(state, State::Held(_) | State::Delayed { .. }) {
+            self.ghost = Some((state, self.token.take()));
+        }
+    }
+
+    fn apply(mut self, op: &Op, drift: Drift, rises: bool) -> Vec<Self> {
+        match op.asked {
+            Asked::Restart => self.restarted(),
+            Asked::Acquire { .. } => self.acquired(op, drift, rises).into_iter().collect(),
+            _ => {
+                let fits = match op.asked {
+                    Asked::Renew { ttl } => self.renewed(op, ttl, drift),
+                    Asked::Release => self.released(op, drift),
+                    Asked::Transfer => self.transferred(op),
+                    Asked::Revoke { delay } => self.revoked(op, delay, drift),
+                    Asked::Verify => self.verified(op),
+                    Asked::Inspect => self.inspected(op),
+                    Asked::Wipe => self.wiped(op),
+                    Asked::Write => self.written(op),
+                    Asked::Acquire { .. } | Asked::Restart => false,
+                };
+                if fits { vec![self] } else { Vec::new() }
+            }
+        }
+    }
+
+    fn tenant(&self) -> Option<&Tenant> {
+        self.entry.live(NOW)
+    }
+
+    /// The generation that an answer names is the one that is there; if it was not known, now it is.
+    fn names(&mut self, generation: Option<u64>) -> bool {
+        let Some(named) = generation.and_then(|g| Generation::new(g).ok()) else { return true };
+        let loose = std::mem::take(&mut self.loose);
+        match &mut self.entry.state {
+            State::Held(tenant) if loose && named >= tenant.generation => {
+                tenant.generation = named;
+                self.entry.last = Some(named);
+                true
+            }
+            State::Held(tenant) => tenant.generation == named,
+            _ if loose && Some(named) >= self.entry.last => {
+                self.entry.last = Some(named);
+                true
+            }
+            _ => self.entry.last == Some(named),
+        }
+    }
+
+    fn holds(&self, op: &Op) -> bool {
+        let named = op.generation.and_then(|g| Generation::new(g).ok());
+        match self.tenant() {
+            Some(tenant) if self.loose => {
+                self.token.is_some() && self.token == op.token && named.is_none_or(|g| g >= tenant.generation)
+            }
+            Some(_) => self.token.is_some() && rules::release(&self.entry, &digest(op.token), named, NOW),
+            None => false,
+        }
+    }
+
+    /// Ends the reign by its holder's or an operator's will.
+    fn end(&mut self) {
+        self.entry.state = State::Free;
+        self.over = (NEVER, NEVER);
+        if let Some(token) = self.token.take() {
+            self.spent.push(token);
+            if self.spent.len() > REMEMBERED {
+                self.spent.remove(0);
+            }
+        }
+        self.ghost = None;
+    }
+
+    fn acquired(mut self, op: &Op, drift: Drift, rises: bool) -> Option<Self> {
+        let Asked::Acquire { ttl, instead_of, .. } = op.asked else { return None };
+        let id = op.token?;
+        // An heir that was promised the key takes it under the number that the transfer named.
+        if self.token.is_none()
+            && let Some(tenant) = self.tenant()
+            && (op.answered == Some(tenant.generation.get()) || op.outcome == Outcome::Unknown)
+            && op.word != "busy"
+        {
+            self.token = Some(id);
+            self.begin(op, ttl, drift, op.outcome == Outcome::Unknown);
+            return Some(self);
+        }
+        if self.loose && instead_of.is_some() && op.word == "granted" && !self.names(instead_of) {
+            return None;
+        }
+        let claim = claim(op, id, ttl, instead_of)?;
+        let buried = self.buried.iter().find(|(buried, _)| *buried == id).map(|(_, until)| *until);
+        let around = Around { spent: self.spent.contains(&id), ahead: 0, foreign: false };
+        match (rules::acquire(&self.entry, &claim, NOW, around), &*op.word) {
+            (Verdict::Refresh, "granted" | "parked" | "unknown") => {
+                if !self.names(op.answered) {
+                    return None;
+                }
+                self.begin(op, ttl, drift, op.outcome == Outcome::Unknown);
+                Some(self)
+            }
+            (Verdict::Grant | Verdict::Supersede, "granted" | "parked" | "unknown") => {
+                if let Some(until) = buried {
+                    self.clock = self.clock.max(until);
+                    if self.clock > op.returned {
+                        return None;
+                    }
+                }
+                if self.tenant().is_some() {
+                    self.end();
+                }
+                self.grant(op, &claim, drift, rises)
+            }
+            (Verdict::Spent, "token_spent") => Some(self),
+            (_, "token_spent") => buried.map(|_| self),
+            (Verdict::Busy(busy), "busy") => self.busy(op, busy.reason),
+            // Others may have been ahead, or the server may have been in quarantine: that is not this key's state.
+            (Verdict::Grant, "busy") => {
+                matches!(op.why.as_deref(), Some("queued" | "quarantine" | "foreign") | None).then_some(self)
+            }
+            _ => None,
+        }
+    }
+
+    fn busy(mut self, op: &Op, reason: Reason) -> Option<Self> {
+        let same = op.why.as_deref().is_none_or(|why| {
+            why == reason.as_str() || matches!(why, "queued" | "quarantine" | "foreign")
+        });
+        // While a token is unknown the number in the way is the better witness.
+        (same && self.names(op.answered)).then_some(self)
+    }
+
+    fn grant(mut self, op: &Op, claim: &Claim, drift: Drift, rises: bool) -> Option<Self> {
+        let next = self.entry.last.map_or(1, |last| last.get() + 1);
+        let generation = match op.answered {
+            Some(named) if rises && named < next => return None,
+            Some(named) if self.entry.last.is_some_and(|last| last.get() == named) => return None,
+            Some(named) => named,
+            None => next,
+        };
+        let generation = Generation::new(generation).ok()?;
+        self.entry.last = Some(generation);
+        self.entry.state = State::Held(Tenant {
+            holder: claim.holder.clone(),
+            digest: *claim.token.digest(),
+            generation,
+            ttl: claim.ttl,
+            expires: FAR,
+            since: Wall::default(),
+            meta: Meta::default(),
+            origin: Origin::Local,
+        });
+        self.token = op.token;
+        self.ghost = None;
+        let unknown = op.answered.is_none();
+        self.loose = unknown;
+        self.begin(op, claim.ttl.as_duration().as_nanos() as u64, drift, unknown);
+        Some(self)
+    }
+
+    /// Time runs from this operation on. One whose caller went away may be given back at any moment.
+    fn begin(&mut self, op: &Op, ttl: Nanos, drift: Drift, unheard: bool) {
+        if let State::Held(tenant) = &mut self.entry.state {
+            tenant.digest = digest(self.token);
+        }
+        let latest = if op.returned == NEVER { NEVER } else { op.returned + drift.most(ttl) };
+        let earliest = if unheard { self.clock } else { self.clock + drift.least(ttl) };
+        // A reign that may have been longer before is not known to be shorter for an answer that never came.
+        self.over = (earliest, if unheard { NEVER } else { latest });
+    }
+
+    fn renewed(&mut self, op: &Op, ttl: Option<Nanos>, drift: Drift) -> bool {
+        let holds = self.holds(op);
+        match (op.outcome, holds) {
+            (Outcome::Ok, true) | (Outcome::Unknown, true) => {
+                let fits = self.names(op.generation);
+                let granted = self.tenant().map_or(0, |t| t.ttl.as_duration().as_nanos() as u64);
+                let asked = ttl.unwrap_or(granted);
+                if let (State::Held(tenant), Some(ttl)) = (&mut self.entry.state, ttl)
+                    && let Ok(ttl) = Ttl::from_millis(ttl / 1_000_000)
+                {
+                    tenant.ttl = ttl;
+                }
+                let (earliest, latest) = (self.clock + drift.least(asked), op.returned);
+                self.over = match op.outcome {
+                    Outcome::Ok => (earliest, latest.saturating_add(drift.most(asked))),
+                    // It may have come at any later moment.
+                    _ => (self.over.0.min(earliest), NEVER),
+                };
+                fits
+            }
+            (Outcome::Refused, holds) => !holds,
+            _ => false,
+        }
+    }
+
+    fn released(&mut self, op: &Op, drift: Drift) -> bool {
+        match (op.outcome, self.holds(op)) {
+            (Outcome::Refused, false) => {
+                if let Some(token) = op.token.filter(|token| !self.spent.contains(token)) {
+                    let until = self.clock + drift.least(limits::TOMBSTONE_MS * 1_000_000);
+                    self.buried.retain(|(buried, _)| *buried != token);
+                    self.buried.push((token, until));
+                }
+                true
+            }
+            (Outcome::Ok | Outcome::Unknown, true) => {
+                self.end();
+                if let Some(to) = op.holder.as_ref().and_then(|to| Holder::new(to).ok()) {
+                    let kept = limits::RESERVATION_MS * 1_000_000;
+                    self.entry.state = State::Reserved { to, until: FAR };
+                    // The heir that was parked has it at once, so it may be over at once.
+                    self.over = (self.clock, op.returned.saturating_add(drift.most(kept)));
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn transferred(&mut self, op: &Op) -> bool {
+        match (op.outcome, &*op.word, self.holds(op)) {
+            (Outcome::Refused, "not_held", holds) => !holds,
+            (Outcome::Refused, _, holds) => holds,
+            (_, _, true) => {
+                let Some(tenant) = self.tenant().cloned() else { return false };
+                self.end();
+                let next = tenant.generation.get() + 1;
+                let Ok(generation) = Generation::new(op.answered.unwrap_or(next)) else { return false };
+                if generation <= tenant.generation {
+                    return false;
+                }
+                self.entry.last = Some(generation);
+                self.entry.state =
+                    State::Held(Tenant { generation, digest: Digest::from_bytes([0; 32]), ..tenant });
+                self.loose = op.answered.is_none();
+                self.over = (self.clock, NEVER);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn revoked(&mut self, op: &Op, delay: Option<Nanos>, drift: Drift) -> bool {
+        let (Some(generation), Ok(key)) =
+            (op.generation.and_then(|g| Generation::new(g).ok()), Key::new("k"))
+        else {
+            return false;
+        };
+        if self.loose && op.outcome != Outcome::Refused && !self.names(op.generation) {
+            return false;
+        }
+        let ask = Revoke { key, generation, delay: None };
+        match (op.outcome, rules::revoke(&self.entry, &ask, NOW)) {
+            (Outcome::Refused, Err(_)) => self.tenant().is_none() || self.names(op.answered),
+            (Outcome::Ok | Outcome::Unknown, Ok(_)) => {
+                let latest = self.over.1;
+                self.end();
+                let over = match delay {
+                    Some(0) => return true,
+                    Some(delay) => {
+                        (self.clock + drift.least(delay), op.returned.saturating_add(drift.most(delay)))
+                    }
+                    None => (self.clock, latest),
+                };
+                self.entry.state = State::Delayed { until: FAR };
+                self.over = over;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn verified(&mut self, op: &Op) -> bool {
+        let live = matches!(rules::verify(&self.entry, &digest(op.token), false, NOW), Verified::Live { .. });
+        match &*op.word {
+            "live" => live && self.token == op.token && self.names(op.answered),
+            _ => !live,
+        }
+    }
+
+    fn inspected(&mut self, op: &Op) -> bool {
+        let phase = match self.entry.phase(NOW).0 {
+            Phase::Free => "free",
+            Phase::Held => "held",
+            Phase::Delayed => "delayed",
+            Phase::Reserved => "reserved",
+        };
+        phase == op.word && self.names(op.answered)
+    }
+
+    /// The gate's own key is exempt, and a history does not say which that is: a wipe may end this reign.
+    fn wiped(&mut self, op: &Op) -> bool {
+        if self.tenant().is_some() && op.outcome != Outcome::Refused {
+            self.end();
+        }
+        true
+    }
+
+    fn written(&mut self, op: &Op) -> bool {
+        match &*op.word {
+            "written" => self.holds(op) && self.names(op.generation),
+            "fenced_out" => !self.holds(op),
+            _ => true,
+        }
+    }
+
+    /// A store that comes back ends the leases of its own process, gives the others their time again, forgets
+    /// reservations and tombstones, and may not know that a reign's time was up.
+    fn restarted(mut self) -> Vec<Self> {
+        self.buried.clear();
+        let mut ways = Vec::new();
+        if matches!(self.entry.state, State::Free)
+            && let Some((state, token)) = self.ghost.clone()
+        {
+            let mut again = self.clone();
+            again.entry.state = state;
+            (again.token, again.over) = (token, (self.clock, NEVER));
+            ways.push(again);
+        }
+        match self.entry.state {
+            State::Free => ways.push(self),
+            State::Reserved { .. } => {
+                self.time_passes();
+                ways.push(self);
+            }
+            State::Delayed { .. } => {
+                self.over.1 = NEVER;
+                ways.push(self);
+            }
+            State::Held(_) => {
+                let mut died = self.clone();
+                died.time_passes();
+                died.ghost = None;
+                self.over.1 = NEVER;
+                ways.extend([died, self]);
+            }
+        }
+        ways
+    }
+}
+
+fn claim(op: &Op, id: TokenId, ttl: Nanos, instead_of: Option<u64>) -> Option<Claim> {
+    let holder = Holder::new(op.holder.as_deref().unwrap_or("-")).ok()?;
+    let ttl = Ttl::from_millis(ttl / 1_000_000).ok()?;
+    let claim = Claim::new(Key::new("k").ok()?, holder, token(id)?, ttl);
+    Some(match instead_of.and_then(|g| Generation::new(g).ok()) {
+        Some(dead) => claim.instead_of(dead),
+        None => claim,
+    })
+}

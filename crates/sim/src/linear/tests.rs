@@ -1,0 +1,228 @@
+use super::*;
+use crate::history::{Answer, Call, CallVerb, Event, Outcome, Setting, What};
+
+const S: Nanos = 1_000_000_000;
+const TTL: Nanos = 10 * S;
+
+/// A history that is written down by hand.
+#[derive(Default)]
+struct By {
+    events: Vec<Event>,
+    ops: u64,
+}
+
+impl By {
+    /// An operation from one moment to another.
+    fn op(
+        &mut self,
+        (from, to): (Nanos, Nanos),
+        verb: CallVerb,
+        (token, named): (u64, Option<u64>),
+        (outcome, word, answered): (Outcome, &'static str, Option<u64>),
+    ) -> &mut Self {
+        self.ops += 1;
+        let ttl = matches!(verb, CallVerb::Acquire | CallVerb::Replace | CallVerb::Renew).then_some(TTL);
+        let call = Call {
+            verb,
+            key: "k".into(),
+            token: Some(token),
+            generation: named,
+            holder: matches!(verb, CallVerb::Acquire | CallVerb::Replace).then(|| format!("h{token}")),
+            ttl,
+            wait: None,
+        };
+        let why = (word == "busy").then_some("held".into());
+        let answer = Answer { outcome, word: word.into(), generation: answered, why };
+        self.events.push(Event { at: from * S, what: What::Invoked { op: self.ops, client: 0, call } });
+        self.events.push(Event { at: to * S, what: What::Returned { op: self.ops, answer } });
+        self
+    }
+
+    fn granted(&mut self, when: (Nanos, Nanos), token: u64, generation: u64) -> &mut Self {
+        self.op(when, CallVerb::Acquire, (token, None), (Outcome::Ok, "granted", Some(generation)))
+    }
+
+    fn busy(&mut self, when: (Nanos, Nanos), token: u64, generation: u64) -> &mut Self {
+        self.op(when, CallVerb::Acquire, (token, None), (Outcome::Refused, "busy", Some(generation)))
+    }
+
+    fn renewed(&mut self, when: (Nanos, Nanos), token: u64, generation: u64) -> &mut Self {
+        self.op(when, CallVerb::Renew, (token, Some(generation)), (Outcome::Ok, "renewed", None))
+    }
+
+    fn released(&mut self, when: (Nanos, Nanos), token: u64) -> &mut Self {
+        self.op(when, CallVerb::Release, (token, None), (Outcome::Ok, "released", None))
+    }
+
+    fn seen(&mut self, when: (Nanos, Nanos), word: &'static str, generation: Option<u64>) -> &mut Self {
+        self.op(when, CallVerb::Inspect, (0, None), (Outcome::Ok, word, generation))
+    }
+
+    fn unknown(&mut self, when: (Nanos, Nanos), verb: CallVerb, token: u64) -> &mut Self {
+        self.op(when, verb, (token, None), (Outcome::Unknown, "unknown", None))
+    }
+
+    fn crash(&mut self, at: Nanos) -> &mut Self {
+        let what = What::Fault { name: "crash".into(), host: None, until: at * S };
+        self.events.push(Event { at: at * S, what });
+        self
+    }
+
+    fn check(&self) -> Result<Looked, Broken> {
+        let mut history = History { setting: Setting::default(), events: self.events.clone() };
+        history.sort();
+        check(&history)
+    }
+}
+
+#[test]
+fn a_plain_reign_has_an_order() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).busy((2, 3), 2, 5).renewed((3, 4), 1, 5).released((5, 6), 1);
+    by.seen((6, 7), "free", Some(5)).granted((7, 8), 2, 6);
+    assert_eq!(by.check().map(|looked| looked.given_up), Ok(0));
+}
+
+#[test]
+fn operations_at_the_same_time_may_be_in_any_order() {
+    let mut by = By::default();
+    by.granted((0, 9), 2, 6).granted((0, 9), 1, 5).released((0, 9), 1).busy((0, 9), 3, 5);
+    by.check().unwrap();
+}
+
+#[test]
+fn two_grants_without_an_end_between_them_have_none() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).granted((2, 3), 2, 6);
+    assert!(by.check().unwrap_err().words.contains("granted"));
+}
+
+#[test]
+fn time_ends_a_reign_from_its_ttl_on_and_not_before() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).granted((10, 11), 2, 6);
+    by.check().unwrap();
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).renewed((2, 3), 1, 5).granted((10, 11), 2, 6);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_read_that_is_behind_has_no_order() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).seen((2, 3), "free", None);
+    by.check().unwrap_err();
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).released((1, 2), 1).granted((2, 3), 2, 6).seen((4, 5), "held", Some(5));
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_release_that_was_lost_has_no_order() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).released((1, 2), 1).busy((3, 4), 2, 5);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_reign_that_time_has_ended_is_not_revived() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).renewed((20, 21), 1, 5);
+    by.check().unwrap_err();
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).granted((11, 12), 2, 6).renewed((13, 14), 1, 5);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn generations_that_fall_or_repeat_have_no_order() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).released((1, 2), 1).granted((2, 3), 2, 4);
+    by.check().unwrap_err();
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).released((1, 2), 1).granted((2, 3), 2, 5);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_token_that_was_spent_is_not_granted_again() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).released((1, 2), 1).granted((2, 3), 1, 6);
+    by.check().unwrap_err();
+    let mut by = By::default();
+    by.op((0, 1), CallVerb::Release, (1, None), (Outcome::Refused, "not_held", None)).granted((2, 3), 1, 5);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn what_was_not_answered_may_have_happened_later_or_never() {
+    for generation in [5, 6] {
+        let mut by = By::default();
+        by.granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Release, 1).seen((4, 5), "held", Some(5));
+        match generation {
+            5 => by.seen((6, 7), "held", Some(5)),
+            _ => by.granted((6, 7), 2, 6),
+        };
+        by.check().unwrap();
+    }
+    // It happened, so it does not undo itself.
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Release, 1).seen((4, 5), "free", Some(5));
+    by.seen((6, 7), "held", Some(5));
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_claim_without_an_answer_explains_a_holder_that_nobody_was_told_of() {
+    let mut by = By::default();
+    by.unknown((0, 1), CallVerb::Acquire, 1).busy((2, 3), 2, 7).granted((3, 4), 1, 7).busy((4, 5), 2, 7);
+    by.check().unwrap();
+    let mut by = By::default();
+    by.busy((2, 3), 2, 7);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_successor_takes_the_key_under_the_number_of_the_transfer() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5);
+    by.op((2, 9), CallVerb::Acquire, (2, None), (Outcome::Ok, "parked", Some(6)));
+    by.op((3, 4), CallVerb::Transfer, (1, Some(5)), (Outcome::Ok, "transferred", Some(6)));
+    by.renewed((9, 10), 2, 6).op((10, 11), CallVerb::Renew, (1, Some(5)), (Outcome::Refused, "lost", None));
+    by.check().unwrap();
+    by.renewed((11, 12), 1, 5);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_lock_delay_keeps_everybody_out() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5);
+    by.op((2, 3), CallVerb::Revoke, (0, Some(5)), (Outcome::Ok, "revoked", None));
+    by.seen((3, 4), "delayed", Some(5));
+    by.check().unwrap();
+}
+
+#[test]
+fn a_fenced_write_needs_a_live_lease() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5);
+    by.op((1, 2), CallVerb::WriteStrict, (1, Some(5)), (Outcome::Ok, "written", None)).released((2, 3), 1);
+    by.op((3, 4), CallVerb::WriteStrict, (1, Some(5)), (Outcome::Refused, "fenced_out", Some(5)));
+    by.check().unwrap();
+    by.op((4, 5), CallVerb::WriteStrict, (1, Some(5)), (Outcome::Ok, "written", None));
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_store_that_comes_back_may_give_a_reign_its_time_again_but_forgets_nothing() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).crash(9).renewed((12, 13), 1, 5);
+    by.check().unwrap();
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).released((2, 3), 1).crash(4).renewed((5, 6), 1, 5);
+    by.check().unwrap_err();
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).crash(4).granted((5, 6), 2, 4);
+    by.check().unwrap_err();
+}

@@ -1,0 +1,131 @@
+//! Runs seeds, replays one, or shows which known breaks the judge finds.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool speaks on its standard streams"
+)]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lease::breaks::Break;
+use sim::many::{Done, Range, many};
+use sim::plan::Plan;
+use sim::run::run;
+use sim::shrink::shrink;
+use sim::timeline::timeline;
+use sim::{clock, mutants};
+
+const HELP: &str = "\
+Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED]
+       cargo xtask sim --seed SEED
+       cargo xtask sim --mutants [--seeds N] [--from SEED]
+
+Runs N seeds (or as many as fit into N seconds) from SEED on, fresh ones unless SEED is given. Stops at the
+first failure, cuts it down, and shows it as a timeline. `--seed` replays one. `--mutants` switches each known
+break on and shows which sentence of the judge caught it, and how many seeds that took.";
+
+#[derive(Default)]
+struct Args {
+    seeds: Option<u64>,
+    seconds: Option<u64>,
+    from: Option<u64>,
+    seed: Option<u64>,
+    mutants: bool,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Some(args) = parse(&words) else {
+        eprintln!("{HELP}");
+        return ExitCode::from(2);
+    };
+    sim::log::install();
+    let good = match args {
+        Args { mutants: true, .. } => hunt(&args),
+        Args { seed: Some(seed), .. } => replay(seed),
+        _ => sweep(&args),
+    };
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn parse(words: &[String]) -> Option<Args> {
+    let mut args = Args::default();
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let place = match word {
+            "--seeds" => &mut args.seeds,
+            "--seconds" => &mut args.seconds,
+            "--from" => &mut args.from,
+            "--seed" => &mut args.seed,
+            "--mutants" => {
+                args.mutants = true;
+                continue;
+            }
+            _ => return None,
+        };
+        *place = Some(words.next()?.parse().ok()?);
+    }
+    Some(args)
+}
+
+fn sweep(args: &Args) -> bool {
+    let from = args.from.unwrap_or_else(clock::fresh_seed);
+    let count = args.seeds.unwrap_or(if args.seconds.is_some() { u64::MAX } else { 10_000 });
+    let budget = args.seconds.map(Duration::from_secs);
+    println!("sim: seeds from {from}");
+    let done = many(Range { from, count, budget }, |done| eprint!("\r{}   ", rate(done)));
+    eprintln!("\r{}   ", rate(&done));
+    println!("sim: seeds {from} to {}: {}", from.wrapping_add(done.seeds.saturating_sub(1)), rate(&done));
+    let Some((seed, violations)) = done.failed else { return true };
+    println!("sim: seed {seed} failed:");
+    violations.iter().for_each(|violation| println!("  {violation}"));
+    if let Some(first) = violations.first() {
+        show_small(seed, first.invariant);
+    }
+    println!("replay: cargo xtask sim --seed {seed}");
+    false
+}
+
+fn show_small(seed: u64, invariant: sim::judge::Invariant) {
+    let (plan, run) = shrink(&Plan::of(seed), invariant);
+    println!("cut down to:\n{plan}\n{}", timeline(&run.history));
+    run.violations.iter().for_each(|violation| println!("  {violation}"));
+}
+
+fn rate(done: &Done) -> String {
+    let seconds = done.took.as_secs_f64();
+    let per_second = done.seeds as f64 / seconds.max(0.001);
+    format!("{} seeds in {seconds:.1} s ({per_second:.0}/s), {} events", done.seeds, done.events)
+}
+
+fn replay(seed: u64) -> bool {
+    let plan = Plan::of(seed);
+    let run = run(&plan);
+    println!("{plan}\n{}", timeline(&run.history));
+    run.violations.iter().for_each(|violation| println!("  {violation}"));
+    if let Some(first) = run.violations.first() {
+        show_small(seed, first.invariant);
+    }
+    run.violations.is_empty()
+}
+
+fn hunt(args: &Args) -> bool {
+    if !cfg!(feature = "breaks") {
+        eprintln!("sim: built without the feature `breaks`: nothing can be broken");
+        return false;
+    }
+    let (from, most) = (args.from.unwrap_or(1), args.seeds.unwrap_or(mutants::MOST));
+    println!("| mutant | caught by | seeds needed |\n|---|---|---|");
+    let mut good = true;
+    for what in Break::ALL {
+        let caught = mutants::hunt(what, from, most);
+        let (by, seeds) = match (&caught.first, caught.seeds) {
+            (Some(first), Some(seeds)) => (first.invariant.sentence(), seeds.to_string()),
+            _ => ("SURVIVED", format!("> {most}")),
+        };
+        good &= caught.seeds.is_some();
+        println!("| {} | {by} | {seeds} |", mutants::sentence(what));
+    }
+    good
+}

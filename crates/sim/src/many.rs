@@ -1,0 +1,83 @@
+//! Many seeds on all cores.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::judge::Violation;
+use crate::plan::Plan;
+use crate::run::run;
+
+/// Which seeds to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// The first.
+    pub from: u64,
+    /// How many at most.
+    pub count: u64,
+    /// For how long at most.
+    pub budget: Option<Duration>,
+}
+
+/// What came of a range.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// How many seeds ran.
+    pub seeds: u64,
+    /// How many events their histories had.
+    pub events: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// The smallest seed that failed, and how.
+    pub failed: Option<(u64, Vec<Violation>)>,
+}
+
+/// Runs seeds until one fails, the range is done or the budget is used up. `progress` is told about once a
+/// second.
+pub fn many(range: Range, progress: impl Fn(&Done) + Sync) -> Done {
+    let start = clock::start();
+    let (next, seeds, events) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let failed: Mutex<Option<(u64, Vec<Violation>)>> = Mutex::new(None);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let over = || stop.load(Ordering::Relaxed) || range.budget.is_some_and(|most| start.elapsed() >= most);
+    let so_far = || Done {
+        seeds: seeds.load(Ordering::Relaxed),
+        events: events.load(Ordering::Relaxed),
+        took: start.elapsed(),
+        failed: None,
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (next, seeds, events, failed, stop) = (&next, &seeds, &events, &failed, &stop);
+            let (over, so_far, progress) = (&over, &so_far, &progress);
+            scope.spawn(move || {
+                let mut told = Duration::ZERO;
+                while !over() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= range.count {
+                        break;
+                    }
+                    let seed = range.from.wrapping_add(number);
+                    let run = run(&Plan::of(seed));
+                    seeds.fetch_add(1, Ordering::Relaxed);
+                    events.fetch_add(run.history.events.len() as u64, Ordering::Relaxed);
+                    if !run.violations.is_empty() {
+                        let mut failed = failed.lock();
+                        if failed.as_ref().is_none_or(|(before, _)| seed < *before) {
+                            *failed = Some((seed, run.violations));
+                        }
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    if thread == 0 && start.elapsed() > told + Duration::from_secs(1) {
+                        told = start.elapsed();
+                        progress(&so_far());
+                    }
+                }
+            });
+        }
+    });
+    Done { failed: failed.into_inner(), ..so_far() }
+}

@@ -1,0 +1,83 @@
+//! Known breaks, and the proof that the judge finds each.
+
+use lease::breaks::Break;
+#[cfg(feature = "breaks")]
+use lease::breaks::set;
+
+use crate::judge::Violation;
+use crate::plan::Plan;
+use crate::run::run;
+
+/// What came of looking for one break.
+#[derive(Clone, Debug)]
+pub struct Caught {
+    /// The break.
+    pub what: Break,
+    /// How many seeds it took; none when it survived.
+    pub seeds: Option<u64>,
+    /// The seed that found it.
+    pub seed: u64,
+    /// What the judge said first.
+    pub first: Option<Violation>,
+}
+
+/// How many seeds each break gets, unless said otherwise.
+pub const MOST: u64 = 4_000;
+
+/// Runs seeds with one break switched on until the judge notices.
+#[cfg(feature = "breaks")]
+pub fn hunt(what: Break, from: u64, most: u64) -> Caught {
+    set(Some(what));
+    let mut caught = Caught { what, seeds: None, seed: 0, first: None };
+    for number in 0..most {
+        let seed = from.wrapping_add(number);
+        let found = run(&Plan::of(seed)).violations;
+        if let Some(first) = found.into_iter().next() {
+            caught = Caught { what, seeds: Some(number + 1), seed, first: Some(first) };
+            break;
+        }
+    }
+    set(None);
+    caught
+}
+
+/// Without the feature nothing can be broken.
+#[cfg(not(feature = "breaks"))]
+pub fn hunt(what: Break, from: u64, _: u64) -> Caught {
+    let _ = (run, Plan::of, from);
+    Caught { what, seeds: None, seed: 0, first: None }
+}
+
+/// The break in words.
+pub const fn sentence(what: Break) -> &'static str {
+    match what {
+        Break::DeadlineFromReply => "deadline from reply time",
+        Break::ParkedFromReply => "parked grant held without a renewal",
+        Break::NoMargin => "no margin for drift and stopping",
+        Break::PermitByTimer => "permit by the last state a timer set",
+        Break::UnknownIsYes => "unanswered renewal counts as success",
+        Break::PermitWhileMoving => "permits while handing over",
+        Break::SuspendBlind => "suspend-blind clock",
+        Break::NonceReuse => "nonce reuse: one token for all",
+        Break::NewTokenOnRetry => "retry with a new token",
+        Break::NoReaper => "no reaper",
+        Break::SlotsInMemory => "slots counted in the process",
+        Break::PlainCounter => "plain INCR for generations",
+        Break::SweeperOnly => "expiry only in a sweeper",
+        Break::RenewCreates => "renewal that re-creates",
+        Break::RenewLate => "renewal extends after expiry",
+        Break::ReleaseUnchecked => "release without token check",
+        Break::NameOnly => "name-only ownership",
+        Break::TransferKeeps => "transfer without a greater generation",
+        Break::NoDelay => "lock-delay lost",
+        Break::WakeWithoutTimer => "wake without timer",
+        Break::LostWake => "release wakes nobody",
+        Break::LastInFirstOut => "last in, first out",
+        Break::Overtake => "claims overtake the queue",
+        Break::WipeFirst => "wipe before proof",
+        Break::NoTombstone => "no tombstone",
+        Break::TokenReuse => "spent tokens granted again",
+        Break::FenceBlind => "store's fence lets every generation in",
+        Break::ResourceBlind => "resource lets every generation in",
+    }
+}

@@ -1,0 +1,142 @@
+//! A model of Redis as the kernel uses it: a key space where every verb is one atomic step, decided by
+//! [`lease::rules`] on the server's own clock; replicas that are behind; the promotion of a stale one while the old
+//! master lives; restarts with what was saved, or with nothing; incarnations, the floor and the quarantine.
+//!
+//! What is judged follows from the profile. A single server: one holder at a time and rising generations over every
+//! restart, thanks to the quarantine. Sentinel: numbers never repeat, so fencing holds; not single holding. Strict
+//! (answers only once all configured replicas have it): single holding and rising generations over stale promotions.
+
+mod cluster;
+mod data;
+mod store;
+mod world;
+
+pub use store::{Connection, Servers};
+
+use self::world::World;
+use crate::disk::Failure;
+use crate::history::What;
+
+/// How Redis is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// One server.
+    Single,
+    /// A master and two replicas under Sentinel.
+    Sentinel,
+    /// The same, with answers only after WAIT for both replicas.
+    Strict,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Single, Self::Sentinel, Self::Strict];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Single => "redis",
+            Self::Sentinel => "redis+sentinel",
+            Self::Strict => "redis+sentinel strict",
+        }
+    }
+}
+
+/// One way to be wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Break {
+    /// Generations are counted up by one and nothing else.
+    PlainIncrement,
+    /// The floor is not raised for another server process.
+    KeepsTheFloor,
+    /// Free keys are granted right after a restart.
+    NoQuarantine,
+    /// Answers do not wait for the replicas.
+    IgnoresWait,
+}
+
+impl Break {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::PlainIncrement, Self::KeepsTheFloor, Self::NoQuarantine, Self::IgnoresWait];
+
+    /// What is wrong, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::PlainIncrement => "counts generations up by one and nothing else",
+            Self::KeepsTheFloor => "does not raise the floor for another server process",
+            Self::NoQuarantine => "grants free keys right after a restart",
+            Self::IgnoresWait => "answers before the replicas have it",
+        }
+    }
+}
+
+/// What a run was like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stats {
+    /// The profile that the seed chose.
+    pub profile: Profile,
+    /// Operations asked.
+    pub asked: u64,
+    /// Restarts, promotions and demotions.
+    pub changes: u32,
+    /// A number that two runs share only if they did the same.
+    pub trace: u64,
+}
+
+/// How many things happen in one run.
+const STEPS: u64 = 400;
+
+/// Runs one seed.
+pub fn run(seed: u64) -> Result<Stats, Box<Failure>> {
+    play(seed, None)
+}
+
+/// Runs one seed with a break, which some seed must find.
+pub fn run_broken(seed: u64, how: Break) -> Result<Stats, Box<Failure>> {
+    play(seed, Some(how))
+}
+
+fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
+    let profile = Profile::ALL[(seed % 3) as usize];
+    let mut world = World::new(seed, profile, how);
+    for _ in 0..STEPS {
+        if world.wrong.is_some() {
+            break;
+        }
+        world.step();
+    }
+    world.note(What::End);
+    match world.wrong {
+        Some(words) => Err(Box::new(Failure { seed, words, history: world.history })),
+        None => Ok(Stats { profile, asked: world.ops, changes: world.changes, trace: world.dice.next() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_keeps_what_it_promises() {
+        for seed in 0..600 {
+            if let Err(failure) = run(seed) {
+                panic!("{failure}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_is_the_same_run_every_time() {
+        for seed in 0..30 {
+            assert_eq!(run(seed).unwrap(), run(seed).unwrap(), "{seed}");
+        }
+    }
+
+    #[test]
+    fn every_known_break_is_found() {
+        for how in Break::ALL {
+            let found = (0..3_000).find(|seed| run_broken(*seed, how).is_err());
+            assert!(found.is_some(), "nobody noticed that it {}", how.words());
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The model as a store that keepers can run on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lease::{
+    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Grant, Key, Leases, LogEntry, Loss, Op, Page,
+    Phase, Prefix, Query, Reason, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
+    Revoke, Revoked, Status, Token, Transfer, Transferred, Ttl, Verified, Watch, Wipe, Wiped, limits,
+};
+
+use super::cluster::{Caller, Cluster};
+use super::data::{Data, Head};
+use super::{Break, Profile};
+use crate::disk::clock::Time;
+
+const ENGINE: &str = "redis model";
+/// How often a parked claim asks again: the model rings no bells.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// The servers of one store; clones share them. Their time is true time, moved by [`Servers::advance`].
+#[derive(Clone, Debug)]
+pub struct Servers {
+    cluster: Arc<Mutex<Cluster>>,
+    time: Time,
+    profile: Profile,
+}
+
+impl Servers {
+    /// Starts the servers of a profile. Nothing is granted for `quarantine`, which is also the longest TTL, after
+    /// a server was replaced.
+    pub fn start(profile: Profile, quarantine: Duration, how: Option<Break>) -> Self {
+        let time = Time::default();
+        let replicas = if profile == Profile::Single { 0 } else { 2 };
+        let cluster = Cluster::new(&time, replicas, (quarantine, profile == Profile::Strict), how);
+        Self { cluster: Arc::new(Mutex::new(cluster)), time, profile }
+    }
+
+    /// Lets time pass for the servers.
+    pub fn advance(&self, by: Duration) {
+        self.time.advance(by.as_nanos() as u64);
+    }
+
+    /// A replica catches up with its master, but for the last writes.
+    pub fn copy(&self, replica: usize, behind: usize) {
+        self.with(|cluster| cluster.copy(replica, behind));
+    }
+
+    /// A replica hears its master no more, or again.
+    pub fn cut(&self, replica: usize, cut: bool) {
+        self.with(|cluster| cluster.cut(replica, cut));
+    }
+
+    /// A replica becomes the master; the old one lives on.
+    pub fn promote(&self, replica: usize) {
+        self.with(|cluster| cluster.promote(replica));
+    }
+
+    /// An old master becomes a replica of the new one.
+    pub fn demote(&self, old: usize, new: usize) {
+        self.with(|cluster| cluster.demote(old, new));
+    }
+
+    /// A server restarts with what it had `behind` writes ago, or with nothing.
+    pub fn restart(&self, node: usize, behind: Option<usize>) {
+        self.with(|cluster| cluster.restart(node, behind));
+    }
+
+    /// A caller's connection, with the caller's own clock.
+    pub fn connect(&self, node: usize, clock: Arc<dyn Clock>) -> Connection {
+        let caller = Mutex::new(Caller { node, ..Caller::default() });
+        Connection { servers: self.clone(), caller, clock }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Cluster) -> T) -> T {
+        act(&mut self.cluster.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One caller's way to the servers.
+pub struct Connection {
+    servers: Servers,
+    caller: Mutex<Caller>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Connection {
+    /// Talks to another server from now on.
+    pub fn turn_to(&self, node: usize) {
+        self.caller.lock().unwrap_or_else(PoisonError::into_inner).node = node;
+    }
+
+    fn call<T>(&self, step: impl FnOnce(&mut Data, &Head) -> T) -> Result<T> {
+        let mut caller = self.caller.lock().unwrap_or_else(PoisonError::into_inner);
+        self.servers.with(|cluster| {
+            if !cluster.is_master(caller.node) {
+                return Err(Error::unavailable(ENGINE, "READONLY: this server is a replica"));
+            }
+            match cluster.call(&mut caller, step) {
+                (answer, true) => Ok(answer),
+                (_, false) => Err(Error::unknown(ENGINE, "not all replicas have it")),
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl Leases for Connection {
+    fn capabilities(&self) -> Capabilities {
+        let (min, failover) = match self.servers.profile {
+            Profile::Single => (500, 0),
+            Profile::Sentinel => (500, 6_500),
+            Profile::Strict => (10_000, 6_500),
+        };
+        Capabilities {
+            engine: ENGINE,
+            min_ttl: Ttl::from_millis(min).unwrap_or(Ttl::MAX),
+            max_ttl: Ttl::from_millis(30_000).unwrap_or(Ttl::MAX),
+            expiry_lag: Duration::from_secs(2),
+            failover: Duration::from_millis(failover),
+            loss: Loss::ServerPersistence,
+        }
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    async fn acquire(&self, claim: Claim) -> Result<Acquired> {
+        self.capabilities().check(claim.ttl)?;
+        let deadline = self.clock.now() + claim.wait.unwrap_or_default();
+        let mut parked = false;
+        loop {
+            let answer = self.call(|data, head| data.acquire(&claim, head))??;
+            match answer {
+                Acquired::Granted(grant) => return Ok(Acquired::Granted(Grant { parked, ..grant })),
+                Acquired::Busy(busy) => {
+                    let passes = !matches!(busy.reason, Reason::Foreign | Reason::NotThatGeneration);
+                    if self.clock.now() >= deadline || !passes {
+                        return Ok(Acquired::Busy(busy));
+                    }
+                }
+            }
+            parked = true;
+            self.clock.sleep_until(deadline.min(self.clock.now() + AGAIN)).await;
+        }
+    }
+
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+        self.call(|data, head| items.iter().map(|item| data.renew(item, head)).collect())
+    }
+
+    async fn release(&self, release: Release) -> Result<Released> {
+        self.call(|data, head| data.release(&release, head))
+    }
+
+    async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
+        self.call(|data, head| data.transfer(&transfer, head))
+    }
+
+    async fn revoke(&self, revoke: Revoke) -> Result<Revoked> {
+        self.call(|data, head| data.revoke(&revoke, head))
+    }
+
+    async fn verify(&self, key: &Key, token: &Token) -> Result<Verified> {
+        self.call(|data, head| data.verify(key, token.digest(), head.now))
+    }
+
+    async fn inspect(&self, key: &Key) -> Result<Status> {
+        self.call(|data, head| data.cells.get(key).cloned().unwrap_or_default().status(key, head.now))
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page<Status>> {
+        query.check()?;
+        self.call(|data, head| {
+            let keys = data.cells.iter().filter(|(key, _)| key.starts_with(&query.prefix));
+            let after = keys.filter(|(key, _)| query.after.as_ref().is_none_or(|after| *key > after));
+            let mut items: Vec<Status> = after
+                .map(|(key, cell)| cell.status(key, head.now))
+                .filter(|status| status.phase != Phase::Free)
+                .take(query.limit + 1)
+                .collect();
+            let more = items.len() > query.limit;
+            items.truncate(query.limit);
+            let next = more.then(|| items.last().map(|status| status.key.clone())).flatten();
+            Page { items, next, revision: Revision::new(data.revision) }
+        })
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Reign>> {
+        self.call(|data, _| {
+            let past = data.cells.get(key).map(|cell| cell.past.clone()).unwrap_or_default();
+            past.into_iter().map(|(_, reign)| reign).collect()
+        })
+    }
+
+    async fn watch(&self, _: &Prefix, _: Option<Revision>) -> Result<Box<dyn Watch>> {
+        Err(Error::unavailable(ENGINE, "the model keeps no events"))
+    }
+
+    async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
+        self.call(|data, head| data.wipe(&wipe, head))
+    }
+}
+
+#[async_trait]
+impl Records for Connection {
+    async fn commit(&self, ops: &[Op]) -> Result<Committed> {
+        self.call(|data, head| data.commit(ops, None, head))?
+    }
+
+    async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
+        self.call(|data, head| data.commit(ops, Some(fence), head))?
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        self.call(|data, head| data.get(key, head.now))
+    }
+
+    async fn scan(&self, query: &Query) -> Result<Page<Record>> {
+        query.check()?;
+        self.call(|data, head| {
+            let keys = data.records.keys().filter(|key| key.starts_with(&query.prefix));
+            let after = keys.filter(|key| query.after.as_ref().is_none_or(|after| *key > after));
+            let found = after.filter_map(|key| data.get(key, head.now));
+            let mut items: Vec<Record> = found.take(query.limit + 1).collect();
+            let more = items.len() > query.limit;
+            items.truncate(query.limit);
+            let next = more.then(|| items.last().map(|record| record.key.clone())).flatten();
+            Page { items, next, revision: Revision::new(data.revision) }
+        })
+    }
+
+    async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
+        let limit = limit.min(limits::BATCH);
+        self.call(|data, _| {
+            let entries = data.logs.get(log).map(Vec::as_slice).unwrap_or_default();
+            let numbered = entries.iter().enumerate().map(|(n, value)| (n as u64 + 1, value));
+            let wanted = numbered.filter(|(seq, _)| *seq > after).take(limit);
+            wanted.map(|(seq, value)| LogEntry { seq, value: value.clone() }).collect()
+        })
+    }
+}

@@ -1,0 +1,510 @@
+//! One run: a plan becomes a history.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lease::breaks::{Break, broken};
+use lease::{Mark, Store};
+use lease_store::Local;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+use crate::history::{Client, History, Nanos, Setting, What};
+use crate::judge::{self, Violation};
+use crate::plan::{Fault, Kind, Plan, Task};
+use crate::rng::Rng;
+use crate::work;
+use crate::world::clock::HostClock;
+use crate::world::exec::Process;
+use crate::world::server::Server;
+use crate::world::wire::Packet;
+use crate::world::{HostId, Item, SERVER, Scheduled, World};
+
+/// How long after the last fault everything must have come to an end.
+const PATIENCE: Nanos = 60_000_000_000;
+
+/// What came of a run.
+pub struct Run {
+    /// What happened.
+    pub history: History,
+    /// What was wrong with it.
+    pub violations: Vec<Violation>,
+}
+
+/// Runs a plan and judges it.
+pub fn run(plan: &Plan) -> Run {
+    let (history, mut violations) = Running::new(plan).finish();
+    violations.extend(judge::judge(&history));
+    violations.sort_by_key(|violation| (violation.at, violation.invariant));
+    Run { history, violations }
+}
+
+/// The lanes of one life of a host, and how far each is.
+struct Lanes {
+    tasks: BTreeMap<u8, Vec<Task>>,
+    begun: BTreeMap<u8, Arc<Mutex<usize>>>,
+    done: Arc<Mutex<usize>>,
+    started: usize,
+}
+
+struct Running {
+    plan: Arc<Plan>,
+    world: Arc<World>,
+    clocks: Vec<HostClock>,
+    processes: Vec<Option<Process>>,
+    server: Option<Arc<Server>>,
+    lanes: BTreeMap<HostId, Lanes>,
+    /// The resource beside the store: the mark of each key.
+    marks: BTreeMap<lease::Key, Mark>,
+    clients: Client,
+    calm: bool,
+}
+
+impl Running {
+    fn new(plan: &Plan) -> Self {
+        let plan = Arc::new(plan.clone());
+        let mut rng = Rng::new(plan.seed);
+        let world = World::new(plan.hosts.len(), rng.fork(), setting(&plan));
+        if plan.listen {
+            world.lock().record.secrets = Some(Default::default());
+            crate::log::listen();
+        }
+        let blind = broken(Break::SuspendBlind);
+        let clock = |(host, machine): (usize, &crate::plan::Machine)| {
+            HostClock::new(&world, host as HostId, machine.ppm, machine.base, blind && host > 0)
+        };
+        let clocks = plan.hosts.iter().enumerate().map(clock).collect();
+        let processes = plan.hosts.iter().map(|_| None).collect();
+        let lanes = BTreeMap::new();
+        let mut running = Self {
+            plan: plan.clone(),
+            world,
+            clocks,
+            processes,
+            server: None,
+            lanes,
+            marks: BTreeMap::new(),
+            clients: 0,
+            calm: false,
+        };
+        running.schedule(&mut rng);
+        running
+    }
+
+    fn schedule(&mut self, rng: &mut Rng) {
+        let mut state = self.world.lock();
+        state.schedule(0, Item::Start(SERVER));
+        for host in 1..self.plan.hosts.len() as HostId {
+            state.schedule(1_000_000 + rng.below(200_000_000), Item::Start(host));
+        }
+        for (number, fault) in self.plan.faults.iter().enumerate() {
+            state.schedule(nanos(fault.at_ms), Item::Fault(number));
+            state.schedule(nanos(fault.at_ms + fault.for_ms), Item::Heal(number));
+        }
+        state.schedule(nanos(self.plan.calm_ms), Item::Calm);
+    }
+
+    fn finish(mut self) -> (History, Vec<Violation>) {
+        let ttl = nanos(self.plan.ttl_ms);
+        let last = nanos(self.plan.calm_ms) + PATIENCE;
+        let mut end = last;
+        loop {
+            let next = self.world.lock().agenda.pop();
+            let Some(std::cmp::Reverse(Scheduled { at, item, .. })) = next else { break };
+            if at > end {
+                break;
+            }
+            self.world.advance(at);
+            self.happen(item);
+            let all = self.lanes.len() + 1 == self.plan.hosts.len();
+            if end == last && self.calm && all && self.lanes.values().all(Lanes::over) {
+                // A little more, for what was let go at the very end.
+                end = end.min(at + 2 * ttl);
+            }
+        }
+        self.world.advance(end.min(last));
+        self.stuck();
+        self.world.note(What::End);
+        self.close()
+    }
+
+    fn stuck(&self) {
+        for (host, lanes) in &self.lanes {
+            if !lanes.over() {
+                let client = self.world.lock().host(*host).client;
+                let text = format!("{} of {} lanes of host {host}", lanes.started - *lanes.done.lock(), lanes.started);
+                self.world.note(What::Stuck { client, text });
+            }
+        }
+    }
+
+    /// Ends all processes without another word in the history.
+    fn close(mut self) -> (History, Vec<Violation>) {
+        let (history, secrets, output) = {
+            let mut state = self.world.lock();
+            state.hosts.iter_mut().for_each(|host| host.alive = false);
+            let record = &mut state.record;
+            let history = std::mem::take(&mut record.history);
+            (history, record.secrets.take(), std::mem::take(&mut record.output))
+        };
+        self.processes.clear();
+        drop(self.server.take());
+        self.world.lock().agenda.clear();
+        let mut found = Vec::new();
+        if let Some(secrets) = secrets {
+            let mut lines = Vec::new();
+            // Writing to memory cannot fail.
+            drop(history.write(&mut lines));
+            let text = output + &crate::log::take() + &String::from_utf8_lossy(&lines);
+            found = judge::no_token_shows(secrets.iter().map(String::as_str), &text);
+        }
+        (history, found)
+    }
+
+    fn happen(&mut self, item: Item) {
+        match item {
+            Item::Alarm(host, ref alarm) => {
+                if alarm.set() && !self.hold(host, &item) {
+                    alarm.ring();
+                    self.turn(host);
+                }
+            }
+            Item::Deliver(host, ref packet) => {
+                if matches!(**packet, Packet::Write { .. }) || !self.hold_packet(host) {
+                    let Item::Deliver(host, packet) = item else { return };
+                    self.deliver(host, *packet);
+                } else {
+                    self.world.lock().host(host).held.push(item);
+                }
+            }
+            Item::Fault(number) => self.fault(number),
+            Item::Heal(number) => self.heal(number),
+            Item::Die(host, client) => {
+                if self.world.lock().lives(host, client) {
+                    self.crash(host, self.world.now() + 1);
+                }
+            }
+            Item::Start(host) => {
+                if !self.world.lock().host(host).alive {
+                    self.start(host);
+                }
+            }
+            Item::Calm => {
+                self.calm = true;
+                self.world.note(What::Healed);
+            }
+        }
+    }
+
+    /// Keeps an alarm for later if its host is frozen.
+    fn hold(&self, host: HostId, item: &Item) -> bool {
+        let mut state = self.world.lock();
+        let frozen = state.host(host).frozen > 0;
+        if let (true, Item::Alarm(_, alarm)) = (frozen, item) {
+            state.host(host).held.push(Item::Alarm(host, alarm.clone()));
+        }
+        frozen
+    }
+
+    fn hold_packet(&self, host: HostId) -> bool {
+        self.world.lock().host(host).frozen > 0
+    }
+
+    fn deliver(&mut self, host: HostId, packet: Packet) {
+        match packet {
+            Packet::Ask { host: from, client, id, ask } => match (&self.server, &self.processes[0]) {
+                (Some(server), Some(process)) => {
+                    server.serve(process.runtime(), from, client, id, ask);
+                    self.turn(SERVER);
+                }
+                _ => self.refuse(from, client, id),
+            },
+            Packet::Cancel { client, id } => {
+                if let Some(server) = &self.server {
+                    server.cancel(client, id);
+                    self.turn(SERVER);
+                }
+            }
+            Packet::Reply { client, id, answer } => {
+                self.world.lock().answered(client, id, answer);
+                self.turn(host);
+            }
+            Packet::Item { client, stream, place, watched } => {
+                self.world.lock().streamed(client, stream, place, watched);
+                self.turn(host);
+            }
+            Packet::Write { client, key, mark, token } => {
+                let accepted = broken(Break::ResourceBlind) || Mark::admits(self.marks.get(&key), &mark);
+                if accepted {
+                    self.marks.insert(key.clone(), mark);
+                }
+                // Another resource than the store's records, with marks of its own.
+                let (key, generation) = (format!("{key}!"), mark.generation().get());
+                self.world.note(What::Wrote { key, client, generation, token, accepted, strict: false });
+            }
+        }
+    }
+
+    /// Nobody listens: the caller hears of it, or hears nothing.
+    fn refuse(&self, host: HostId, client: Client, id: u64) {
+        let now = self.world.now();
+        let mut state = self.world.lock();
+        if state.rng.chance(50) {
+            let answer = Err(lease::Error::unavailable("sim", "connection refused"));
+            state.send(now, SERVER, host, Packet::Reply { client, id, answer });
+        }
+    }
+
+    /// Lets a host run until it has nothing to do.
+    fn turn(&self, host: HostId) {
+        if let Some(process) = &self.processes[host as usize] {
+            process.turn();
+        }
+        if let (SERVER, Some(server)) = (host, &self.server) {
+            server.look();
+        }
+    }
+
+    fn start(&mut self, host: HostId) {
+        let Ok(process) = Process::start() else { return };
+        {
+            let mut state = self.world.lock();
+            state.host(host).alive = true;
+            state.host(host).client = self.clients;
+        }
+        if host == SERVER {
+            self.serve(process);
+        } else {
+            self.live(host, process);
+        }
+        self.turn(host);
+    }
+
+    fn serve(&mut self, process: Process) {
+        let clock = self.clocks[0].clone();
+        let inside = process.runtime().enter();
+        let store: Arc<dyn Store> = Arc::new(Local::memory_on(Arc::new(clock.clone())));
+        drop(inside);
+        self.server = Server::new(&self.world, store, clock, nanos(self.plan.ttl_ms)).ok();
+        self.processes[0] = Some(process);
+    }
+
+    /// A new life of a client's host: it goes on with the tasks that the one before had not begun.
+    fn live(&mut self, host: HostId, process: Process) {
+        self.clients += 1;
+        let client = self.clients;
+        let (held, rng) = {
+            let now = self.world.now();
+            let mut state = self.world.lock();
+            state.host(host).client = client;
+            let holder = format!("h{}", self.plan.hosts[host as usize].name);
+            state.record.note(now, What::Started { client, host, holder });
+            (state.record.take_held(host), state.rng.fork())
+        };
+        let lanes = match self.lanes.remove(&host) {
+            Some(before) => before.rest(),
+            None => Lanes::of(self.plan.tasks.iter().filter(|task| task.host == host)),
+        };
+        let (world, plan, clock) = (self.world.clone(), self.plan.clone(), self.clocks[host as usize].clone());
+        let (begun, done, tasks) = (lanes.begun.clone(), lanes.done.clone(), lanes.tasks.clone());
+        drop(process.runtime().spawn(async move {
+            let Ok(here) = work::Process::start(&world, &plan, host, client, clock, capabilities()) else { return };
+            let mut rng = rng;
+            let mut running = tokio::task::JoinSet::new();
+            running.spawn(here.clone().take_back(held, rng.fork()));
+            for (lane, tasks) in tasks {
+                let (rng, progress) = (rng.fork(), begun.get(&lane).cloned().unwrap_or_default());
+                let (here, done) = (here.clone(), done.clone());
+                running.spawn(async move {
+                    here.lane(tasks, rng, progress).await;
+                    *done.lock() += 1;
+                });
+            }
+            drop(here);
+            while running.join_next().await.is_some() {}
+        }));
+        self.lanes.insert(host, lanes);
+        self.processes[host as usize] = Some(process);
+    }
+
+    fn fault(&mut self, number: usize) {
+        let Fault { at_ms, for_ms, kind } = self.plan.faults[number];
+        let until = nanos(at_ms + for_ms);
+        let (name, host) = match kind {
+            Kind::Cut { host, .. } => ("cut", Some(host)),
+            Kind::Storm(_) => ("storm", None),
+            Kind::Freeze { host } => ("freeze", Some(host)),
+            Kind::Suspend { host } => ("suspend", Some(host)),
+            Kind::Crash { host } => return self.crash(host, until),
+            Kind::Step { host, .. } => ("step", Some(host)),
+            Kind::Reset { host } => ("reset", Some(host)),
+        };
+        let until = if matches!(kind, Kind::Step { .. } | Kind::Reset { .. }) { nanos(at_ms) } else { until };
+        let now = self.world.now();
+        let mut state = self.world.lock();
+        // What a storm delays may arrive after it.
+        let late = if let Kind::Storm(weather) = kind { nanos(weather.late_ms) } else { 0 };
+        state.record.note(now, What::Fault { name: name.into(), host, until: until + late });
+        match kind {
+            Kind::Cut { host, from, to } => {
+                state.net.cut[host as usize][0] += u32::from(from);
+                state.net.cut[host as usize][1] += u32::from(to);
+                state.reset(now, Some(host), 200_000_000);
+            }
+            Kind::Reset { host } => state.reset(now, Some(host), 1_000_000),
+            Kind::Storm(weather) => state.net.weather = weather,
+            Kind::Freeze { host } | Kind::Suspend { host } => state.host(host).frozen += 1,
+            Kind::Step { host, by_ms } => {
+                let by = (i64::from(by_ms) * 1_000) as u64;
+                let off = &state.host(host).wall_off;
+                off.store(off.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+            }
+            Kind::Crash { .. } => {}
+        }
+    }
+
+    fn heal(&mut self, number: usize) {
+        let Fault { for_ms, kind, .. } = self.plan.faults[number];
+        match kind {
+            Kind::Cut { host, from, to } => {
+                let mut state = self.world.lock();
+                state.net.cut[host as usize][0] -= u32::from(from);
+                state.net.cut[host as usize][1] -= u32::from(to);
+            }
+            Kind::Storm(_) => self.world.lock().net.weather = Default::default(),
+            Kind::Freeze { host } => self.thaw(host),
+            Kind::Suspend { host } => {
+                let slept = self.world.lock().host(host).suspended.clone();
+                slept.fetch_add(nanos(for_ms), Ordering::Relaxed);
+                self.thaw(host);
+            }
+            Kind::Crash { host } => {
+                if !self.world.lock().host(host).alive {
+                    self.start(host);
+                }
+            }
+            Kind::Step { .. } | Kind::Reset { .. } => {}
+        }
+    }
+
+    /// A host runs again: what came meanwhile is there at once, timers first or packets first.
+    fn thaw(&mut self, host: HostId) {
+        let mut held = {
+            let mut state = self.world.lock();
+            state.host(host).frozen -= 1;
+            if state.host(host).frozen > 0 {
+                return;
+            }
+            let mut held = std::mem::take(&mut state.host(host).held);
+            if state.rng.chance(50) {
+                held.sort_by_key(|item| matches!(item, Item::Alarm(..)));
+            }
+            held
+        };
+        for item in held.drain(..) {
+            match item {
+                Item::Alarm(_, alarm) => alarm.ring(),
+                Item::Deliver(host, packet) => self.deliver(host, *packet),
+                _ => {}
+            }
+        }
+        self.turn(host);
+    }
+
+    /// A process dies with everything in it; it is started again by the end of the fault, if there is one.
+    fn crash(&mut self, host: HostId, until: Nanos) {
+        let now = self.world.now();
+        {
+            let mut state = self.world.lock();
+            if !state.host(host).alive {
+                return;
+            }
+            state.host(host).alive = false;
+            state.host(host).held.clear();
+            let client = state.host(host).client;
+            state.record.note(now, What::Fault { name: "crash".into(), host: Some(host), until });
+            if host != SERVER {
+                state.record.died(now, client);
+            }
+            state.net.waiting.retain(|_, waiting| waiting.client != client);
+            state.net.streams.retain(|_, open| open.client != client);
+        }
+        if host == SERVER {
+            if let Some(server) = self.server.take() {
+                server.look();
+                server.died();
+                self.processes[0] = None;
+            }
+            self.world.lock().reset(now, None, 200_000_000);
+        } else {
+            self.processes[host as usize] = None;
+            if until <= now + 1 {
+                // It ended itself, and is started again by whoever watches over it.
+                self.world.after(nanos(self.plan.ttl_ms / 2), Item::Start(host));
+            }
+        }
+    }
+}
+
+impl Lanes {
+    fn of<'t>(all: impl Iterator<Item = &'t Task>) -> Self {
+        let mut tasks: BTreeMap<u8, Vec<Task>> = BTreeMap::new();
+        for task in all {
+            tasks.entry(task.lane).or_default().push(*task);
+        }
+        let begun = tasks.keys().map(|lane| (*lane, Arc::default())).collect();
+        let started = tasks.len();
+        Self { tasks, begun, done: Arc::default(), started }
+    }
+
+    fn over(&self) -> bool {
+        *self.done.lock() >= self.started
+    }
+
+    /// What has not been begun.
+    fn rest(self) -> Self {
+        let mut rest = Self::of([].iter());
+        for (lane, tasks) in self.tasks {
+            let begun = self.begun.get(&lane).map_or(0, |begun| *begun.lock());
+            if begun < tasks.len() {
+                rest.begun.insert(lane, Arc::default());
+                rest.tasks.insert(lane, tasks[begun..].to_vec());
+                rest.started += 1;
+            }
+        }
+        rest
+    }
+}
+
+fn nanos(ms: u32) -> Nanos {
+    u64::from(ms) * 1_000_000
+}
+
+/// What the engine states of itself.
+fn capabilities() -> lease::Capabilities {
+    lease::Capabilities {
+        engine: "sim",
+        min_ttl: lease::Ttl::from_millis(250).unwrap_or(lease::Ttl::MAX),
+        max_ttl: lease::Ttl::MAX,
+        expiry_lag: std::time::Duration::from_millis(50),
+        failover: std::time::Duration::ZERO,
+        loss: lease::Loss::Process,
+    }
+}
+
+/// Under which assumptions a plan runs.
+fn setting(plan: &Plan) -> Setting {
+    let ttl = nanos(plan.ttl_ms);
+    Setting {
+        seed: plan.seed,
+        engine: "memory".into(),
+        clocks_hold: plan.clocks_hold(),
+        generations_rise: true,
+        single_holding: !plan.server_dies(),
+        keeper: true,
+        expiry_lag: 50_000_000,
+        service_bound: 100_000_000,
+        reaper_bound: ttl * 7 / 10 + 50_000_000,
+        drift_ppm: plan.bound_ppm,
+    }
+}

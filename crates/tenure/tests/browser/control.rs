@@ -1,0 +1,147 @@
+//! The control page: who drives, who watches, and what happens when the one who drives is gone.
+
+use serde_json::{Value, json};
+use testkit::{Chromium, ColourScheme, wait};
+
+use crate::LIMIT;
+use crate::console::{Console, hook, unauthenticated};
+use crate::pictures::take;
+use crate::up::Up;
+
+fn state(word: &str) -> String {
+    format!("[data-test=hold][data-state={word}]")
+}
+
+/// Signs in with the administrator's token and opens the page.
+fn open(chromium: &Chromium, up: &Up) -> Console {
+    let console = Console::open(chromium, &up.url);
+    console.sees_element(&hook("login"));
+    console.sign_in(&up.token);
+    console.wait_until_live();
+    console.navigate(&format!("{}/control.html", up.url)).unwrap();
+    console.wait_until_live();
+    console.sees("document.querySelectorAll('[data-test=effects] button').length >= 12");
+    console
+}
+
+fn status(up: &Up) -> Value {
+    up.http("GET", "/api/v1/device/status", None).1["data"].clone()
+}
+
+/// What the ring counts, in seconds.
+fn seconds(console: &Console) -> f64 {
+    let text = console.evaluate("document.querySelector('[data-test=seconds]').textContent").unwrap();
+    text.as_str().unwrap().parse().unwrap_or(0.0)
+}
+
+#[test]
+fn one_page_drives_the_other_watches_and_a_killed_browser_frees_the_device() {
+    let up = Up::with_control();
+    let (first, second) = (Chromium::start().unwrap(), Chromium::start().unwrap());
+    let driver = open(&first, &up);
+    driver.sees_element(&state("free"));
+    driver.click(&hook("take")).unwrap();
+    driver.sees_element(&state("mine"));
+    let watcher = open(&second, &up);
+    watcher.sees_element(&state("locked"));
+    watcher.sees_words(&hook("headline"), "drives");
+    watcher.sees("document.querySelector('[data-test=controls]').disabled && document.querySelector('[data-test=take]').disabled");
+    // Heartbeats wind the ring up, and between them it runs down without drifting past either end.
+    let mut seen = Vec::new();
+    wait::until("the countdown moves", LIMIT, || {
+        let now = seconds(&watcher);
+        assert!((0.0..=5.0).contains(&now), "{now}");
+        seen.push((now * 10.0) as i64);
+        seen.windows(2).any(|two| two[1] < two[0]) && seen.windows(2).any(|two| two[1] > two[0])
+    })
+    .unwrap();
+    driver.sees_element(&state("mine"));
+    driver.click("[data-test=effects] button:nth-child(4)").unwrap();
+    watcher.sees_words(&hook("shown"), "Fire");
+    first.kill9().unwrap();
+    watcher.sees_element(&state("free"));
+    watcher.sees("!document.querySelector('[data-test=controls]').disabled");
+    watcher.click(&hook("take")).unwrap();
+    watcher.sees_element(&state("mine"));
+    watcher.click(&hook("give")).unwrap();
+    watcher.sees_element(&state("free"));
+    watcher.is_calm_but(unauthenticated);
+}
+
+#[test]
+fn the_page_changes_the_device_keeps_looks_and_streams_what_is_drawn() {
+    let up = Up::with_control();
+    let chromium = Chromium::start().unwrap();
+    let page = open(&chromium, &up);
+    page.click("[data-test=palettes] button:nth-child(3)").unwrap();
+    page.evaluate("const knob = document.querySelector('[data-test=knob-brightness]'); knob.value = 42; knob.dispatchEvent(new Event('input', { bubbles: true })); 0")
+        .unwrap();
+    wait::until("the device follows", LIMIT, || {
+        let state = &status(&up)["state"];
+        state["paletteId"] == 2 && state["parameters"]["brightness"] == 42
+    })
+    .unwrap();
+    page.fill(&hook("preset-name"), "reading light").unwrap();
+    page.click(&hook("save")).unwrap();
+    page.sees_words(&hook("presets"), "reading light");
+    page.click(&hook("take")).unwrap();
+    page.sees_element(&state("mine"));
+    page.click(&hook("stream")).unwrap();
+    wait::until("frames arrive", LIMIT, || {
+        status(&up)["renderCounters"]["framesRendered"].as_u64() > Some(20)
+    })
+    .unwrap();
+    page.evaluate(
+        "const pad = document.querySelector('[data-test=pad]'), box = pad.getBoundingClientRect();
+         const at = (kind, x) => pad.dispatchEvent(new PointerEvent(kind, { pointerId: 1, clientX: box.left + x, clientY: box.top + 20, bubbles: true }));
+         pad.setPointerCapture = () => {}; at('pointerdown', 20); at('pointermove', box.width - 20); 0",
+    )
+    .unwrap();
+    let lit = "(() => { const one = document.querySelector('[data-test=strip]'), data = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;
+        let sum = 0; for (let i = 0; i < data.length; i += 4) sum += data[i] + data[i + 1] + data[i + 2]; return sum; })()";
+    page.sees(&format!("{lit} > 0"));
+    let counters = status(&up)["renderCounters"].clone();
+    assert_eq!((&counters["framesInvalid"], &counters["framesBlockedLease"]), (&json!(0), &json!(0)));
+    page.click(&hook("stream")).unwrap();
+    page.sees_words(&hook("sent"), "user stop");
+    page.is_calm_but(unauthenticated);
+}
+
+#[test]
+fn the_control_page_is_worth_a_picture() {
+    let up = Up::with_control();
+    let chromium = Chromium::start().unwrap();
+    let page = open(&chromium, &up);
+    for (effect, palette, name) in [(3, 1, "Fireplace"), (8, 5, "Northern lights"), (5, 10, "Night train")] {
+        for (path, body) in [
+            ("/api/v1/effects/set", json!({ "effectId": effect })),
+            ("/api/v1/parameters", json!({ "paletteId": palette, "brightness": 230 })),
+            ("/api/v1/presets", json!({ "name": name })),
+        ] {
+            assert_eq!(up.http("POST", path, Some(&body)).0, 200, "{path}");
+        }
+    }
+    for (path, body) in [
+        ("/api/v1/effects/set", json!({ "effectId": 1 })),
+        ("/api/v1/parameters", json!({ "paletteId": 0, "brightness": 255, "complexity": 128 })),
+        ("/api/v1/shows/pause", json!({})),
+    ] {
+        assert_eq!(up.http("POST", path, Some(&body)).0, 200, "{path}");
+    }
+    page.sees_words(&hook("shown"), "Gradient");
+    page.sees_words(&hook("presets"), "Night train");
+    page.click(&hook("take")).unwrap();
+    page.sees_element(&state("mine"));
+    page.sees_words(&hook("pace"), "fps");
+    page.colour_scheme(ColourScheme::Light).unwrap();
+    page.screen(1120, 900, 1.5, false).unwrap();
+    take(&page, "control.png");
+    page.colour_scheme(ColourScheme::Dark).unwrap();
+    take(&page, "control-dark.png");
+    page.screen(390, 844, 2.0, true).unwrap();
+    page.evaluate("scrollTo(0, 0)").unwrap();
+    let wide = page.evaluate("document.documentElement.scrollWidth <= 390").unwrap();
+    assert_eq!(wide, json!(true), "nothing scrolls sideways on a phone");
+    take(&page, "control-phone.png");
+    page.is_calm_but(unauthenticated);
+}

@@ -1,0 +1,145 @@
+//! Nodes come and go.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use testkit::{Reply, wait};
+
+use super::cluster::{Cluster, LONG, Node, SHORT, ids};
+use crate::rig::LIMIT;
+
+#[test]
+fn one_node_polls_every_target_and_the_keys_are_the_seed_s() {
+    let cluster = Cluster::new(LONG);
+    let ids = ids(5);
+    cluster.targets(&ids);
+    let node = cluster.node();
+    cluster.wait_for_polls(&ids, 3);
+    let owners = cluster.owners();
+    assert_eq!(owners, ids.iter().map(|id| (id.clone(), node.instance.clone())).collect::<BTreeMap<_, _>>());
+    for id in &ids {
+        let left = cluster.redis.command(&["PTTL", &format!("poll:lease:{id}")]).unwrap().int().unwrap();
+        assert!((1..=30_000).contains(&left), "{left}");
+    }
+    let beat = format!("poll:node:{}", node.instance);
+    assert_eq!(cluster.redis.command(&["GET", &beat]).unwrap().text(), Some("1"));
+    let left = cluster.redis.command(&["PTTL", &beat]).unwrap().int().unwrap();
+    assert!((1..=30_000).contains(&left), "{left}");
+    let Reply::Array(Some(nodes)) = cluster.redis.command(&["KEYS", "poll:node:*"]).unwrap() else {
+        panic!()
+    };
+    assert_eq!(nodes.len(), 1, "nothing else matches: {nodes:?}");
+    let latest = cluster.redis.command(&["GET", "poll:latest:target-0"]).unwrap();
+    let latest: serde_json::Value = serde_json::from_str(latest.text().unwrap()).unwrap();
+    assert_eq!((&latest["ok"], &latest["instance"]), (&json!(true), &json!(node.instance)));
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn a_third_node_joins_two_and_only_what_must_move_moves() {
+    let cluster = Cluster::new(LONG);
+    let ids = ids(10);
+    cluster.targets(&ids);
+    let (a, b) = (cluster.node(), cluster.node());
+    cluster.wait_for_loads("two nodes share ten", &[&a, &b], &[5, 5]);
+    let before = cluster.owners();
+    let c = cluster.node();
+    cluster.wait_for_loads("three nodes share ten", &[&a, &b, &c], &[3, 3, 4]);
+    let after = cluster.owners();
+    let moved = ids.iter().filter(|id| before[*id] != after[*id]).count();
+    assert!(moved <= 5, "{moved} of ten moved, 1.3 x 10/3 is 4.3: {before:?} {after:?}");
+    let to_others = ids.iter().filter(|id| before[*id] != after[*id] && after[*id] != c.instance).count();
+    assert!(to_others <= 1, "{to_others} moved between the old nodes");
+    cluster.wait_for_polls(&ids, 2);
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn a_node_that_stops_in_order_is_taken_over_at_once_and_not_after_the_ttl() {
+    let cluster = Cluster::new(LONG);
+    let ids = ids(6);
+    cluster.targets(&ids);
+    let (a, b) = (cluster.node(), cluster.node());
+    cluster.wait_for_loads("two nodes share six", &[&a, &b], &[3, 3]);
+    b.stop();
+    let gone = format!("poll:node:{}", b.instance);
+    assert_eq!(cluster.redis.command(&["EXISTS", &gone]).unwrap().int(), Some(0));
+    assert!(!cluster.owners().values().any(|owner| *owner == b.instance));
+    let stopped = lease::Clock::now(&lease_store::BootClock);
+    cluster.wait_for_loads("the other has all", &[&a], &[6]);
+    cluster.wait_for_polls(&ids, 1);
+    let took = lease::Clock::now(&lease_store::BootClock).since(stopped);
+    assert!(took.as_secs() < 25, "{took:?}: nobody waited for a TTL of 30 s");
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn a_node_that_is_killed_is_replaced_when_its_leases_run_out() {
+    let cluster = Cluster::new(SHORT);
+    let ids = ids(6);
+    cluster.targets(&ids);
+    let (a, b) = (cluster.node(), cluster.node());
+    cluster.wait_for_loads("two nodes share six", &[&a, &b], &[3, 3]);
+    cluster.wait_for_polls(&ids, 2);
+    b.process.kill9().unwrap();
+    cluster.wait_for_loads("the other has all", &[&a], &[6]);
+    cluster.wait_for_polls(&ids, 2);
+    assert!(cluster.endpoint.last().values().all(|hit| hit.instance == a.instance));
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn five_nodes_that_start_together_on_fifty_targets_give_each_one_owner_from_the_first_poll_on() {
+    let cluster = Cluster::new(LONG);
+    let ids = ids(50);
+    cluster.targets(&ids);
+    let url = cluster.redis.url();
+    let starting: Vec<_> = (0..5).map(|_| cluster.launch(&url)).collect();
+    let nodes: Vec<Node> = starting.into_iter().map(|node| node.named()).collect();
+    let nodes: Vec<&Node> = nodes.iter().collect();
+    cluster.wait_for_loads("five nodes share fifty", &nodes, &[10; 5]);
+    cluster.wait_for_polls(&ids, 3);
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn targets_come_go_pause_and_change_while_nodes_run() {
+    let cluster = Cluster::new(LONG);
+    cluster.targets(&ids(2));
+    let (a, b) = (cluster.node(), cluster.node());
+    cluster.wait_for_loads("two nodes share two", &[&a, &b], &[1, 1]);
+    // Added by a plain SET, as other programs do.
+    cluster.targets(&ids(4));
+    cluster.wait_for_loads("two nodes share four", &[&a, &b], &[2, 2]);
+    cluster.wait_for_polls(&ids(4), 1);
+    let paused = json!({ "address": cluster.endpoint.url("target-0"), "isPaused": true, "intervalMs": 100 });
+    cluster.target("target-0", &paused);
+    cluster.redis.command(&["DEL", "session:target-1"]).unwrap();
+    wait::until("both are let go", LIMIT, || cluster.owners().keys().eq(["target-2", "target-3"])).unwrap();
+    cluster.target("target-0", &json!({ "address": cluster.endpoint.url("target-0"), "intervalMs": 100 }));
+    cluster.wait_for_polls(&["target-0".to_owned()], 2);
+    // What cannot be polled is left alone and harms nobody.
+    cluster.target("broken", &json!({ "address": "nowhere" }));
+    cluster.redis.command(&["SET", "session:junk", "{"]).unwrap();
+    cluster.redis.command(&["RPUSH", "session:list", "x"]).unwrap();
+    cluster.wait_for_polls(&["target-0".to_owned(), "target-2".to_owned()], 5);
+    assert!(cluster.owners().keys().eq(["target-0", "target-2", "target-3"]));
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn a_poll_that_lasts_longer_than_the_ttl_keeps_its_lease() {
+    let cluster = Cluster::new(super::cluster::Times { ttl: 1_500, renew: 300, discovery: 500 });
+    let address = cluster.endpoint.slow_url("long", 4_000);
+    cluster.target("long", &json!({ "address": address, "intervalMs": 100 }));
+    let _nodes = (cluster.node(), cluster.node());
+    wait::until("two long polls are over", LIMIT, || {
+        cluster.endpoint.hits().iter().filter(|hit| hit.end.is_some()).count() >= 2
+    })
+    .unwrap();
+    let hits = cluster.endpoint.hits();
+    let whole =
+        hits.iter().filter(|hit| hit.end.is_some_and(|end| end.since(hit.start).as_millis() >= 4_000));
+    assert!(whole.count() >= 1, "{hits:?}");
+    cluster.endpoint.assert_one_owner_at_a_time();
+}

@@ -1,0 +1,217 @@
+// Polling: nodes as columns, targets as cells that move when ownership moves; one target's history.
+import { explain, pollHistory, pollNodes, pollResults, pollTarget, pollWrite } from "./api.js";
+import { announce, colour, dot, generation, h, notice, text } from "./dom.js";
+import { paced } from "./live.js";
+import { moment } from "./time.js";
+import { timeline } from "./timeline.js";
+
+/** From so many targets on, cells are small squares without words. */
+const DENSE = 150;
+const MOVE = { duration: 700, easing: "cubic-bezier(.3,.8,.3,1)" };
+const STATUS = { online: "online", init: "looking around", silent: "silent" };
+const STATE = { owned: "polled", uncertain: "uncertain", reserved: "moving", free: "free", paused: "paused", invalid: "invalid" };
+
+/** `host-nanos-8hex` without the part that nobody reads. */
+const short = (instance) => instance.replace(/-(\d{6,})-([0-9a-f]{8})$/, "-$2");
+const nobody = "";
+
+export const pollHref = (id) => `#/poll${id ? `?${new URLSearchParams({ id })}` : ""}`;
+
+function column(instance) {
+  const name = h("b", { class: "mono", title: instance || "Targets that no node polls" });
+  const chip = h("span", { class: "chip", test: "node-status" });
+  const count = h("span", { class: "hint", test: "node-count" });
+  const cells = h("div", { class: "cells", test: "cells" });
+  const head = h("header", {}, instance ? dot(0) : null, name, h("span", { class: "grow" }), chip, count);
+  return { el: h("section", { class: "column", test: "node", "data-instance": instance }, head, cells), name, chip, count, cells, head };
+}
+
+/** The board: every node a column, every target a cell. */
+function board(open) {
+  const columns = new Map(), cells = new Map(), colours = new Map();
+  const el = h("div", { class: "board", test: "board" });
+
+  function place(view, owner) {
+    let cell = cells.get(view.id);
+    if (!cell) {
+      cell = h("button", { type: "button", class: "cell", test: "cell", "data-id": view.id, onclick: () => open(view.id) }, h("i"), h("span"));
+      cells.set(view.id, cell);
+    }
+    cell.dataset.state = view.state;
+    cell.dataset.health = view.health ?? "";
+    cell.dataset.owner = owner;
+    cell.title = `${view.name}: ${STATE[view.state] ?? view.state}${view.health ? `, ${view.health}` : ""}`;
+    cell.setAttribute("aria-label", cell.title);
+    text(cell.lastChild, view.name);
+    return cell;
+  }
+
+  function update(picture) {
+    const total = picture.nodes.reduce((sum, node) => sum + node.targets.length, 0) + picture.unowned.length;
+    el.classList.toggle("dense", total > DENSE);
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
+    const before = new Map();
+    if (!calm) for (const [id, cell] of cells) if (cell.isConnected) before.set(id, [cell.getBoundingClientRect(), cell.dataset.owner]);
+    const wanted = picture.nodes.map((node) => ({ ...node, id: node.instance }));
+    if (picture.unowned.length) wanted.push({ id: nobody, name: "nobody", status: "", targets: picture.unowned });
+    const seen = new Set();
+    for (const [i, node] of wanted.entries()) {
+      let into = columns.get(node.id);
+      if (!into) columns.set(node.id, (into = column(node.id)));
+      if (el.children[i] !== into.el) el.insertBefore(into.el, el.children[i] ?? null);
+      text(into.name, node.id ? short(node.id) : "no owner");
+      into.chip.className = `chip ${node.status === "online" ? "held" : node.status ? "delayed" : "free"}`;
+      text(into.chip, node.id ? `${STATUS[node.status] ?? node.status}${node.foreign ? ", foreign" : ""}${node.isThisInstance ? ", here" : ""}` : "");
+      into.chip.hidden = !node.id;
+      text(into.count, String(node.targets.length));
+      if (node.id) into.head.querySelector(".dot").className = `dot c${colour(node.id, colours)}`;
+      const order = node.targets.map((target) => place(target, node.id));
+      for (const [at, cell] of order.entries()) if (into.cells.children[at] !== cell) into.cells.insertBefore(cell, into.cells.children[at] ?? null);
+      for (const target of node.targets) seen.add(target.id);
+    }
+    for (const [id, gone] of columns) if (!wanted.some((node) => node.id === id)) { gone.el.remove(); columns.delete(id); }
+    for (const [id, cell] of cells) if (!seen.has(id)) { cell.remove(); cells.delete(id); }
+    glide(before);
+    return total;
+  }
+
+  /** Lets cells travel from where they were to where they are. */
+  function glide(before) {
+    for (const [id, [was, owner]] of before) {
+      const cell = cells.get(id);
+      if (!cell) continue;
+      const is = cell.getBoundingClientRect();
+      const [x, y] = [was.left - is.left, was.top - is.top];
+      if (Math.abs(x) < 1 && Math.abs(y) < 1) continue;
+      cell.animate([{ transform: `translate(${x}px, ${y}px)`, zIndex: 2 }, { transform: "none", zIndex: 2 }], MOVE);
+      if (owner !== cell.dataset.owner) cell.animate([{ boxShadow: "0 0 0 3px var(--accent)" }, { boxShadow: "0 0 0 0 transparent" }], { duration: 1600 });
+    }
+  }
+
+  return { el, update, mark: (id) => { for (const [other, cell] of cells) cell.setAttribute("aria-pressed", String(other === id)); } };
+}
+
+/** One target: what it is, who has polled it, what it said. */
+function detail(me, failed, changed) {
+  let id = null, known = null;
+  const may = me.scopes.some((scope) => /^poll:(write|admin)$/.test(scope));
+  const title = h("h2", { class: "mono", test: "target-id" });
+  const chip = h("span", { class: "chip", test: "target-state" });
+  const facts = h("dl", { class: "facts", test: "target-facts" });
+  const toggle = h("button", { type: "button", test: "target-toggle", hidden: !may, onclick: flip }, "Pause");
+  const close = h("a", { class: "back", href: pollHref(), test: "target-close" }, "Close");
+  const rows = h("tbody", { test: "results", role: "rowgroup" });
+  const columns = ["When", "Node", "Generation", "Answer", "Took", "Value"];
+  const table = h("table", { class: "past results", role: "table" }, h("caption", { class: "unseen" }, "The last results, newest first"),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((word) => h("th", { role: "columnheader", scope: "col" }, word)))), rows);
+  const error = h("p", { class: "refusal", role: "alert", test: "target-error", hidden: true });
+  const past = timeline(() => {});
+  const el = h("section", { class: "target", test: "target", hidden: true },
+    h("section", { class: "card" }, h("div", { class: "bar" }, title, chip, h("span", { class: "grow" }), toggle, close), error, facts), past.el,
+    h("section", { class: "card flush" }, h("h2", {}, "Last results"), table));
+
+  async function flip() {
+    toggle.disabled = true;
+    try {
+      await pollWrite("POST", id, toggle.dataset.verb);
+      notice(toggle.dataset.verb === "pause" ? `${id} is paused: nobody polls it.` : `${id} is polled again.`);
+      changed();
+    } catch (refusal) { notice(explain(refusal), "bad"); }
+    toggle.disabled = false;
+    refresh();
+  }
+
+  function paint(target, results) {
+    text(chip, STATE[target.state] ?? target.state);
+    chip.className = `chip ${target.state === "owned" ? "held" : target.state === "uncertain" || target.state === "invalid" ? "delayed" : "free"}`;
+    toggle.dataset.verb = target.isPaused ? "resume" : "pause";
+    text(toggle, target.isPaused ? "Resume" : "Pause");
+    const items = [
+      ["Name", target.name], ["Address", h("span", { class: "mono" }, target.address ?? "–")], ["Every", `${target.intervalMs} ms`],
+      ["Polled by", h("span", { class: "mono", test: "target-owner" }, target.owner ? short(target.owner) : "nobody")],
+      target.preferred && target.preferred !== target.owner && ["Should be", h("span", { class: "mono" }, short(target.preferred))],
+      target.uncertainSince && ["In doubt since", moment(target.uncertainSince)],
+      target.error && ["Wrong", target.error],
+    ];
+    facts.replaceChildren(...items.filter(Boolean).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+    rows.replaceChildren(...results.slice(-12).reverse().map((result) => h("tr", { role: "row", test: "result" },
+      h("td", { role: "cell", class: "from" }, moment(result.at)), h("td", { role: "cell", class: "holder" }, short(result.instance)),
+      h("td", { role: "cell", class: "generation" }, generation(result.generation)),
+      h("td", { role: "cell" }, h("span", { class: `chip ${result.ok ? "held" : "delayed"}` }, result.notModified ? "not modified" : String(result.status ?? "no answer"))),
+      h("td", { role: "cell", class: "lasted" }, `${result.latencyMs.toFixed(1)} ms`),
+      h("td", { role: "cell", class: "value mono" }, result.ok ? JSON.stringify(result.value).slice(0, 80) : result.error ?? ""))));
+  }
+
+  const refresh = paced(async () => {
+    if (!id) return;
+    const asked = id;
+    try {
+      const [target, results, reigns] = await Promise.all([pollTarget(asked), pollResults(asked), pollHistory(asked)]);
+      if (asked !== id) return;
+      error.hidden = true;
+      paint(target, results);
+      const shape = JSON.stringify(reigns);
+      if (shape !== known) { known = shape; past.update(reigns.map((reign) => ({ ...reign, holder: short(reign.holder) }))); }
+    } catch (refusal) {
+      failed(refusal);
+      text(error, explain(refusal));
+      error.hidden = refusal.status === 401;
+    }
+  });
+
+  return {
+    el, refresh, tick: (now) => id && past.tick(now), destroy() { refresh.stop(); past.destroy(); },
+    show(next) {
+      if (next === id) return;
+      [id, known] = [next, null];
+      el.hidden = !id;
+      text(title, id ?? "");
+      if (id) refresh();
+    },
+  };
+}
+
+export function pollView({ id }, { me, failed, go }) {
+  const count = h("span", { class: "hint", test: "poll-count" });
+  const placement = h("span", { class: "hint", test: "poll-placement" });
+  const loading = h("p", { class: "loading", test: "loading" }, "Loading nodes…");
+  const error = h("p", { class: "refusal", role: "alert", test: "poll-error", hidden: true });
+  const empty = h("div", { class: "empty", test: "poll-empty", hidden: true }, h("p", {}, "Nothing is polled yet. Add a target:"),
+    h("pre", {}, "tenure poll targets add https://example.org/status --interval 10s"));
+  const nodes = board((target) => go(pollHref(target)));
+  const one = detail(me, failed, () => refresh());
+  one.show(id);
+  const el = h("div", { test: "poll", class: "poll" }, h("div", { class: "bar" }, h("h1", {}, "Polling"), count, h("span", { class: "grow" }), placement), error, loading, nodes.el, empty, one.el);
+
+  const refresh = paced(async () => {
+    try {
+      const picture = await pollNodes();
+      const total = nodes.update(picture);
+      nodes.mark(id);
+      text(count, `${total} ${total === 1 ? "target" : "targets"} on ${picture.nodes.length} ${picture.nodes.length === 1 ? "node" : "nodes"}`);
+      text(placement, `${picture.placement} placement`);
+      empty.hidden = total > 0;
+      loading.hidden = true;
+      error.hidden = true;
+      el.classList.remove("stale");
+    } catch (refusal) {
+      failed(refusal);
+      el.classList.add("stale");
+      text(error, refusal.status === 404 ? "This server does not poll: it was started without the service." : explain(refusal));
+      error.hidden = refusal.status === 401;
+      loading.hidden = true;
+    }
+    one.refresh();
+  });
+
+  return {
+    el, prefix: "poll:lease:", title: "Polling", refresh,
+    open(next) { id = next; one.show(next); nodes.mark(next); },
+    destroy() { refresh.stop(); one.destroy(); },
+    event(event) {
+      if (event.verb === "granted") announce(`${event.key.slice(11)} is polled by ${short(event.holder)}`);
+      refresh();
+    },
+    tick: one.tick,
+  };
+}
