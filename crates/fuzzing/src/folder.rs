@@ -222,6 +222,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             key: status.key,
             generation: status.generation.unwrap(),
             delay: Some(Duration::from_secs(9)),
+            reason: lease::Motive::default(),
         };
         store.revoke(revoke).await.expect("revoked");
         let log = Key::new("log").unwrap();

@@ -309,7 +309,7 @@ impl World {
             }
             (4, Some(k)) => {
                 let delay = Some(Duration::from_millis(self.dice.below(4) * 700));
-                Ask::Revoke(Revoke { key: k.key, generation: k.generation, delay })
+                Ask::Revoke(Revoke { key: k.key, generation: k.generation, delay, reason: lease::Motive::default() })
             }
             (5, Some(k)) => Ask::Verify(k.key, k.token),
             (6, Some(k)) => Ask::Inspect(k.key),

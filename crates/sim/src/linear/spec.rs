@@ -375,7 +375,7 @@ impl Spot {
         if self.loose && op.outcome != Outcome::Refused && !self.names(op.generation) {
             return false;
         }
-        let ask = Revoke { key, generation, delay: None };
+        let ask = Revoke { key, generation, delay: None, reason: lease::Motive::default() };
         match (op.outcome, rules::revoke(&self.entry, &ask, NOW)) {
             (Outcome::Refused, Err(_)) => self.tenant().is_none() || self.names(op.answered),
             (Outcome::Ok | Outcome::Unknown, Ok(_)) => {
