@@ -10,13 +10,13 @@ pub mod clock;
 pub mod history;
 
 pub mod disk;
-pub mod linear;
-pub mod redis;
 pub mod judge;
+pub mod linear;
 pub mod log;
 pub mod many;
 pub mod mutants;
 pub mod plan;
+pub mod redis;
 pub mod rng;
 pub mod run;
 pub mod shrink;

@@ -346,7 +346,11 @@ impl fmt::Display for Plan {
         }
         for task in &self.tasks {
             let cut = task.cut_ms.map(|ms| format!(", dropped after {ms} ms")).unwrap_or_default();
-            writeln!(f, "host {} lane {}: {:?} after {} ms{cut}", task.host, task.lane, task.act, task.rest_ms)?;
+            writeln!(
+                f,
+                "host {} lane {}: {:?} after {} ms{cut}",
+                task.host, task.lane, task.act, task.rest_ms
+            )?;
         }
         Ok(())
     }

@@ -132,7 +132,11 @@ impl Running {
         for (host, lanes) in &self.lanes {
             if !lanes.over() {
                 let client = self.world.lock().host(*host).client;
-                let text = format!("{} of {} lanes of host {host}", lanes.started - *lanes.done.lock(), lanes.started);
+                let text = format!(
+                    "{} of {} lanes of host {host}",
+                    lanes.started - *lanes.done.lock(),
+                    lanes.started
+                );
                 self.world.note(What::Stuck { client, text });
             }
         }
@@ -305,10 +309,13 @@ impl Running {
             Some(before) => before.rest(),
             None => Lanes::of(self.plan.tasks.iter().filter(|task| task.host == host)),
         };
-        let (world, plan, clock) = (self.world.clone(), self.plan.clone(), self.clocks[host as usize].clone());
+        let (world, plan, clock) =
+            (self.world.clone(), self.plan.clone(), self.clocks[host as usize].clone());
         let (begun, done, tasks) = (lanes.begun.clone(), lanes.done.clone(), lanes.tasks.clone());
         drop(process.runtime().spawn(async move {
-            let Ok(here) = work::Process::start(&world, &plan, host, client, clock, capabilities()) else { return };
+            let Ok(here) = work::Process::start(&world, &plan, host, client, clock, capabilities()) else {
+                return;
+            };
             let mut rng = rng;
             let mut running = tokio::task::JoinSet::new();
             running.spawn(here.clone().take_back(held, rng.fork()));

@@ -77,7 +77,10 @@ fn line(what: &What, calls: &BTreeMap<OpId, (Client, &Call)>) -> String {
             format!("client {client}  believes {key} {generation}: {state:?}")
         }
         What::Permit { permit, client, key, generation, until, .. } => {
-            format!("client {client}  permit {permit} on {key} {generation} until {:.6} s", *until as f64 / 1e9)
+            format!(
+                "client {client}  permit {permit} on {key} {generation} until {:.6} s",
+                *until as f64 / 1e9
+            )
         }
         What::PermitOver { permit } => format!("          permit {permit} is over"),
         What::Wrote { key, client, generation, accepted, strict, .. } => {
@@ -85,7 +88,9 @@ fn line(what: &What, calls: &BTreeMap<OpId, (Client, &Call)>) -> String {
             let done = if *accepted { "let in" } else { "refused" };
             format!("resource  {key}: {how} write of client {client} under {generation} {done}")
         }
-        What::Started { client, host, holder } => format!("client {client}  starts on host {host} as {holder}"),
+        What::Started { client, host, holder } => {
+            format!("client {client}  starts on host {host} as {holder}")
+        }
         What::Stuck { client, text } => format!("client {client}  is stuck: {text}"),
         What::Dropped { client, key, token } => format!("client {client}  lets {key} {} go", maybe(*token)),
         What::Slots { prefix, offered } => format!("          {offered} slots under {prefix}"),

@@ -153,10 +153,7 @@ impl Shared {
     }
 
     /// A step whose refusal, like any answer, may rest on what is not durable yet.
-    fn try_step<T>(
-        &self,
-        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
-    ) -> Result<(Result<T>, Pending)> {
+    fn try_step<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<(Result<T>, Pending)> {
         let now = Now::read(&*self.clock);
         let mut inner = self.inner.lock();
         if let Some(why) = &inner.failed {
@@ -241,7 +238,8 @@ impl Shared {
 
     /// Whether somebody's longer TTL is decided and not durable yet.
     fn raising(&self, table: &Table) -> bool {
-        table.out.raised || self.durable.as_ref().is_some_and(|durable| durable.raising.load(Ordering::Acquire))
+        table.out.raised
+            || self.durable.as_ref().is_some_and(|durable| durable.raising.load(Ordering::Acquire))
     }
 
     /// Refuses while the sign of life on disk is older than holders may rely on.

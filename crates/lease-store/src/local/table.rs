@@ -10,8 +10,8 @@ use lease::breaks::{self, Break};
 use lease::rules::{self, Around, Entry, Expiry, State, Tenant, Verdict};
 use lease::{
     Acquired, Busy, Claim, Clock, Digest, End, Error, Floor, Generation, Grant, Holder, Key, Lease, Phase,
-    Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick, Transfer,
-    Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
+    Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
+    Transfer, Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
 };
 
 use super::data::Data;
@@ -367,7 +367,9 @@ impl Table {
         let floor = self.floor;
         let slot = self.slots.at_mut(at).ok_or_else(broken)?;
         let generation = match slot.rare().and_then(|rare| rare.past.back()) {
-            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => past.generation,
+            Some(past) if past.end == End::Transferred && breaks::broken(Break::TransferKeeps) => {
+                past.generation
+            }
             _ => Generation::next(slot.last, floor)?,
         };
         slot.last = Some(generation);

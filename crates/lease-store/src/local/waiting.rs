@@ -36,7 +36,9 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
             shared.wait(pending).await?;
             // A lease that was only prolonged wrote nothing, so nobody has looked at the sign of life yet.
             if matches!(answer, Acquired::Granted(_)) && claim.origin == Origin::Remote {
-                shared.alive(decided).map_err(|e| Error::unknown(shared.capabilities.engine, e.to_string()))?;
+                shared
+                    .alive(decided)
+                    .map_err(|e| Error::unknown(shared.capabilities.engine, e.to_string()))?;
             }
             on_its_way.arrived();
             return Ok(answer);

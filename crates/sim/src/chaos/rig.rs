@@ -124,7 +124,7 @@ impl Rig {
                 let said = File::options().create(true).append(true).open(data.join("server.log"))?;
                 let mut command = Command::new(helper_bin("tenure")?);
                 command
-                    .args(["up", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"])
+                    .args(["up", "--only", "lease", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"])
                     .arg(&data)
                     .current_dir(&data)
                     .env_clear()

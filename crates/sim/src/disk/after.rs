@@ -52,7 +52,9 @@ fn leases(judge: &Judge, store: &Arc<Local>, now: u64) -> Result<(), String> {
         delays(name, facts, &status, now)?;
         for reign in &facts.reigns {
             let live = match at_once(store.verify(&key, &reign.token))? {
-                Verified::Live { generation, remaining } if generation.get() == reign.generation => Some(remaining),
+                Verified::Live { generation, remaining } if generation.get() == reign.generation => {
+                    Some(remaining)
+                }
                 _ => None,
             };
             let g = reign.generation;

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lease::{
-    Acquired, Claim, Committed, Error, Fence, Generation, Happened, Key, Mode, Op, Refusal, Release, Released,
-    Renewal, Renewed, Revoke, Revoked, Store, Token, Transfer, Transferred, Verified, Wipe, Wiped,
+    Acquired, Claim, Committed, Error, Fence, Generation, Happened, Key, Mode, Op, Refusal, Release,
+    Released, Renewal, Renewed, Revoke, Revoked, Store, Token, Transfer, Transferred, Verified, Wipe, Wiped,
 };
 
 use crate::history::{Answer, Call, CallVerb, Outcome, TokenId, Word, token_id};
@@ -110,7 +110,9 @@ impl Ask {
             Self::Acquire(claim) => acquired(&store.acquire(claim).await?),
             Self::Renew(item) => match store.renew(&[item]).await?.first() {
                 Some(Renewed::Renewed { .. }) => ok("renewed", None),
-                Some(Renewed::Lost(end)) => Answer { why: Some(end.as_str().into()), ..refused("lost", None) },
+                Some(Renewed::Lost(end)) => {
+                    Answer { why: Some(end.as_str().into()), ..refused("lost", None) }
+                }
                 None => unknown("nothing"),
             },
             Self::Release(release) => match store.release(release).await? {
@@ -181,9 +183,7 @@ pub(crate) fn acquired(answer: &Acquired) -> Answer {
 
 fn committed(answer: Committed) -> Answer {
     match answer {
-        Committed::Written { revision } => {
-            Answer { generation: Some(revision.get()), ..ok("written", None) }
-        }
+        Committed::Written { revision } => Answer { generation: Some(revision.get()), ..ok("written", None) },
         Committed::Conflict { .. } => refused("conflict", None),
         Committed::FencedOut { current } => refused("fenced_out", current),
     }

@@ -135,7 +135,9 @@ impl Medium for BentFile {
         let Some(first) = found.first().map(|frame| frame.turn) else { return Ok(bytes) };
         for (n, frame) in found.iter().enumerate() {
             match (self.how, self.twin) {
-                (Break::TrustsTornFrames, _) if frame.turn == first => stamp(&mut bytes, frame, first, n as u64),
+                (Break::TrustsTornFrames, _) if frame.turn == first => {
+                    stamp(&mut bytes, frame, first, n as u64)
+                }
                 (Break::ReadsLeftovers, _) => stamp(&mut bytes, frame, first, n as u64),
                 (Break::ReplaysInWrongOrder, Some(twin)) if frame.turn == first => {
                     stamp(&mut bytes, frame, twin, n as u64);

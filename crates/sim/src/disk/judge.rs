@@ -139,7 +139,7 @@ impl Judge {
             (Ask::Renew(r), "lost") => {
                 let word = if answer.why.as_deref() == Some("expired") { "expired" } else { "lost" };
                 facts.over(&r.token, Some(r.generation.get()), word, (sent.at, now))
-            },
+            }
             (Ask::Release(r), "released") => {
                 // By the token alone it may have been any of its reigns.
                 let once = facts.claimed.get(&id(&r.token)).is_none_or(|(times, _)| *times == 1);
@@ -156,7 +156,9 @@ impl Judge {
                 facts.end(|reign| reign.generation == r.generation.get(), "revoked", now)
             }
             (Ask::Verify(_, token), "live") => facts.seen_live(token, answer.generation, sent.at),
-            (Ask::Verify(_, token), _) if answer.outcome == Outcome::Ok => facts.over(token, None, word, (sent.at, now)),
+            (Ask::Verify(_, token), _) if answer.outcome == Outcome::Ok => {
+                facts.over(token, None, word, (sent.at, now))
+            }
             (Ask::Inspect(_), "free") => facts.seen_free(sent.at, now),
             _ => None,
         };
@@ -164,7 +166,8 @@ impl Judge {
         if let Some(words) = verdict {
             self.fail(format!("{key}: {words}"));
         }
-        let writes = matches!(word, "granted" | "parked" | "released" | "transferred" | "revoked" | "written");
+        let writes =
+            matches!(word, "granted" | "parked" | "released" | "transferred" | "revoked" | "written");
         if writes && sent.after_failure {
             self.fail(format!("{key}: {word} though the journal had failed before it was asked"));
         }
@@ -253,7 +256,8 @@ impl KeyFacts {
             && !self.given_up.contains(&id(&claim.token))
             && !self.attacked.contains(&generation)
         {
-            verdict = Some(format!("granted {} while the holder of {generation} may believe", later.generation));
+            verdict =
+                Some(format!("granted {} while the holder of {generation} may believe", later.generation));
         } else if let Some(rival) =
             self.reigns.iter().find(|reign| reign.generation < generation && reign.believed(now))
         {
@@ -267,8 +271,7 @@ impl KeyFacts {
         {
             verdict = Some(format!("granted {generation} within the lock-delay after {after}"));
         }
-        let maybe_ended =
-            self.given_up.contains(&id(&claim.token)) || self.attacked.contains(&generation);
+        let maybe_ended = self.given_up.contains(&id(&claim.token)) || self.attacked.contains(&generation);
         self.reigns.push(ReignFacts {
             token: claim.token.clone(),
             generation,
@@ -293,7 +296,13 @@ impl KeyFacts {
     }
 
     /// The store says that this token holds nothing.
-    fn over(&mut self, token: &Token, generation: Option<u64>, word: &str, when: (u64, u64)) -> Option<String> {
+    fn over(
+        &mut self,
+        token: &Token,
+        generation: Option<u64>,
+        word: &str,
+        when: (u64, u64),
+    ) -> Option<String> {
         let (asked, now) = when;
         let mut verdict = None;
         let same = |r: &&mut ReignFacts| r.token == *token && generation.is_none_or(|g| g == r.generation);
@@ -342,7 +351,8 @@ impl ReignFacts {
     /// A request sent at `sent` was answered, so its holder may believe until `until`, unless a request for less
     /// that was under way at the same time came later.
     fn believe(&mut self, sent: u64, until: u64) {
-        let rivals = self.shorter.iter().filter(|(at, _, over)| *at != sent && over.is_none_or(|o| o >= sent));
+        let rivals =
+            self.shorter.iter().filter(|(at, _, over)| *at != sent && over.is_none_or(|o| o >= sent));
         let until = rivals.map(|(at, ttl, _)| at + ttl).fold(until, u64::min);
         self.until = self.until.max(until);
     }

@@ -211,7 +211,9 @@ impl World {
             4 => faults.mute = on,
             _ => faults.full = false,
         });
-        self.fault(["journal sync", "base sync", "journal write", "disk full", "mute", "room"][which as usize]);
+        self.fault(
+            ["journal sync", "base sync", "journal write", "disk full", "mute", "room"][which as usize],
+        );
     }
 
     /// Lets everything that was decided become durable, and everyone be answered.
@@ -309,7 +311,12 @@ impl World {
             }
             (4, Some(k)) => {
                 let delay = Some(Duration::from_millis(self.dice.below(4) * 700));
-                Ask::Revoke(Revoke { key: k.key, generation: k.generation, delay, reason: lease::Motive::default() })
+                Ask::Revoke(Revoke {
+                    key: k.key,
+                    generation: k.generation,
+                    delay,
+                    reason: lease::Motive::default(),
+                })
             }
             (5, Some(k)) => Ask::Verify(k.key, k.token),
             (6, Some(k)) => Ask::Inspect(k.key),

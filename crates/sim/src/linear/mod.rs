@@ -99,7 +99,8 @@ fn search(ops: &[Op], drift: Drift, rises: bool) -> Found {
             return Found::Order(situations);
         }
         let salt = (place.first as u64) << 32 ^ place.taken.len() as u64;
-        let mark = (place.spot.fingerprint(salt), place.spot.fingerprint(!salt), place.mask, place.taken.clone());
+        let mark =
+            (place.spot.fingerprint(salt), place.spot.fingerprint(!salt), place.mask, place.taken.clone());
         if !seen.insert(mark) {
             continue;
         }

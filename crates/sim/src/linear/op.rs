@@ -28,11 +28,18 @@ pub(super) struct Op {
 /// What was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Asked {
-    Acquire { ttl: Nanos, instead_of: Option<u64> },
-    Renew { ttl: Option<Nanos> },
+    Acquire {
+        ttl: Nanos,
+        instead_of: Option<u64>,
+    },
+    Renew {
+        ttl: Option<Nanos>,
+    },
     Release,
     Transfer,
-    Revoke { delay: Option<Nanos> },
+    Revoke {
+        delay: Option<Nanos>,
+    },
     Verify,
     Inspect,
     Wipe,
@@ -129,7 +136,9 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
         ops.extend(restarts.iter().map(|at| Op::restart(*at)));
         let over = wipes.iter().filter(|(prefix, _)| key.starts_with(prefix)).map(|(_, op)| op.clone());
         // Whether it ended this reign is not known: it may be the gate's own.
-        ops.extend(over.filter(|op| op.outcome != Outcome::Refused).map(|op| Op { outcome: Outcome::Unknown, ..op }));
+        ops.extend(
+            over.filter(|op| op.outcome != Outcome::Refused).map(|op| Op { outcome: Outcome::Unknown, ..op }),
+        );
         ops.sort_by_key(|op| (op.invoked, op.id));
     }
     keys
@@ -144,7 +153,13 @@ impl Op {
             Outcome::Ok => true,
             Outcome::Refused => !matches!(
                 &*self.word,
-                "unavailable" | "invalid" | "too_many" | "ttl_out_of_range" | "key_is_leased" | "conflict" | "unknown"
+                "unavailable"
+                    | "invalid"
+                    | "too_many"
+                    | "ttl_out_of_range"
+                    | "key_is_leased"
+                    | "conflict"
+                    | "unknown"
             ),
         }
     }

@@ -248,9 +248,10 @@ impl Spot {
     }
 
     fn busy(mut self, op: &Op, reason: Reason) -> Option<Self> {
-        let same = op.why.as_deref().is_none_or(|why| {
-            why == reason.as_str() || matches!(why, "queued" | "quarantine" | "foreign")
-        });
+        let same = op
+            .why
+            .as_deref()
+            .is_none_or(|why| why == reason.as_str() || matches!(why, "queued" | "quarantine" | "foreign"));
         // While a token is unknown the number in the way is the better witness.
         (same && self.names(op.answered)).then_some(self)
     }

@@ -104,7 +104,11 @@ impl Cluster {
 
     /// Runs one step on the server that a caller is connected to. The flag says whether the answer may be given:
     /// in the strict profile only when every replica has it.
-    pub(crate) fn call<T>(&mut self, caller: &mut Caller, step: impl FnOnce(&mut Data, &Head) -> T) -> (T, bool) {
+    pub(crate) fn call<T>(
+        &mut self,
+        caller: &mut Caller,
+        step: impl FnOnce(&mut Data, &Head) -> T,
+    ) -> (T, bool) {
         let (now, wall) = (self.now(), self.wall());
         let node = &mut self.nodes[caller.node];
         let changed = caller.seen.is_some_and(|(run, changed)| changed || run != node.run_id);

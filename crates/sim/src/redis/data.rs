@@ -7,8 +7,8 @@ use std::time::Duration;
 use lease::rules::{self, Around, Entry, Expiry, State, Tenant, Verdict};
 use lease::{
     Acquired, Busy, Claim, Committed, Digest, End, Fence, Floor, Generation, Grant, Key, Lease, Mark, Meta,
-    Mode, Op, Phase, Reason, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision,
-    Revoke, Revoked, Status, Tick, Transfer, Transferred, Verified, Wall, limits,
+    Op, Phase, Reason, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
+    Revoked, Status, Tick, Transfer, Transferred, Verified, Wall, limits,
 };
 
 use super::Break;
@@ -142,7 +142,9 @@ impl Data {
                 self.grant(&mut cell, claim, head)
             }
             Verdict::Refresh => {
-                let State::Held(tenant) = &mut cell.entry.state else { return Err(Refusal::TokenSpent.into()) };
+                let State::Held(tenant) = &mut cell.entry.state else {
+                    return Err(Refusal::TokenSpent.into());
+                };
                 (tenant.ttl, tenant.expires) = (claim.ttl, head.now + claim.ttl.as_duration());
                 let (holder, generation) = (tenant.holder.clone(), tenant.generation);
                 let lease = Lease { key: claim.key.clone(), holder, generation, ttl: claim.ttl };
@@ -286,8 +288,11 @@ impl Data {
                 return Ok(Committed::Conflict { index, found });
             }
         }
-        if let Some(fence) = fence.filter(|fence| fence.mode == Mode::Monotonic) {
-            self.marks.insert(fence.key.clone(), Mark::new(fence.generation, fence.token.digest()));
+        if let Some(fence) = fence
+            && let next = Mark::new(fence.generation, fence.token.digest())
+            && let Some(mark) = Mark::raised(self.marks.get(&fence.key), next)
+        {
+            self.marks.insert(fence.key.clone(), mark);
         }
         self.revision = (self.revision + ops.len() as u64).max(head.wall.as_micros());
         let revision = Revision::new(self.revision);

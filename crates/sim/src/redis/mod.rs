@@ -57,7 +57,8 @@ pub enum Break {
 
 impl Break {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::PlainIncrement, Self::KeepsTheFloor, Self::NoQuarantine, Self::IgnoresWait];
+    pub const ALL: [Self; 4] =
+        [Self::PlainIncrement, Self::KeepsTheFloor, Self::NoQuarantine, Self::IgnoresWait];
 
     /// What is wrong, in words.
     pub const fn words(self) -> &'static str {

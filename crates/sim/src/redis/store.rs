@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Grant, Key, Leases, LogEntry, Loss, Op, Page,
-    Phase, Prefix, Query, Reason, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
-    Revoke, Revoked, Status, Token, Transfer, Transferred, Ttl, Verified, Watch, Wipe, Wiped, limits,
+    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Grant, Key, Leases, LogEntry, Loss, Op,
+    Page, Phase, Prefix, Query, Reason, Record, Records, Reign, Release, Released, Renewal, Renewed, Result,
+    Revision, Revoke, Revoked, Status, Token, Transfer, Transferred, Ttl, Verified, Watch, Wipe, Wiped,
+    limits,
 };
 
 use super::cluster::{Caller, Cluster};

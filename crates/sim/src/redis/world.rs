@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lease::{Acquired, Claim, Generation, Holder, Key, Mark, Release, Released, Renewal, Renewed, Token, Ttl};
+use lease::{
+    Acquired, Claim, Generation, Holder, Key, Mark, Release, Released, Renewal, Renewed, Token, Ttl,
+};
 
 use super::cluster::{Caller, Cluster};
 use super::{Break, Profile};
@@ -293,7 +295,12 @@ impl World {
         if !self.cluster.is_master(caller.node) {
             // READONLY: it did not happen, and its sender looks for the master.
             self.callers[flight.client].node = self.current;
-            return Answer { outcome: Outcome::Refused, word: "unavailable".into(), generation: None, why: None };
+            return Answer {
+                outcome: Outcome::Refused,
+                word: "unavailable".into(),
+                generation: None,
+                why: None,
+            };
         }
         let answer = self.run(&mut caller, flight, lost);
         let mine = &mut self.callers[flight.client];
@@ -304,7 +311,8 @@ impl World {
     }
 
     fn run(&mut self, caller: &mut Caller, flight: &Flight, lost: bool) -> Answer {
-        let plain = |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
+        let plain =
+            |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
         let (answer, sure) = match &flight.ask {
             Ask::Acquire(claim) => {
                 let (got, sure) = self.cluster.call(caller, |data, head| data.acquire(claim, head));
@@ -312,7 +320,10 @@ impl World {
                     Ok(got) => acquired(got),
                     Err(_) => plain(Outcome::Refused, "token_spent"),
                 };
-                if sure && !lost && let Ok(Acquired::Granted(grant)) = &got {
+                if sure
+                    && !lost
+                    && let Ok(Acquired::Granted(grant)) = &got
+                {
                     self.granted(flight, claim, grant.lease.generation);
                 }
                 (answer, sure)
@@ -322,7 +333,8 @@ impl World {
                 match got {
                     Renewed::Renewed { .. } if sure && !lost => self.renewed(flight, renewal),
                     Renewed::Lost(_) if sure && !lost => {
-                        self.beliefs.retain(|b| b.token != renewal.token || b.generation != renewal.generation);
+                        self.beliefs
+                            .retain(|b| b.token != renewal.token || b.generation != renewal.generation);
                     }
                     _ => {}
                 }
@@ -341,9 +353,9 @@ impl World {
                 }
             }
             Ask::Inspect(key) => {
-                let (got, sure) = self.cluster.call(caller, |data, head| {
-                    data.cells.get(key).map(|cell| cell.status(key, head.now))
-                });
+                let (got, sure) = self
+                    .cluster
+                    .call(caller, |data, head| data.cells.get(key).map(|cell| cell.status(key, head.now)));
                 let word = got.as_ref().map_or("free", |status| crate::disk::ask::phase(status.phase));
                 let generation = got.and_then(|status| status.generation).map(Generation::get);
                 (Answer { generation, ..plain(Outcome::Ok, word) }, sure)
@@ -375,7 +387,8 @@ impl World {
             return;
         }
         self.beliefs.retain(|b| b.until + 60_000 * MS > now);
-        let rival = self.beliefs.iter().find(|b| b.key == claim.key && b.token != claim.token && b.until > now);
+        let rival =
+            self.beliefs.iter().find(|b| b.key == claim.key && b.token != claim.token && b.until > now);
         if let Some(rival) = rival.filter(|_| self.profile != Profile::Sentinel) {
             let left = (rival.until - now) / MS;
             let words = format!(

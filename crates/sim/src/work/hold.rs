@@ -55,7 +55,10 @@ impl Hold {
 
 impl Process {
     /// Takes a guard in an attempt of its own.
-    pub(crate) async fn take(self: &Arc<Self>, taking: impl Future<Output = Result<Guard>>) -> Result<Option<Hold>> {
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        taking: impl Future<Output = Result<Guard>>,
+    ) -> Result<Option<Hold>> {
         let mut attempt = self.attempt();
         let guard = attempt.of(taking).await?;
         let token = attempt.keep(guard.key(), guard.generation());

@@ -67,8 +67,7 @@ impl Process {
         clock: HostClock,
         capabilities: lease::Capabilities,
     ) -> Result<Arc<Self>, lease::Error> {
-        let store =
-            Arc::new(Stub { world: world.clone(), host, client, clock: clock.clone(), capabilities });
+        let store = Arc::new(Stub { world: world.clone(), host, client, clock: clock.clone(), capabilities });
         let margins = match broken(Break::NoMargin) {
             true => Margins::new(0, Some(Duration::ZERO))?,
             false => Margins::new(plan.bound_ppm, None)?,

@@ -41,8 +41,11 @@ impl Process {
         }
         let mut attempt = self.attempt();
         let bundle = attempt.of(Bundle::acquire(&self.keeper, &wants, wait)).await?;
-        let tokens =
-            bundle.guards().iter().map(|g| (g.key().clone(), attempt.keep(g.key(), g.generation()))).collect();
+        let tokens = bundle
+            .guards()
+            .iter()
+            .map(|g| (g.key().clone(), attempt.keep(g.key(), g.generation())))
+            .collect();
         let mut kept = Kept { process: self.clone(), thing: Some(bundle), tokens };
         for _ in 0..rng.within(1, 3) {
             let Some(bundle) = &kept.thing else { break };

@@ -18,7 +18,13 @@ impl Process {
         let key = self.key(key)?;
         let status = self.bounded(self.store.inspect(&key)).await?;
         if let (lease::Phase::Held, Some(generation)) = (status.phase, status.generation) {
-            self.bounded(self.store.revoke(Revoke { key, generation, delay: None, reason: lease::Motive::default() })).await?;
+            self.bounded(self.store.revoke(Revoke {
+                key,
+                generation,
+                delay: None,
+                reason: lease::Motive::default(),
+            }))
+            .await?;
         }
         Ok(())
     }
@@ -48,7 +54,12 @@ impl Process {
         let claim = Claim::new(key.clone(), self.keeper.holder().clone(), token.clone(), ttl);
         let answer = self.bounded(self.store.acquire(claim.waiting(ms(self.plan.ttl_ms / 2)))).await?;
         let Acquired::Granted(grant) = answer else { return Ok(()) };
-        let own = [Renewal { key: key.clone(), token: token.clone(), generation: grant.lease.generation, ttl: None }];
+        let own = [Renewal {
+            key: key.clone(),
+            token: token.clone(),
+            generation: grant.lease.generation,
+            ttl: None,
+        }];
         if rng.chance(50) {
             self.sleep(ttl.as_duration() / 3).await;
             drop(self.bounded(self.store.renew(&own)).await);

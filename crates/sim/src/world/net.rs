@@ -56,7 +56,13 @@ pub(crate) struct Waiting {
 
 impl Net {
     pub(crate) fn new(hosts: usize) -> Self {
-        Self { weather: Weather::default(), cut: vec![[0; 2]; hosts], waiting: BTreeMap::new(), streams: BTreeMap::new(), next: 0 }
+        Self {
+            weather: Weather::default(),
+            cut: vec![[0; 2]; hosts],
+            waiting: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            next: 0,
+        }
     }
 
     /// A number for a request or a stream.
@@ -110,7 +116,9 @@ impl State {
     /// The next item of a stream has come. One that is out of its place or finds no room breaks the stream, as
     /// a lost packet breaks a connection.
     pub(crate) fn streamed(&mut self, client: Client, stream: u64, place: u64, watched: Watched) {
-        let Some(open) = self.net.streams.get_mut(&stream).filter(|open| open.client == client) else { return };
+        let Some(open) = self.net.streams.get_mut(&stream).filter(|open| open.client == client) else {
+            return;
+        };
         let fits = open.place == place && open.tell.try_send(watched).is_ok();
         open.place += 1;
         if !fits {

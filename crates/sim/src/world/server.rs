@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use futures_util::FutureExt;
 use lease::{
-    Acquired, Claim, Clock, End, Grant, Holder, Key, Phase, Prefix, Renewal, Renewed, Result, Store, Verb, Watch,
-    Watched, limits,
+    Acquired, Claim, Clock, End, Grant, Holder, Key, Phase, Prefix, Renewal, Renewed, Result, Store, Verb,
+    Watch, Watched, limits,
 };
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
@@ -239,7 +239,10 @@ impl Server {
     /// Sends what a watch gives, in order, until the client goes away.
     fn stream(self: &Arc<Self>, host: HostId, client: Client, stream: u64, mut watch: Box<dyn Watch>) {
         let server = self.clone();
-        #[expect(clippy::disallowed_methods, reason = "aborted by the client's cancel, or gone with the host")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "aborted by the client's cancel, or gone with the host"
+        )]
         let task = tokio::spawn(async move {
             let mut place = 0;
             while let Ok(watched) = watch.next().await {
@@ -267,8 +270,7 @@ struct Place<'s> {
 
 impl<'s> Place<'s> {
     fn take(server: &'s Server, claim: &Claim, token: TokenId) -> Self {
-        let place =
-            Self { server, key: claim.key.clone(), holder: claim.holder.clone(), token, left: false };
+        let place = Self { server, key: claim.key.clone(), holder: claim.holder.clone(), token, left: false };
         place.note(Step::Parked);
         place
     }

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Mode, Op, Page, Prefix,
-    Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status,
-    Token, Transfer, Transferred, Verified, Watch, Watched, Wipe, Wiped,
+    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Mode, Op, Page,
+    Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
+    Revoked, Status, Token, Transfer, Transferred, Verified, Watch, Watched, Wipe, Wiped,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,8 +18,8 @@ use super::clock::HostClock;
 use super::net::{Streaming, Waiting};
 use super::wire::{Ask, Packet, Reply};
 use super::{HostId, SERVER, World};
-use lease::breaks::{Break, broken};
 use crate::history::{Answer, Call, CallVerb, Client, OpId, Outcome, TokenId, What, token_id};
+use lease::breaks::{Break, broken};
 
 thread_local! {
     static ATTEMPT: Cell<u64> = const { Cell::new(0) };
@@ -94,7 +94,11 @@ impl Stub {
             for call in calls(&ask) {
                 let op = state.record.op();
                 let kept = token_of(&ask, ops.len()).map(|(key, token)| {
-                    let attempt = if call.verb == CallVerb::Acquire || call.verb == CallVerb::Replace { ATTEMPT.get() } else { 0 };
+                    let attempt = if call.verb == CallVerb::Acquire || call.verb == CallVerb::Replace {
+                        ATTEMPT.get()
+                    } else {
+                        0
+                    };
                     (key.clone(), state.record.sent(attempt, key, token))
                 });
                 state.record.note(now, What::Invoked { op, client: self.client, call });
@@ -229,7 +233,8 @@ fn token_of(ask: &Ask, i: usize) -> Option<(&Key, &Token)> {
 /// An answer, as a history has it.
 fn say(answer: &Result<Reply>, i: usize) -> Answer {
     use Outcome::{Ok as Yes, Refused, Unknown};
-    let plain = |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
+    let plain =
+        |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
     let number = |generation: lease::Generation| Some(generation.get());
     match answer {
         Err(error) => match error {
@@ -250,7 +255,9 @@ fn say(answer: &Result<Reply>, i: usize) -> Answer {
             },
             Reply::Renewed(answers) => match answers.get(i) {
                 Some(Renewed::Renewed { .. }) => plain(Yes, "renewed"),
-                Some(Renewed::Lost(end)) => Answer { why: Some(end.as_str().into()), ..plain(Refused, "lost") },
+                Some(Renewed::Lost(end)) => {
+                    Answer { why: Some(end.as_str().into()), ..plain(Refused, "lost") }
+                }
                 None => plain(Unknown, "unknown"),
             },
             Reply::Released(Released::Released) => plain(Yes, "released"),
