@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lease::{Acquired, Capabilities, Claim, Query, Refusal, Result, Store, Ttl};
 use service::{Code, Problem};
+use tokio::sync::Semaphore;
 
 use crate::Options;
 use crate::trouble::Trouble;
@@ -11,17 +12,22 @@ use crate::trouble::Trouble;
 /// The target of log lines about ownership.
 pub(crate) const OWNERSHIP: &str = "tenure::ownership";
 
+/// Claims that wait on streams at once; a call that waits is bounded by its connection.
+pub(crate) const PARKED: usize = 65_536;
+
 /// A store and the bounds of its service.
 pub(crate) struct Site {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) capabilities: Capabilities,
     pub(crate) options: Options,
+    /// Places for claims that wait on streams, of all clients together.
+    pub(crate) parked: Arc<Semaphore>,
 }
 
 impl Site {
     pub(crate) fn new(store: Arc<dyn Store>, options: Options) -> Arc<Self> {
         let capabilities = store.capabilities();
-        Arc::new(Self { store, capabilities, options })
+        Arc::new(Self { store, capabilities, options, parked: Arc::new(Semaphore::new(PARKED)) })
     }
 
     /// A TTL that the engine can keep.

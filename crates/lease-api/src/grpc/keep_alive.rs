@@ -14,7 +14,7 @@ use tonic::{Status, Streaming};
 
 use super::leases::{acquire, release, renew};
 use super::rights::Rights;
-use crate::site::Site;
+use crate::site::{PARKED as ALL_PARKED, Site};
 use crate::trouble::Trouble;
 use crate::wire::keep_alive_request::Ask;
 use crate::wire::keep_alive_response::Outcome;
@@ -134,13 +134,21 @@ impl Answers {
         if self.parked.len() >= PARKED {
             return refused(Refusal::TooMany { what: "claims waiting on one stream", limit: PARKED }.into());
         }
+        let Ok(place) = self.client.site.parked.clone().try_acquire_owned() else {
+            return refused(Refusal::TooMany { what: "claims waiting on streams", limit: ALL_PARKED }.into());
+        };
         if self.ways_out.contains_key(&id) {
             return refused(Error::invalid("id", "is that of a claim that still waits on this stream"));
         }
         let (way_out, registration) = AbortHandle::new_pair();
         self.ways_out.insert(id, way_out);
         let waiting = Abortable::new(self.client.clone().answer(question), registration);
-        self.parked.push(async move { (id, waiting.await.ok()) }.boxed());
+        let parked = async move {
+            let answer = waiting.await.ok();
+            drop(place);
+            (id, answer)
+        };
+        self.parked.push(parked.boxed());
         None
     }
 
