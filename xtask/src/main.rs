@@ -5,6 +5,7 @@
     reason = "a command line tool speaks on its standard streams"
 )]
 
+mod chaos;
 mod clock;
 mod deploy;
 mod example;
@@ -38,6 +39,7 @@ Commands:
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
   bench [ARGS...]  run the load generators in release mode with ARGS
   sim [ARGS...]    run seeds of the simulator (--seeds N, --seconds N, --from S, --seed S), or --mutants
+  chaos [ARGS...]  run real holders and servers under faults and judge them: --minutes N, --seed S, --engine NAME
   screenshots      take the pictures of the console in docs/images anew, in a real browser
   help             print this text
 
@@ -72,6 +74,11 @@ fn run(args: &[String]) -> Result<()> {
             let build = ["build", "--release", "--package", "benches", "--package", "tenure", "--bins"];
             step::command(&mut workspace.cargo(&build))?;
             step::command(workspace.command(workspace.target().join("release/benches")).args(rest))
+        }
+        ["chaos", rest @ ..] => {
+            let workspace = Workspace::find()?;
+            let _fresh = freshness::hold(&workspace)?;
+            chaos::run(&workspace, rest)
         }
         ["help" | "--help" | "-h"] | [] => {
             println!("{HELP}");

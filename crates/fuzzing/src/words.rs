@@ -51,9 +51,9 @@ pub(crate) fn addresses(data: &[u8]) {
         }
         Err(error) => assert!(error.to_string().contains("tenure://HOST:PORT"), "{error}"),
     }
-    if text.starts_with("redis://") {
-        if let Ok((most, quarantine, timeout)) = lease_store::fuzzing::redis_address(text) {
-            assert!(most >= 500 && timeout > 0, "{most} {quarantine} {timeout}");
-        }
+    if text.starts_with("redis://")
+        && let Ok((most, quarantine, timeout)) = lease_store::fuzzing::redis_address(text)
+    {
+        assert!(most >= 500 && timeout > 0, "{most} {quarantine} {timeout}");
     }
 }

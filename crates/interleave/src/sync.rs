@@ -93,8 +93,10 @@ impl Condvar {
         }
     }
 
-    pub(crate) fn notify_one(&self) {
+    /// Whether somebody heard it is nobody's business here.
+    pub(crate) fn notify_one(&self) -> bool {
         self.0.notify_one();
+        true
     }
 
     pub(crate) fn notify_all(&self) {

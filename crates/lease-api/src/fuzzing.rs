@@ -90,7 +90,12 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
     let gate = Proof { key: key.clone(), token: token.clone(), generation };
     let renewal = Renewal { key: key.clone(), token: token.clone(), generation, ttl: Some(ttl) };
     let transfer = Transfer { key: key.clone(), token: token.clone(), generation, to: holder };
-    let revoke = Revoke { key: key.clone(), generation, delay: Some(Duration::from_secs(1)), reason: lease::Motive::default() };
+    let revoke = Revoke {
+        key: key.clone(),
+        generation,
+        delay: Some(Duration::from_secs(1)),
+        reason: lease::Motive::default(),
+    };
     let wipe = Wipe { prefix: lease::Prefix::default(), gate };
     let sent = [
         (0, wire::AcquireRequest::from(claim).encode_to_vec()),

@@ -24,7 +24,7 @@ pub enum Mode {
     Monotonic,
 }
 
-/// The high-water mark that a monotonic fence keeps beside the data.
+/// The high-water mark that fenced writes leave beside the data, and that a monotonic fence is held against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     generation: Generation,
@@ -50,6 +50,11 @@ impl Mark {
     /// Who wrote it, as half of the token's digest.
     pub const fn writer(&self) -> &[u8; 16] {
         &self.writer
+    }
+
+    /// The mark to keep after a write by `next` landed, strict or not; none when the one before stays.
+    pub fn raised(before: Option<&Self>, next: Self) -> Option<Self> {
+        before.is_none_or(|b| b.generation <= next.generation && *b != next).then_some(next)
     }
 
     /// Whether a write by `next` may land on a resource that carries `before`.
@@ -81,5 +86,14 @@ mod tests {
             assert_eq!(Mark::admits(Some(&before), &next), admitted, "{next:?}");
         }
         assert!(Mark::admits(None, &mark(1, 1)));
+    }
+
+    #[test]
+    fn a_mark_is_raised_and_never_lowered() {
+        let mark = |generation| Mark::from_parts(Generation::new(generation).unwrap(), [1; 16]);
+        assert_eq!(Mark::raised(None, mark(5)), Some(mark(5)));
+        assert_eq!(Mark::raised(Some(&mark(4)), mark(5)), Some(mark(5)));
+        assert_eq!(Mark::raised(Some(&mark(5)), mark(5)), None);
+        assert_eq!(Mark::raised(Some(&mark(6)), mark(5)), None);
     }
 }

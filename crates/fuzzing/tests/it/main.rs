@@ -1,14 +1,26 @@
 //! Every target over its corpus and over mutations of it, from a fixed seed: fast, and the same everywhere.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test says what it saw and ends in a panic"
+)]
 
 mod mutator;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fuzzing::{TARGETS, Target};
+use lease::Clock;
+use lease_store::BootClock;
 
 use crate::mutator::Mutator;
+
+/// The same inputs in every build.
+const SEED: u64 = 0x7e_20_52;
 
 fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
@@ -29,12 +41,34 @@ fn hold(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let inputs = corpus(target);
     assert!(!inputs.is_empty(), "{name} has no corpus");
-    let mut mutator = Mutator::new(0x7e_20_52, inputs.clone());
-    let mutations = (0..target.tries).map(|_| mutator.next());
-    for input in inputs.into_iter().chain(mutations) {
-        let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
-        assert!(ended.is_ok(), "{name} breaks a promise on {:?}", String::from_utf8_lossy(&input));
+    inputs.iter().for_each(|input| try_one(target, input));
+    match longer() {
+        None => {
+            let mut mutator = Mutator::new(SEED, inputs);
+            (0..target.tries).for_each(|_| try_one(target, &mutator.next()));
+        }
+        Some((seed, time)) => {
+            let (mut mutator, mut tried) = (Mutator::new(seed, inputs), 0_u64);
+            let end = BootClock.now() + time;
+            while BootClock.now() < end {
+                try_one(target, &mutator.next());
+                tried += 1;
+            }
+            println!("{name}: {tried} inputs from seed {seed}");
+        }
     }
+}
+
+fn try_one(target: &Target, input: &[u8]) {
+    let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    let shown = input.escape_ascii();
+    assert!(ended.is_ok(), "{} breaks a promise on b\"{shown}\"", target.name);
+}
+
+/// With `FUZZ_SECONDS` set, every target is tried for that long from a fresh seed instead.
+fn longer() -> Option<(u64, Duration)> {
+    let seconds = std::env::var("FUZZ_SECONDS").ok()?.parse().expect("FUZZ_SECONDS is a number");
+    Some((BootClock.now().as_nanos(), Duration::from_secs(seconds)))
 }
 
 macro_rules! targets {

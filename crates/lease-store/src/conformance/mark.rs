@@ -50,6 +50,15 @@ pub async fn the_lease_may_be_over(world: &World) {
     world.assert_record(&world.key("r"), Some("1")).await;
 }
 
+pub async fn a_strict_write_keeps_an_older_one_out(world: &World) {
+    let (first, second) = reigns(world).await;
+    written(write(world, &first.fence(Mode::Monotonic), "1").await);
+    written(write(world, &second.fence(Mode::Strict), "2").await);
+    let late = write(world, &first.fence(Mode::Monotonic), "late").await;
+    assert_eq!(late, Committed::FencedOut { current: Some(second.generation()) });
+    world.assert_record(&world.key("r"), Some("2")).await;
+}
+
 pub async fn the_mark_outlives_the_reign(world: &World) {
     let (first, second) = reigns(world).await;
     written(write(world, &second.fence(Mode::Monotonic), "2").await);

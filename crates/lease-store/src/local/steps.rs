@@ -32,8 +32,11 @@ impl Table {
         if let Some(conflict) = self.data.conflict(ops, now.tick) {
             return Ok(conflict);
         }
-        if let Some(fence) = fence.filter(|fence| fence.mode == Mode::Monotonic) {
-            let mark = Mark::new(fence.generation, fence.token.digest());
+        // A strict write leaves its mark, too: an older monotonic one must not land after it.
+        if let Some(fence) = fence
+            && let next = Mark::new(fence.generation, fence.token.digest())
+            && let Some(mark) = Mark::raised(self.data.marks.get(&fence.key), next)
+        {
             self.out.put(RowTable::Mark, &[fence.key.as_str().as_bytes()], &MarkRow::of(&mark));
             self.data.marks.insert(fence.key.clone(), mark);
         }

@@ -68,7 +68,8 @@ fn words(data: &[u8]) {
         let word = |text: Option<String>| text.map(|text| format!(" {text}")).unwrap_or_default();
         let holder = word(event.holder.as_ref().map(ToString::to_string));
         let generation = word(event.generation.map(|generation| generation.to_string()));
-        let line = format!("{} {}{holder}{generation}", event.verb.as_str(), event.key);
+        let letter = text.chars().next().unwrap_or_default();
+        let line = format!("{letter}{}{holder}{generation}", event.key);
         assert_eq!(watch::event(&line, event.revision, event.at).expect("the same"), event);
     }
 }
@@ -103,20 +104,19 @@ pub fn redis_seeds() -> Vec<Vec<u8>> {
         "foreign 0 -1 1 a b",
         "!spent",
         "r",
-        "granted tuner/3 node-1 42",
-        "written r/1",
+        "+tuner/3 node-1 42",
+        "pr/1",
         "h|node-1|42|:750|1700000000000000|:3|meta",
         "value|7|:-1",
         "w|9",
         "c|:0|9",
         ":5|one|two",
-        "5-0|a|1700000000000000|n|:2|e|granted k h 42\nreleased k h 42",
+        "5-0|a|1700000000000000|n|:2|e|+k h 42\nrk h 42",
         "r0000000000000042000000000000170000000000000001800001234567node-1",
     ];
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let array = |parts: &[String]| format!("*{}\r\n{}", parts.len(), parts.concat());
-    let fields: Vec<String> =
-        ["a", "1700000000000000", "n", "2", "e", "granted k h 42\nreleased k h 42"].map(bulk).into();
+    let fields: Vec<String> = ["a", "1700000000000000", "n", "2", "e", "+k h 42\nrk h 42"].map(bulk).into();
     let structures = [
         array(&["h", "node-1", "42", "750", "1700000000000000", "3", "meta"].map(bulk)),
         array(&["value", "7", "-1"].map(bulk)),

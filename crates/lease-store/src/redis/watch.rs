@@ -282,7 +282,7 @@ mod tests {
 
     fn entry(id: &str, revisions: &str) -> Result<Entry> {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let fields = ["a", "1", "n", revisions, "e", "granted k h 42\nreleased k h 42"].map(text);
+        let fields = ["a", "1", "n", revisions, "e", "+k h 42\nrk h 42"].map(text);
         Entry::read(Value::Array(vec![text(id), Value::Array(fields.into())]))
     }
 

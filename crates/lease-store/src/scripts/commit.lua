@@ -59,7 +59,14 @@ for i = 1, count do
   end
 end
 
-if mode == 'm' then call('SET', k[GLOBALS + 6], sub(proof, 34, 49) .. sub(proof, 2, 17)) end
+-- A strict write leaves its mark, too: an older monotonic one must not land after it. It never takes a higher one back.
+if mode ~= '' then
+  local mark = sub(proof, 34, 49) .. sub(proof, 2, 17)
+  local before = call('GET', k[GLOBALS + 6])
+  if before ~= mark and (not before or mode == 'm' or sub(before, 1, 16) <= sub(mark, 1, 16)) then
+    call('SET', k[GLOBALS + 6], mark)
+  end
+end
 local steps = math.max(happened, 1)
 local revision = fmt('%d', tell(steps) + steps - 1)
 for i = 1, count do

@@ -20,6 +20,9 @@ use crate::history::{Client, What};
 /// How many keys one process pursues at a time.
 const HANDS: u64 = 2;
 
+/// For how long a broken holder believes.
+const FOR_EVER: Duration = Duration::from_secs(3_600);
+
 /// How a holder is started.
 #[derive(Clone, Debug)]
 pub struct Args {
@@ -166,15 +169,15 @@ impl Hand {
     }
 
     async fn hold(&mut self, guard: Guard) -> Result<()> {
-        let lasts = self.dice.time(self.args.ttl / 10, self.args.ttl * if self.args.broken { 4 } else { 2 });
-        let end = clock::now() + lasts;
+        let lasts = self.dice.time(self.args.ttl / 10, self.args.ttl * 2);
+        let end = clock::now() + if self.args.broken { FOR_EVER } else { lasts };
         // What a broken holder keeps instead of asking.
         let first = guard.permit(Duration::ZERO).ok().map(|permit| permit.fence(Mode::Monotonic));
         while clock::now() < end && !self.over() {
             match (guard.permit(Duration::ZERO), &first) {
                 (Ok(permit), _) => self.act(&permit).await?,
                 (Err(_), Some(fence)) if self.args.broken => {
-                    let until = (clock::now() + self.args.ttl).as_nanos();
+                    let until = (clock::now() + FOR_EVER).as_nanos();
                     self.note_permit(
                         fence.key.as_str(),
                         fence.generation.get(),

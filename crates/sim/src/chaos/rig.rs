@@ -18,6 +18,9 @@ use crate::history::Client;
 /// Long against everything that is waited for; a machine that is busy must not fail a run.
 pub(super) const LIMIT: Duration = Duration::from_secs(90);
 
+/// More lives than a seat ever has.
+const LIVES: Client = 100_000;
+
 /// What the holders talk to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
@@ -46,6 +49,11 @@ struct Seat {
     proxy: Proxy,
     process: Option<Process>,
     lives: u32,
+}
+
+/// The seat of a client.
+pub(super) const fn seat(client: Client) -> usize {
+    (client / LIVES) as usize
 }
 
 /// Everything that runs.
@@ -116,7 +124,7 @@ impl Rig {
                 let said = File::options().create(true).append(true).open(data.join("server.log"))?;
                 let mut command = Command::new(helper_bin("tenure")?);
                 command
-                    .args(["up", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"])
+                    .args(["up", "--only", "lease", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"])
                     .arg(&data)
                     .current_dir(&data)
                     .env_clear()
@@ -155,7 +163,7 @@ impl Rig {
             return Ok(());
         }
         seat.lives += 1;
-        let client = who as Client * 100_000 + seat.lives;
+        let client = who as Client * LIVES + seat.lives;
         let addr = seat.proxy.addr();
         let url = match &self.server {
             Server::Tenure { .. } => format!("tenure://{addr}"),

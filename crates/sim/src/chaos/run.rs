@@ -1,17 +1,18 @@
 //! One run: the plan carried out, the histories brought together, the judgement.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use lease::Tick;
 use testkit::wait;
 
 use super::plan::{Fault, plan};
 use super::rig::{Engine, LIMIT, Rig};
 use super::verdict::Verdict;
-use super::{clock, holder, log};
+use super::{clock, holder, log, rig};
 use crate::history::{Event, History, Setting, What};
 
 /// What to run.
@@ -29,7 +30,7 @@ pub struct Chaos {
     pub keys: usize,
     /// The TTL.
     pub ttl: Duration,
-    /// Whether the first holder does not ask before it acts.
+    /// Whether the first holder does not ask before it acts; then it is provoked and nothing else goes wrong.
     pub broken: bool,
 }
 
@@ -83,12 +84,13 @@ pub fn run(chaos: &Chaos) -> Result<Verdict> {
 fn carry_out(chaos: &Chaos, rig: &mut Rig, keys: &[String], events: &mut Vec<Event>) -> Result<()> {
     // Faults begin once there is something to disturb.
     wait_for_permits(rig, keys, "somebody holds each key")?;
+    if chaos.broken {
+        provoke(rig)?;
+        rig.finish()?;
+        return Ok(());
+    }
     let start = clock::now();
-    // A broken holder is given every occasion: nothing but long stops of it.
-    let steps = match chaos.broken {
-        false => plan(chaos.seed, chaos.length, chaos.holders, chaos.ttl),
-        true => stops(chaos),
-    };
+    let steps = plan(chaos.seed, chaos.length, chaos.holders, chaos.ttl);
     let mut moments: Vec<(Duration, usize, bool)> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         moments.extend([(step.from, i, true), (step.until, i, false)]);
@@ -132,40 +134,54 @@ fn carry_out(chaos: &Chaos, rig: &mut Rig, keys: &[String], events: &mut Vec<Eve
     Ok(())
 }
 
-fn stops(chaos: &Chaos) -> Vec<super::plan::Step> {
-    let mut from = Duration::ZERO;
-    let mut steps = Vec::new();
-    while from < chaos.length {
-        let until = from + chaos.ttl * 3 / 2;
-        steps.push(super::plan::Step { from, until, fault: Fault::StopHolder(0) });
-        from = until + chaos.ttl * 2;
-    }
-    steps
+/// Stops the first holder while it holds, lets somebody else have its key, and wakes it up: a sound one does nothing
+/// more with it. Every step waits for what it needs, so a slow machine only takes longer.
+fn provoke(rig: &mut Rig) -> Result<()> {
+    let permit = |event: &Event| match &event.what {
+        What::Permit { client, key, .. } => Some((rig::seat(*client), key.clone())),
+        _ => None,
+    };
+    let mut held = String::new();
+    let since = clock::now();
+    wait_for(rig, since, "the first holder holds", |event| {
+        let found = permit(event).filter(|(seat, _)| *seat == 0);
+        found.map(|(_, key)| held = key).is_some()
+    })?;
+    let stopped = clock::now();
+    rig.begin(Fault::StopHolder(0))?;
+    let other = |event: &Event| permit(event).is_some_and(|(seat, key)| seat != 0 && key == held);
+    wait_for(rig, stopped, "somebody else has its key", other)?;
+    let woken = clock::now();
+    rig.end(Fault::StopHolder(0))?;
+    let again = |event: &Event| permit(event).is_some_and(|(seat, key)| seat == 0 && key == held);
+    wait_for(rig, woken, "the first holder acts again", again)?;
+    wait_for(rig, clock::now(), "somebody else has its key again", other)
 }
 
 /// Waits until there was a permit for every key from now on.
 fn wait_for_permits(rig: &Rig, keys: &[String], what: &str) -> Result<()> {
-    let begun = clock::now().as_nanos();
-    let mut lengths = std::collections::BTreeMap::new();
-    for path in rig.logs()? {
-        let length = fs::metadata(&path)?.len();
-        // From the start of the line that is being written at the earliest: what is before is of no interest.
-        lengths.insert(path, length);
-    }
     let mut missing: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
-    wait::until(what, LIMIT, || {
-        let logs = rig.logs().unwrap_or_default();
-        for path in logs {
-            let from = lengths.get(&path).copied().unwrap_or(0);
-            for event in log::read(&path, from).unwrap_or_default() {
-                if let What::Permit { key, .. } = &event.what
-                    && event.at >= begun
-                {
-                    missing.remove(key.as_str());
-                }
-            }
+    let waited = wait_for(rig, clock::now(), what, |event| {
+        if let What::Permit { key, .. } = &event.what {
+            missing.remove(key.as_str());
         }
         missing.is_empty()
+    });
+    waited.with_context(|| format!("without a permit: {missing:?}"))
+}
+
+/// Waits until an event of a holder after `since` is the one.
+fn wait_for(rig: &Rig, since: Tick, what: &str, mut done: impl FnMut(&Event) -> bool) -> Result<()> {
+    let mut lengths = BTreeMap::new();
+    for path in rig.logs()? {
+        // Lines are appended whole, so the rest of a file begins with a line.
+        lengths.insert(path.clone(), fs::metadata(&path)?.len());
+    }
+    wait::until(what, LIMIT, || {
+        let logs = rig.logs().unwrap_or_default();
+        let rest =
+            |path: &PathBuf| log::read(path, lengths.get(path).copied().unwrap_or(0)).unwrap_or_default();
+        let events = logs.iter().flat_map(rest).filter(|event| event.at > since.as_nanos());
+        events.into_iter().any(|event| done(&event))
     })
-    .with_context(|| format!("without a permit: {missing:?}"))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::history::{Call, CallVerb, Event, History, OpId, Outcome, What};
+use crate::history::{Call, CallVerb, Event, History, Nanos, OpId, Outcome, TokenId, What};
 use crate::judge::{Invariant, Violation, judge};
 
 /// The judgement and what it rests on.
@@ -79,10 +79,13 @@ fn count(history: &History) -> BTreeMap<&'static str, u64> {
     counts
 }
 
+/// Generation, token, and when it was answered.
+type Write = (u64, Option<TokenId>, Nanos);
+
 /// In the store's own order of writes to a record, generations never fall, and no two tokens write under one.
 fn records_never_go_back(history: &History) -> Vec<Violation> {
     let mut calls: BTreeMap<OpId, &Call> = BTreeMap::new();
-    let mut written: BTreeMap<&str, BTreeMap<u64, (u64, Option<u64>, u64)>> = BTreeMap::new();
+    let mut written: BTreeMap<&str, BTreeMap<u64, Write>> = BTreeMap::new();
     for Event { at, what } in &history.events {
         match what {
             What::Invoked { op, call, .. } => drop(calls.insert(*op, call)),

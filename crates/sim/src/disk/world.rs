@@ -311,7 +311,12 @@ impl World {
             }
             (4, Some(k)) => {
                 let delay = Some(Duration::from_millis(self.dice.below(4) * 700));
-                Ask::Revoke(Revoke { key: k.key, generation: k.generation, delay, reason: lease::Motive::default() })
+                Ask::Revoke(Revoke {
+                    key: k.key,
+                    generation: k.generation,
+                    delay,
+                    reason: lease::Motive::default(),
+                })
             }
             // A store that has failed shows what it had decided, however much of that is on the disk.
             (5 | 6, Some(_)) if self.with(|store| store.failed()) => return None,

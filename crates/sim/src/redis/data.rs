@@ -7,8 +7,8 @@ use std::time::Duration;
 use lease::rules::{self, Around, Entry, Expiry, State, Tenant, Verdict};
 use lease::{
     Acquired, Busy, Claim, Committed, Digest, End, Fence, Floor, Generation, Grant, Key, Lease, Mark, Meta,
-    Mode, Op, Phase, Reason, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision,
-    Revoke, Revoked, Status, Tick, Transfer, Transferred, Verified, Wall, limits,
+    Op, Phase, Reason, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
+    Revoked, Status, Tick, Transfer, Transferred, Verified, Wall, limits,
 };
 
 use super::Break;
@@ -288,8 +288,11 @@ impl Data {
                 return Ok(Committed::Conflict { index, found });
             }
         }
-        if let Some(fence) = fence.filter(|fence| fence.mode == Mode::Monotonic) {
-            self.marks.insert(fence.key.clone(), Mark::new(fence.generation, fence.token.digest()));
+        if let Some(fence) = fence
+            && let next = Mark::new(fence.generation, fence.token.digest())
+            && let Some(mark) = Mark::raised(self.marks.get(&fence.key), next)
+        {
+            self.marks.insert(fence.key.clone(), mark);
         }
         self.revision = (self.revision + ops.len() as u64).max(head.wall.as_micros());
         let revision = Revision::new(self.revision);

@@ -18,7 +18,13 @@ impl Process {
         let key = self.key(key)?;
         let status = self.bounded(self.store.inspect(&key)).await?;
         if let (lease::Phase::Held, Some(generation)) = (status.phase, status.generation) {
-            self.bounded(self.store.revoke(Revoke { key, generation, delay: None, reason: lease::Motive::default() })).await?;
+            self.bounded(self.store.revoke(Revoke {
+                key,
+                generation,
+                delay: None,
+                reason: lease::Motive::default(),
+            }))
+            .await?;
         }
         Ok(())
     }

@@ -39,8 +39,7 @@ fn processes_on_redis_keep_the_invariants_under_faults() {
 
 #[test]
 fn a_process_that_acts_past_its_deadline_is_found() {
-    let length = Duration::from_secs(8);
-    let verdict = judged(&Chaos { broken: true, ..Chaos::new(Engine::Embedded, fresh(), length) });
+    let verdict = judged(&Chaos { broken: true, ..Chaos::new(Engine::Embedded, fresh(), LENGTH) });
     let found = verdict.violations.iter().any(|violation| violation.invariant == Invariant::OneHolder);
     assert!(found, "the judge saw nothing: {verdict}");
 }

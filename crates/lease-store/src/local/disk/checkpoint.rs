@@ -45,8 +45,7 @@ impl Checkpoint {
 
     /// Gives the worker a thread.
     pub(crate) fn start(&mut self, worker: Worker) -> std::io::Result<()> {
-        let thread =
-            thread::Builder::new().name("tenure-checkpoint".into()).spawn(move || worker.run())?;
+        let thread = thread::Builder::new().name("tenure-checkpoint".into()).spawn(move || worker.run())?;
         self.thread = Some(thread);
         Ok(())
     }
