@@ -6,9 +6,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::{disk, redis};
 use crate::plan::Plan;
 use crate::run::run;
+use crate::{disk, redis};
 
 /// Which seeds to run.
 #[derive(Clone, Copy, Debug)]

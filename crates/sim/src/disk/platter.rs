@@ -382,7 +382,7 @@ mod tests {
             file.write(0, &[2; 2_048]).unwrap();
             let after = read(&platter.next_life(true));
             assert!(after.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
-            seen.insert(after.iter().step_by(SECTOR).copied().collect::<Vec<_>>());
+            seen.insert(after.iter().step_by(SECTOR).take(4).copied().collect::<Vec<_>>());
         }
         assert!(seen.contains(&vec![1; 4]) && seen.contains(&vec![2; 4]) && seen.len() > 6, "{seen:?}");
     }

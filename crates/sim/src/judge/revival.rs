@@ -72,12 +72,12 @@ fn for_callers(history: &History) -> Vec<Violation> {
             | (CallVerb::Transfer, "transferred" | "not_held") => {
                 over.entry(reign).or_insert(*at);
             }
-            (CallVerb::Renew, "renewed") if answer.outcome == Outcome::Ok => {
-                if over.get(&reign).is_some_and(|end| end < asked) {
-                    let text =
-                        format!("{}: {generation} was renewed after it had been answered as over", call.key);
-                    found.push(Violation::new(Invariant::NothingRevives, *at, text));
-                }
+            (CallVerb::Renew, "renewed")
+                if answer.outcome == Outcome::Ok && over.get(&reign).is_some_and(|end| end < asked) =>
+            {
+                let text =
+                    format!("{}: {generation} was renewed after it had been answered as over", call.key);
+                found.push(Violation::new(Invariant::NothingRevives, *at, text));
             }
             _ => {}
         }

@@ -37,12 +37,12 @@ fn beliefs_rest_on_answers(history: &History) -> Vec<Violation> {
                 }
             }
             What::Guard { client, key, generation, token, state: Belief::Held | Belief::Jeopardy }
-            | What::Permit { client, key, generation, token, .. } => {
-                if !answered.contains(&(*client, key, *generation, *token)) {
-                    let text =
-                        format!("{key}: client {client} believes in {generation}, which no answer gave it");
-                    found.push(Violation::new(Invariant::NoFalseYes, *at, text));
-                }
+            | What::Permit { client, key, generation, token, .. }
+                if !answered.contains(&(*client, key, *generation, *token)) =>
+            {
+                let text =
+                    format!("{key}: client {client} believes in {generation}, which no answer gave it");
+                found.push(Violation::new(Invariant::NoFalseYes, *at, text));
             }
             _ => {}
         }

@@ -138,7 +138,7 @@ impl Process {
         let Some(mut hold) = self.take(taking).await? else { return Ok(()) };
         let Some(guard) = hold.guard.take() else { return Ok(()) };
         let process = self.clone();
-        drop(guard.run(|held| async move { process.acts(&held, acts, &mut rng).await }).await);
+        guard.run(|held| async move { process.acts(&held, acts, &mut rng).await }).await;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod net;
 pub(crate) mod record;
 pub(crate) mod server;
 pub(crate) mod stub;
+mod tell;
 pub(crate) mod wire;
 
 use std::cmp::Reverse;

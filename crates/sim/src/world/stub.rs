@@ -8,17 +8,18 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Mode, Op, Page,
-    Prefix, Query, Reason, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
-    Revoke, Revoked, Status, Token, Transfer, Transferred, Verified, Watch, Watched, Wipe, Wiped,
+    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Op, Page, Prefix,
+    Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked,
+    Status, Token, Transfer, Transferred, Verified, Watch, Watched, Wipe, Wiped,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use super::clock::HostClock;
 use super::net::{Streaming, Waiting};
+use super::tell::{calls, say, token_of};
 use super::wire::{Ask, Packet, Reply};
 use super::{HostId, SERVER, World};
-use crate::history::{Answer, Call, CallVerb, Client, OpId, Outcome, TokenId, What, token_id};
+use crate::history::{Answer, CallVerb, Client, OpId, Outcome, TokenId, What};
 use lease::breaks::{Break, broken};
 
 thread_local! {
@@ -121,7 +122,7 @@ impl Stub {
     }
 
     /// A known break: slots are counted in the process, and the store hears nothing of it.
-    fn from_memory(&self, claim: &Claim) -> Result<Acquired> {
+    fn count_in_memory(&self, claim: &Claim) -> Result<Acquired> {
         let generation = lease::Generation::new(1)?;
         let mut state = self.world.lock();
         let token = state.record.sent(ATTEMPT.get(), &claim.key, &claim.token);
@@ -149,167 +150,6 @@ impl Stub {
             }
             state.record.note(now, What::Returned { op: *op, answer: said });
         }
-    }
-}
-
-/// The operations of a request, as a history has them.
-fn calls(ask: &Ask) -> Vec<Call> {
-    let call = |verb, key: &str, token: Option<&Token>| Call {
-        verb,
-        key: key.into(),
-        token: token.map(|token| token_id(token.digest().as_bytes())),
-        generation: None,
-        holder: None,
-        ttl: None,
-        wait: None,
-    };
-    match ask {
-        Ask::Acquire(claim) => {
-            let verb = if claim.instead_of.is_some() { CallVerb::Replace } else { CallVerb::Acquire };
-            vec![Call {
-                generation: claim.instead_of.map(lease::Generation::get),
-                holder: Some(claim.holder.to_string()),
-                ttl: Some(claim.ttl.as_millis() * 1_000_000),
-                wait: claim.wait.map(|wait| wait.as_nanos() as u64),
-                ..call(verb, claim.key.as_str(), Some(&claim.token))
-            }]
-        }
-        Ask::Renew(items) => items
-            .iter()
-            .map(|item| Call {
-                generation: Some(item.generation.get()),
-                ttl: item.ttl.map(|ttl| ttl.as_millis() * 1_000_000),
-                ..call(CallVerb::Renew, item.key.as_str(), Some(&item.token))
-            })
-            .collect(),
-        Ask::Release(release) => vec![Call {
-            generation: release.generation.map(lease::Generation::get),
-            holder: release.to.as_ref().map(ToString::to_string),
-            ..call(CallVerb::Release, release.key.as_str(), Some(&release.token))
-        }],
-        Ask::Transfer(transfer) => vec![Call {
-            generation: Some(transfer.generation.get()),
-            holder: Some(transfer.to.to_string()),
-            ..call(CallVerb::Transfer, transfer.key.as_str(), Some(&transfer.token))
-        }],
-        Ask::Revoke(revoke) => vec![Call {
-            generation: Some(revoke.generation.get()),
-            wait: revoke.delay.map(|delay| delay.as_nanos() as u64),
-            ..call(CallVerb::Revoke, revoke.key.as_str(), None)
-        }],
-        Ask::Verify(key, token) => vec![call(CallVerb::Verify, key.as_str(), Some(token))],
-        Ask::Inspect(key) => vec![call(CallVerb::Inspect, key.as_str(), None)],
-        Ask::Wipe(wipe) => vec![Call {
-            generation: Some(wipe.gate.generation.get()),
-            holder: Some(wipe.gate.key.to_string()),
-            ..call(CallVerb::Wipe, wipe.prefix.as_str(), Some(&wipe.gate.token))
-        }],
-        Ask::WriteFenced(fence, _) => {
-            let verb = match fence.mode {
-                Mode::Strict => CallVerb::WriteStrict,
-                Mode::Monotonic => CallVerb::WriteMonotonic,
-            };
-            let generation = Some(fence.generation.get());
-            vec![Call { generation, ..call(verb, fence.key.as_str(), Some(&fence.token)) }]
-        }
-        Ask::List(_)
-        | Ask::History(_)
-        | Ask::Watch(..)
-        | Ask::Commit(_)
-        | Ask::Get(_)
-        | Ask::Scan(_)
-        | Ask::ReadLog(..) => Vec::new(),
-    }
-}
-
-/// The key and token of one operation of a request.
-fn token_of(ask: &Ask, i: usize) -> Option<(&Key, &Token)> {
-    match ask {
-        Ask::Acquire(claim) => Some((&claim.key, &claim.token)),
-        Ask::Renew(items) => items.get(i).map(|item| (&item.key, &item.token)),
-        Ask::Release(release) => Some((&release.key, &release.token)),
-        Ask::Transfer(transfer) => Some((&transfer.key, &transfer.token)),
-        Ask::Verify(key, token) => Some((key, token)),
-        Ask::Wipe(wipe) => Some((&wipe.gate.key, &wipe.gate.token)),
-        Ask::WriteFenced(fence, _) => Some((&fence.key, &fence.token)),
-        _ => None,
-    }
-}
-
-/// An answer, as a history has it.
-fn say(answer: &Result<Reply>, i: usize) -> Answer {
-    use Outcome::{Ok as Yes, Refused, Unknown};
-    let plain =
-        |outcome, word: &'static str| Answer { outcome, word: word.into(), generation: None, why: None };
-    let number = |generation: lease::Generation| Some(generation.get());
-    match answer {
-        Err(error) => match error {
-            Error::Refused(lease::Refusal::TokenSpent) => plain(Refused, "token_spent"),
-            Error::Unknown { .. } => plain(Unknown, "unknown"),
-            Error::Unavailable { .. } => plain(Refused, "unavailable"),
-            Error::Invalid { .. } | Error::Refused(_) => plain(Refused, "refused"),
-        },
-        Ok(reply) => match reply {
-            Reply::Acquired(Acquired::Granted(grant)) => {
-                let word = if grant.parked { "parked" } else { "granted" };
-                Answer { generation: number(grant.lease.generation), ..plain(Yes, word) }
-            }
-            Reply::Acquired(Acquired::Busy(busy)) => Answer {
-                // Of a key that nobody holds it would be the last number minted, perhaps for nobody who heard.
-                generation: busy
-                    .generation
-                    .filter(|_| busy.reason == Reason::Held)
-                    .map(lease::Generation::get),
-                why: Some(busy.reason.as_str().into()),
-                ..plain(Refused, "busy")
-            },
-            Reply::Renewed(answers) => match answers.get(i) {
-                Some(Renewed::Renewed { .. }) => plain(Yes, "renewed"),
-                Some(Renewed::Lost(end)) => {
-                    Answer { why: Some(end.as_str().into()), ..plain(Refused, "lost") }
-                }
-                None => plain(Unknown, "unknown"),
-            },
-            Reply::Released(Released::Released) => plain(Yes, "released"),
-            Reply::Released(Released::NotHeld) => plain(Refused, "not_held"),
-            Reply::Transferred(Transferred::Transferred(lease)) => {
-                Answer { generation: number(lease.generation), ..plain(Yes, "transferred") }
-            }
-            Reply::Transferred(Transferred::NotHeld) => plain(Refused, "not_held"),
-            Reply::Transferred(Transferred::NoSuccessor) => plain(Refused, "no_successor"),
-            Reply::Revoked(Revoked::Revoked { .. }) => plain(Yes, "revoked"),
-            Reply::Revoked(Revoked::Stale { current }) => {
-                Answer { generation: current.map(lease::Generation::get), ..plain(Refused, "stale") }
-            }
-            Reply::Verified(Verified::Live { generation, .. }) => {
-                Answer { generation: number(*generation), ..plain(Yes, "live") }
-            }
-            Reply::Verified(Verified::Ended) => plain(Yes, "ended"),
-            Reply::Verified(Verified::Wrong) => plain(Yes, "wrong"),
-            Reply::Status(status) => {
-                let word = match status.phase {
-                    lease::Phase::Free => "free",
-                    lease::Phase::Held => "held",
-                    lease::Phase::Delayed => "delayed",
-                    lease::Phase::Reserved => "reserved",
-                };
-                let generation = status.generation.filter(|_| status.phase == lease::Phase::Held);
-                Answer { generation: generation.map(lease::Generation::get), ..plain(Yes, word) }
-            }
-            Reply::Wiped(Wiped::Wiped { .. }) => plain(Yes, "wiped"),
-            Reply::Wiped(Wiped::Unproven) => plain(Refused, "unproven"),
-            Reply::Committed(Committed::Written { .. }) => plain(Yes, "written"),
-            Reply::Committed(Committed::Conflict { .. }) => plain(Refused, "conflict"),
-            Reply::Committed(Committed::FencedOut { current }) => {
-                Answer { generation: current.map(lease::Generation::get), ..plain(Refused, "fenced_out") }
-            }
-            Reply::List(_)
-            | Reply::History(_)
-            | Reply::Watching
-            | Reply::Record(_)
-            | Reply::Scan(_)
-            | Reply::Log(_) => plain(Yes, "read"),
-        },
     }
 }
 
@@ -373,7 +213,7 @@ impl Leases for Stub {
 
     async fn acquire(&self, claim: Claim) -> Result<Acquired> {
         if broken(Break::SlotsInMemory) && claim.key.as_str().starts_with("s/") {
-            return self.from_memory(&claim);
+            return self.count_in_memory(&claim);
         }
         ask!(self, Ask::Acquire(claim.remote()), Acquired)
     }

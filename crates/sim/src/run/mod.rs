@@ -1,18 +1,19 @@
 //! One run: a plan becomes a history.
 
+mod fault;
+mod lanes;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use lease::breaks::{Break, broken};
 use lease::{Mark, Store};
 use lease_store::Local;
-use parking_lot::Mutex;
 
 use crate::history::{Client, History, Nanos, Setting, What};
 use crate::judge::{self, Invariant, Violation};
 use crate::linear;
-use crate::plan::{Fault, Kind, Plan, Task};
+use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::work;
 use crate::world::clock::HostClock;
@@ -20,6 +21,7 @@ use crate::world::exec::Process;
 use crate::world::server::Server;
 use crate::world::wire::Packet;
 use crate::world::{HostId, Item, SERVER, Scheduled, World};
+use lanes::Lanes;
 
 /// How long after the last fault everything must have come to an end.
 const PATIENCE: Nanos = 60_000_000_000;
@@ -45,14 +47,6 @@ pub fn run(plan: &Plan) -> Run {
     }
     violations.sort_by_key(|violation| (violation.at, violation.invariant));
     Run { history, violations }
-}
-
-/// The lanes of one life of a host, and how far each is.
-struct Lanes {
-    tasks: BTreeMap<u8, Vec<Task>>,
-    begun: BTreeMap<u8, Arc<Mutex<usize>>>,
-    done: Arc<Mutex<usize>>,
-    started: usize,
 }
 
 struct Running {
@@ -269,6 +263,9 @@ impl Running {
 
     /// Lets a host run until it has nothing to do.
     fn turn(&self, host: HostId) {
+        if self.world.lock().host(host).frozen > 0 {
+            return;
+        }
         if let Some(process) = &self.processes[host as usize] {
             process.turn();
         }
@@ -279,11 +276,7 @@ impl Running {
 
     fn start(&mut self, host: HostId) {
         let Ok(process) = Process::start() else { return };
-        {
-            let mut state = self.world.lock();
-            state.host(host).alive = true;
-            state.host(host).client = self.clients;
-        }
+        self.world.lock().host(host).alive = true;
         if host == SERVER {
             self.serve(process);
         } else {
@@ -340,154 +333,6 @@ impl Running {
         }));
         self.lanes.insert(host, lanes);
         self.processes[host as usize] = Some(process);
-    }
-
-    fn fault(&mut self, number: usize) {
-        let Fault { at_ms, for_ms, kind } = self.plan.faults[number];
-        let until = nanos(at_ms + for_ms);
-        let (name, host) = match kind {
-            Kind::Cut { host, .. } => ("cut", Some(host)),
-            Kind::Storm(_) => ("storm", None),
-            Kind::Freeze { host } => ("freeze", Some(host)),
-            Kind::Suspend { host } => ("suspend", Some(host)),
-            Kind::Crash { host } => return self.crash(host, until),
-            Kind::Step { host, .. } => ("step", Some(host)),
-            Kind::Reset { host } => ("reset", Some(host)),
-        };
-        let until = if matches!(kind, Kind::Step { .. } | Kind::Reset { .. }) { nanos(at_ms) } else { until };
-        let now = self.world.now();
-        let mut state = self.world.lock();
-        // What a storm delays may arrive after it.
-        let late = if let Kind::Storm(weather) = kind { nanos(weather.late_ms) } else { 0 };
-        state.record.note(now, What::Fault { name: name.into(), host, until: until + late });
-        match kind {
-            Kind::Cut { host, from, to } => {
-                state.net.cut[host as usize][0] += u32::from(from);
-                state.net.cut[host as usize][1] += u32::from(to);
-                state.reset(now, Some(host), 200_000_000);
-            }
-            Kind::Reset { host } => state.reset(now, Some(host), 1_000_000),
-            Kind::Storm(weather) => state.net.weather = weather,
-            Kind::Freeze { host } | Kind::Suspend { host } => state.host(host).frozen += 1,
-            Kind::Step { host, by_ms } => {
-                let by = (i64::from(by_ms) * 1_000) as u64;
-                let off = &state.host(host).wall_off;
-                off.store(off.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-            }
-            Kind::Crash { .. } => {}
-        }
-    }
-
-    fn heal(&mut self, number: usize) {
-        let Fault { for_ms, kind, .. } = self.plan.faults[number];
-        match kind {
-            Kind::Cut { host, from, to } => {
-                let mut state = self.world.lock();
-                state.net.cut[host as usize][0] -= u32::from(from);
-                state.net.cut[host as usize][1] -= u32::from(to);
-            }
-            Kind::Storm(_) => self.world.lock().net.weather = Default::default(),
-            Kind::Freeze { host } => self.thaw(host),
-            Kind::Suspend { host } => {
-                let slept = self.world.lock().host(host).suspended.clone();
-                slept.fetch_add(nanos(for_ms), Ordering::Relaxed);
-                self.thaw(host);
-            }
-            Kind::Crash { host } => {
-                if !self.world.lock().host(host).alive {
-                    self.start(host);
-                }
-            }
-            Kind::Step { .. } | Kind::Reset { .. } => {}
-        }
-    }
-
-    /// A host runs again: what came meanwhile is there at once, timers first or packets first.
-    fn thaw(&mut self, host: HostId) {
-        let mut held = {
-            let mut state = self.world.lock();
-            state.host(host).frozen -= 1;
-            if state.host(host).frozen > 0 {
-                return;
-            }
-            let mut held = std::mem::take(&mut state.host(host).held);
-            if state.rng.chance(50) {
-                held.sort_by_key(|item| matches!(item, Item::Alarm(..)));
-            }
-            held
-        };
-        for item in held.drain(..) {
-            match item {
-                Item::Alarm(_, alarm) => alarm.ring(),
-                Item::Deliver(host, packet) => self.deliver(host, *packet),
-                _ => {}
-            }
-        }
-        self.turn(host);
-    }
-
-    /// A process dies with everything in it; it is started again by the end of the fault, if there is one.
-    fn crash(&mut self, host: HostId, until: Nanos) {
-        let now = self.world.now();
-        {
-            let mut state = self.world.lock();
-            if !state.host(host).alive {
-                return;
-            }
-            state.host(host).alive = false;
-            state.host(host).held.clear();
-            let client = state.host(host).client;
-            state.record.note(now, What::Fault { name: "crash".into(), host: Some(host), until });
-            if host != SERVER {
-                state.record.died(now, client);
-            }
-            state.net.waiting.retain(|_, waiting| waiting.client != client);
-            state.net.streams.retain(|_, open| open.client != client);
-        }
-        if host == SERVER {
-            if let Some(server) = self.server.take() {
-                server.look();
-                server.died();
-                self.processes[0] = None;
-            }
-            self.world.lock().reset(now, None, 200_000_000);
-        } else {
-            self.processes[host as usize] = None;
-            if until <= now + 1 {
-                // It ended itself, and is started again by whoever watches over it.
-                self.world.after(nanos(self.plan.ttl_ms / 2), Item::Start(host));
-            }
-        }
-    }
-}
-
-impl Lanes {
-    fn of<'t>(all: impl Iterator<Item = &'t Task>) -> Self {
-        let mut tasks: BTreeMap<u8, Vec<Task>> = BTreeMap::new();
-        for task in all {
-            tasks.entry(task.lane).or_default().push(*task);
-        }
-        let begun = tasks.keys().map(|lane| (*lane, Arc::default())).collect();
-        let started = tasks.len();
-        Self { tasks, begun, done: Arc::default(), started }
-    }
-
-    fn over(&self) -> bool {
-        *self.done.lock() >= self.started
-    }
-
-    /// What has not been begun.
-    fn rest(self) -> Self {
-        let mut rest = Self::of([].iter());
-        for (lane, tasks) in self.tasks {
-            let begun = self.begun.get(&lane).map_or(0, |begun| *begun.lock());
-            if begun < tasks.len() {
-                rest.begun.insert(lane, Arc::default());
-                rest.tasks.insert(lane, tasks[begun..].to_vec());
-                rest.started += 1;
-            }
-        }
-        rest
     }
 }
 
