@@ -47,6 +47,11 @@ export class Strip {
     context.imageSmoothingEnabled = true;
     context.drawImage(lamp, 0, 0, width, height);
     context.globalAlpha = 1;
+    // Soft towards the edges, as light is.
+    const edges = context.createLinearGradient(0, 0, 0, height);
+    for (const [at, alpha] of [[0, 1], [0.32, 0.15], [0.68, 0.15], [1, 1]]) edges.addColorStop(at, `rgba(7,9,13,${alpha})`);
+    context.fillStyle = edges;
+    context.fillRect(0, 0, width, height);
     const step = width / half, size = Math.max(1, Math.min(step * 0.7, height / 5)), tall = Math.max(size, height / 11);
     for (let i = 0; i < count; i++) {
       const row = i < half ? 0 : 1, x = (i % half) * step + (step - size) / 2, y = height * (row ? 0.7 : 0.3) - tall / 2;
