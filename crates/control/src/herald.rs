@@ -9,7 +9,7 @@ use crate::telemetry::TARGET;
 use crate::wire;
 
 /// Changes within this time are told together.
-const TOGETHER: Duration = Duration::from_millis(40);
+const TOGETHER: Duration = Duration::from_millis(100);
 /// Changes within this time are stored together.
 const STORED: Duration = Duration::from_secs(1);
 /// How often everybody hears the whole status.

@@ -139,12 +139,12 @@ impl Route {
 
 /// The class table of the routes.
 pub fn classes() -> Classes {
-    let table = Classes::new()
-        .route(Method::GET, "/ws", Class::Read)
-        // Unknown paths below firmware and auth are as exempt as the known ones.
-        .route(Method::POST, "/api/v1/firmware/{*rest}", Class::Exempt)
-        .route(Method::PUT, "/api/v1/firmware/{*rest}", Class::Exempt)
-        .route(Method::POST, "/api/v1/auth/{*rest}", Class::Exempt);
+    let table = Classes::new().route(Method::GET, "/ws", Class::Read);
+    // Unknown paths below firmware and auth are as exempt as the known ones.
+    let table = ["firmware", "auth"].iter().fold(table, |table, area| {
+        let methods = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        methods.into_iter().fold(table, |table, method| table.route(method, &below(area), Class::Exempt))
+    });
     // Nothing is there to be changed by a GET of nothing.
     let table = AREAS.iter().fold(table, |table, area| {
         table.route(Method::GET, &below(area), Class::Read).route(
