@@ -189,7 +189,7 @@ async fn churn_leaves_nothing_behind() {
     let rig = Rig::start(calm()).await;
     let worker = async |worker: usize| {
         for round in 0..250 {
-            let token = if worker % 2 == 0 { WRITER } else { OTHER };
+            let token = if worker.is_multiple_of(2) { WRITER } else { OTHER };
             let mut socket = rig.socket_of(token).await;
             match (worker + round) % 4 {
                 0 => drop(socket),
