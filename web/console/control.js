@@ -198,7 +198,7 @@ function stopped(why) {
   text(byId("sent"), `The stream ended: ${String(why).replaceAll("_", " ")}.`);
 }
 
-let before = performance.now();
+let before = performance.now(), painted = 0;
 (function tick() {
   const now = performance.now(), seconds = Math.min(0.2, (now - before) / 1_000);
   before = now;
@@ -207,6 +207,8 @@ let before = performance.now();
     frames += 1;
     if (frames % 30 === 1) text(byId("sent"), `${frames} frames sent`);
   }
+  if (now - painted < 50) return void requestAnimationFrame(tick);
+  painted = now;
   const left = lease.active ? Math.max(0, ends - now) : 0;
   byId("ring").style.strokeDasharray = `${lease.active ? Math.min(100, (left / lease.ttlMs) * 100) : 0} 100`;
   text(byId("seconds"), lease.active ? (left / 1_000).toFixed(1) : "");

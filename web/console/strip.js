@@ -36,33 +36,34 @@ export class Strip {
     context.clearRect(0, 0, width, height);
     if (!pixels) return;
     const count = pixels.length / 3, half = Math.ceil(count / 2);
-    // The glow: one small picture of the colours, stretched and blurred by the stretching.
+    // The glow: one small picture of the colours, made soft by stretching it. Filters would cost whole cores without a GPU.
     const lamp = this.#lamp;
     lamp.width = half;
     lamp.height = 2;
     const small = lamp.getContext("2d"), image = small.createImageData(half, 2);
     for (let i = 0; i < count; i++) image.data.set([pixels[i * 3], pixels[i * 3 + 1], pixels[i * 3 + 2], 255], i * 4);
     small.putImageData(image, 0, 0);
-    context.globalAlpha = 0.42;
+    context.globalAlpha = 0.38;
     context.imageSmoothingEnabled = true;
-    context.filter = `blur(${Math.round(height / 9)}px)`;
-    context.drawImage(lamp, 0, height * 0.08, width, height * 0.84);
-    context.filter = "none";
+    context.drawImage(lamp, 0, 0, width, height);
     context.globalAlpha = 1;
-    const step = width / half, size = Math.max(1, Math.min(step * 0.7, height / 5));
+    // Soft towards the edges, as light is.
+    const edges = context.createLinearGradient(0, 0, 0, height);
+    for (const [at, alpha] of [[0, 1], [0.32, 0.15], [0.68, 0.15], [1, 1]]) edges.addColorStop(at, `rgba(7,9,13,${alpha})`);
+    context.fillStyle = edges;
+    context.fillRect(0, 0, width, height);
+    const step = width / half, size = Math.max(1, Math.min(step * 0.7, height / 5)), tall = Math.max(size, height / 11);
     for (let i = 0; i < count; i++) {
-      const row = i < half ? 0 : 1, x = (i % half) * step + (step - size) / 2, y = height * (row ? 0.7 : 0.3) - size / 2;
+      const row = i < half ? 0 : 1, x = (i % half) * step + (step - size) / 2, y = height * (row ? 0.7 : 0.3) - tall / 2;
       context.fillStyle = `rgb(${pixels[i * 3]},${pixels[i * 3 + 1]},${pixels[i * 3 + 2]})`;
-      context.beginPath();
-      context.roundRect(x, y, size, size * 1.25, size / 3);
-      context.fill();
+      context.fillRect(x, y, size, tall);
     }
   }
 }
 
 /** A pad on which strokes glow and fade; its columns are the LEDs. */
 export class Pad {
-  #canvas; #context; #heat = new Float32Array(320); #hue = new Float32Array(320); #last = null;
+  #canvas; #context; #glows = false; #heat = new Float32Array(320); #hue = new Float32Array(320); #last = null;
 
   constructor(canvas) {
     this.#canvas = canvas;
@@ -77,6 +78,7 @@ export class Pad {
   }
 
   #stroke([fromX, fromY], [toX, toY]) {
+    this.#glows = true;
     const steps = Math.max(1, Math.ceil(Math.abs(toX - fromX)));
     for (let i = 0; i <= steps; i++) {
       const x = fromX + ((toX - fromX) * i) / steps, y = fromY + ((toY - fromY) * i) / steps;
@@ -91,6 +93,8 @@ export class Pad {
 
   /** Lets strokes fade, draws the pad, and gives the pixels of the strip. */
   step(seconds) {
+    if (!this.#glows) return new Uint8Array(960);
+    this.#glows = false;
     const fade = Math.exp(-seconds * 1.1), pixels = new Uint8Array(960), { width, height } = this.#canvas;
     this.#context.clearRect(0, 0, width, height);
     for (let led = 0; led < 320; led++) {
@@ -98,6 +102,7 @@ export class Pad {
       const [r, g, b] = colour(this.#hue[led], heat);
       pixels.set([r, g, b], led * 3);
       if (heat < 0.02) continue;
+      this.#glows = true;
       this.#context.fillStyle = `rgb(${r},${g},${b})`;
       this.#context.fillRect((led * width) / 320, 0, width / 320 + 1, height);
     }

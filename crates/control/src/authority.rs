@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::code::{Code, Refusal};
 use crate::desk::Inner;
+use crate::herald;
 use crate::lease::Owner;
 use crate::telemetry::TARGET;
 
@@ -99,7 +100,10 @@ impl Inner {
     }
 
     fn terms(&self, meta: String) -> lease::Result<Terms> {
-        let ttl = Ttl::from_millis(u64::from(self.options.ttl_ms) + SLACK_MS)?;
+        // An engine that cannot keep it so long is asked for what it can: the keeper renews anyway.
+        let can = self.keeper.store().capabilities();
+        let ttl =
+            Ttl::from_millis(u64::from(self.options.ttl_ms) + SLACK_MS)?.clamp(can.min_ttl, can.max_ttl);
         let heartbeat =
             Duration::from_millis(u64::from(self.options.heartbeat_ms)).min(ttl.as_duration() / 3);
         let terms = Terms::new(ttl).heartbeat(heartbeat).policy(Policy::Abort);
@@ -174,6 +178,10 @@ async fn serve(inner: &Arc<Inner>, serving: Arc<Serving>) {
             biased;
             () = inner.ends.cancelled() => {}
             () = serving.over.cancelled() => {}
+        }
+        if inner.ends.is_cancelled() {
+            // While the gate still admits it.
+            herald::save(inner).await;
         }
     }
     metrics::gauge!("control_serving").set(0.0);

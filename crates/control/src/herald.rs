@@ -9,7 +9,7 @@ use crate::telemetry::TARGET;
 use crate::wire;
 
 /// Changes within this time are told together.
-const TOGETHER: Duration = Duration::from_millis(40);
+const TOGETHER: Duration = Duration::from_millis(100);
 /// Changes within this time are stored together.
 const STORED: Duration = Duration::from_secs(1);
 /// How often everybody hears the whole status.
@@ -73,7 +73,7 @@ pub(crate) async fn store(inner: Arc<Inner>) {
     loop {
         tokio::select! {
             biased;
-            () = inner.ends.cancelled() => return save(&inner).await,
+            () = inner.ends.cancelled() => return,
             changed = revised.changed() => {
                 if changed.is_err() {
                     return;
@@ -90,7 +90,8 @@ pub(crate) async fn store(inner: Arc<Inner>) {
     }
 }
 
-async fn save(inner: &Arc<Inner>) {
+/// Stores what the device shows now.
+pub(crate) async fn save(inner: &Arc<Inner>) {
     let _turn = inner.saving.lock().await;
     // Without the gate there is nothing to store: what is shown is somebody else's.
     let Ok(fence) = inner.fence() else { return };

@@ -20,7 +20,7 @@ use crate::code::{Code, Refusal};
 use crate::command::{self, Command};
 use crate::desk::{Inner, lacks};
 use crate::gate::{Classes, GateLayer, hand};
-use crate::routes::{AREAS, ROUTES, classes};
+use crate::routes::{AREAS, ROUTES, below, classes};
 use crate::{socket, wire};
 
 /// Bytes of a body.
@@ -56,7 +56,7 @@ pub(crate) fn router(inner: Arc<Inner>, origins: Origins) -> Router {
         if !ROUTES.iter().any(|route| route.path.strip_prefix("/api/v1/") == Some(area)) {
             router = router.route(&format!("/api/v1/{area}"), any(nothing));
         }
-        router = router.route(&format!("/api/v1/{area}/{{*rest}}"), any(nothing));
+        router = router.route(&below(area), any(nothing));
     }
     let door = Door { inner: inner.clone(), classes: Arc::new(classes()), origins };
     router

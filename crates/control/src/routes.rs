@@ -115,6 +115,16 @@ pub(crate) const AREAS: &[&str] = &[
     "firmware",
 ];
 
+/// The pattern of everything in an area that no route names. A parameter right below the area takes the first part itself.
+pub(crate) fn below(area: &str) -> String {
+    let base = format!("/api/v1/{area}");
+    let parameter = ROUTES.iter().find_map(|route| {
+        let part = route.path.strip_prefix(&base)?.strip_prefix("/{")?.split('}').next()?;
+        Some(format!("{base}/{{{part}}}/{{*rest}}"))
+    });
+    parameter.unwrap_or_else(|| format!("{base}/{{*rest}}"))
+}
+
 impl Route {
     /// The command behind the route. The table names only commands that exist; a test holds that.
     pub(crate) fn command(&self) -> Option<&'static Command> {
@@ -129,15 +139,15 @@ impl Route {
 
 /// The class table of the routes.
 pub fn classes() -> Classes {
-    let table = Classes::new()
-        .route(Method::GET, "/ws", Class::Read)
-        // Unknown paths below firmware and auth are as exempt as the known ones.
-        .route(Method::POST, "/api/v1/firmware/{*rest}", Class::Exempt)
-        .route(Method::PUT, "/api/v1/firmware/{*rest}", Class::Exempt)
-        .route(Method::POST, "/api/v1/auth/{*rest}", Class::Exempt);
+    let table = Classes::new().route(Method::GET, "/ws", Class::Read);
+    // Unknown paths below firmware and auth are as exempt as the known ones.
+    let table = ["firmware", "auth"].iter().fold(table, |table, area| {
+        let methods = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        methods.into_iter().fold(table, |table, method| table.route(method, &below(area), Class::Exempt))
+    });
     // Nothing is there to be changed by a GET of nothing.
     let table = AREAS.iter().fold(table, |table, area| {
-        table.route(Method::GET, &format!("/api/v1/{area}/{{*rest}}"), Class::Read).route(
+        table.route(Method::GET, &below(area), Class::Read).route(
             Method::GET,
             &format!("/api/v1/{area}"),
             Class::Read,

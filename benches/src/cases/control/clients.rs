@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use super::site::TOKEN;
@@ -42,14 +42,23 @@ pub(super) struct Streamed {
     pub(super) counters: String,
 }
 
+/// Connects, as fast as the rate of one token allows.
 async fn connect(address: SocketAddr) -> Result<Socket> {
-    let mut request = format!("ws://{address}/ws").into_client_request()?;
-    request.headers_mut().insert("authorization", format!("Bearer {TOKEN}").parse()?);
-    let (socket, _) = tokio_tungstenite::connect_async(request).await?;
-    if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
-        stream.set_nodelay(true)?;
+    loop {
+        let mut request = format!("ws://{address}/ws").into_client_request()?;
+        request.headers_mut().insert("authorization", format!("Bearer {TOKEN}").parse()?);
+        let socket = match tokio_tungstenite::connect_async(request).await {
+            Err(Error::Http(answer)) if answer.status() == 429 => {
+                pause(Duration::from_millis(50)).await;
+                continue;
+            }
+            answer => answer?.0,
+        };
+        if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
+            stream.set_nodelay(true)?;
+        }
+        return Ok(socket);
     }
-    Ok(socket)
 }
 
 /// Sends, and reads until the answer is there. The bare program answers everything in the same words.

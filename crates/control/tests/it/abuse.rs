@@ -80,14 +80,14 @@ async fn floods_are_refused_and_heartbeats_of_others_go_on() {
     owner.done(json!({ "type": "control.heartbeat", "leaseId": owned.id, "leaseToken": owned.token })).await;
     let mut limited = 0;
     for _ in 0..260 {
-        let (code, body) = rig.ask(OTHER, "GET", "/api/v1/parameters", None, &[]).await;
+        let (code, body) = rig.ask_once(OTHER, "GET", "/api/v1/parameters", None, &[]).await;
         if code == 429 {
             assert_eq!(body["error"]["code"], "RATE_LIMITED");
             limited += 1;
         }
     }
-    // A machine so slow that 260 requests take more than a second each window may refuse none; then nothing is shown here.
-    assert!(limited <= 60, "{limited}");
+    // At most what is over the allowance of one second; a slow machine spreads the requests over several.
+    assert!(limited <= 70, "{limited}");
     assert_eq!(rig.get("/api/v1/parameters").await.0, 200, "each has its own allowance");
     rig.stop().await;
 }
@@ -160,7 +160,7 @@ async fn a_reader_that_does_not_read_is_dropped_and_nobody_waits_for_it() {
     eventually("it is dropped", async || {
         // Meanwhile the others are served as ever.
         other
-            .done(json!({ "type": "control.heartbeat", "leaseId": owned.id, "leaseToken": owned.token }))
+            .ask(json!({ "type": "control.heartbeat", "leaseId": owned.id, "leaseToken": owned.token }))
             .await;
         tokio::task::yield_now().await;
         rig.status().await["wsClients"] == 1
@@ -186,30 +186,25 @@ async fn a_half_open_owner_is_found_within_the_ttl() {
 
 #[tokio::test]
 async fn churn_leaves_nothing_behind() {
-    let rig = Arc::new(Rig::start(calm()).await);
-    let mut workers = tokio::task::JoinSet::new();
-    for worker in 0..8 {
-        let rig = rig.clone();
-        workers.spawn(async move {
-            for round in 0..125 {
-                let mut socket = rig.socket().await;
-                match (worker + round) % 4 {
-                    0 => drop(socket),
-                    1 => socket.close().await,
-                    2 => {
-                        socket.text("{\"type\":\"control.acquire\"}").await;
-                        drop(socket);
-                    }
-                    _ => {
-                        socket.ask(json!({ "type": "control.acquire", "clientName": "churn" })).await;
-                    }
+    let rig = Rig::start(calm()).await;
+    let worker = async |worker: usize| {
+        for round in 0..250 {
+            let token = if worker.is_multiple_of(2) { WRITER } else { OTHER };
+            let mut socket = rig.socket_of(token).await;
+            match (worker + round) % 4 {
+                0 => drop(socket),
+                1 => socket.close().await,
+                2 => {
+                    socket.text("{\"type\":\"control.acquire\"}").await;
+                    drop(socket);
+                }
+                _ => {
+                    socket.ask(json!({ "type": "control.acquire", "clientName": "churn" })).await;
                 }
             }
-        });
-    }
-    while let Some(done) = workers.join_next().await {
-        done.unwrap();
-    }
+        }
+    };
+    futures_util::future::join_all((0..8).map(worker)).await;
     eventually("everybody is gone and nothing is held", async || {
         let status = rig.status().await;
         status["wsClients"] == 0 && status["controlLease"]["active"] == false
@@ -217,7 +212,7 @@ async fn churn_leaves_nothing_behind() {
     .await;
     let mut socket = rig.socket().await;
     socket.acquire("after").await;
-    Arc::into_inner(rig).unwrap().stop().await;
+    rig.stop().await;
 }
 
 /// Everything that is logged, at every level.

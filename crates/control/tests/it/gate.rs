@@ -8,6 +8,9 @@ use serde_json::json;
 use crate::rig::{OTHER, READER, Rig, WRITER, calm};
 
 const SET: &str = "/api/v1/effects/set";
+/// What a request carries.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 const WRONG: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 #[tokio::test]
@@ -21,7 +24,7 @@ async fn requests_are_judged_by_token_and_id() {
     let id = ("x-control-lease-id", owned.id.as_str());
     let other_id = ("x-control-lease-id", "cl_000000000000");
     let wrong = ("x-control-lease", WRONG);
-    let table: [(&[(&str, &str)], u16, &str); 8] = [
+    let table: [(Headers<'_>, u16, &str); 8] = [
         (&[], 428, "LEASE_REQUIRED"),
         (&[id], 428, "LEASE_REQUIRED"),
         (&[token], 200, ""),

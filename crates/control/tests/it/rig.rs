@@ -117,11 +117,17 @@ impl Rig {
         self.try_socket(token).await.unwrap()
     }
 
+    /// Connects, as soon as the rate allows it.
     pub(crate) async fn try_socket(&self, token: &str) -> Result<Socket, Error> {
-        let mut request = format!("ws://{}/ws", self.address).into_client_request().unwrap();
-        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-        let (socket, _) = tokio_tungstenite::connect_async(request).await?;
-        Ok(Socket { socket, next: 0 })
+        patiently(async || {
+            let mut request = format!("ws://{}/ws", self.address).into_client_request().unwrap();
+            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            match tokio_tungstenite::connect_async(request).await {
+                Err(Error::Http(response)) if response.status() == 429 => None,
+                answer => Some(answer.map(|(socket, _)| Socket { socket, next: 0 })),
+            }
+        })
+        .await
     }
 
     /// The status of a refused handshake.
@@ -141,7 +147,23 @@ impl Rig {
         self.ask(WRITER, "POST", path, Some(body), headers).await
     }
 
+    /// Asks, as soon as the rate allows it.
     pub(crate) async fn ask(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+        headers: &[(&str, &str)],
+    ) -> (u16, Value) {
+        patiently(async || {
+            let answer = self.ask_once(token, method, path, body.clone(), headers).await;
+            (answer.1["error"]["message"] != "too many requests").then_some(answer)
+        })
+        .await
+    }
+
+    pub(crate) async fn ask_once(
         &self,
         token: &str,
         method: &str,
@@ -237,13 +259,17 @@ impl Socket {
         }
     }
 
-    /// Asks, and waits for the answer to that.
+    /// Asks, as soon as the rate allows it, and waits for the answer to that.
     pub(crate) async fn ask(&mut self, mut message: Value) -> Value {
-        self.next += 1;
-        let id = format!("req-{}", self.next);
-        message["requestId"] = json!(id);
-        self.text(message.to_string()).await;
-        self.until(|answer| answer["requestId"] == id.as_str()).await
+        patiently(async || {
+            self.next += 1;
+            let id = format!("req-{}", self.next);
+            message["requestId"] = json!(id);
+            self.text(message.to_string()).await;
+            let answer = self.until(|answer| answer["requestId"] == id.as_str()).await;
+            (answer["error"]["message"] != "at most 50 messages per second").then_some(answer)
+        })
+        .await
     }
 
     /// The code of the refusal that a message meets.
@@ -294,10 +320,21 @@ pub(crate) fn text(value: &Value) -> String {
 /// What must happen, within [`LIMIT`].
 #[expect(clippy::disallowed_methods, reason = "bounds a wait for a server in real time")]
 pub(crate) async fn within<F: Future>(work: F) -> F::Output {
-    tokio::time::timeout(LIMIT, work).await.expect("it did not happen in time")
+    tokio::time::timeout(LIMIT, work).await.unwrap()
 }
 
 /// Waits until the server says so.
 pub(crate) async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
     testkit::wait::until_async(what, LIMIT, condition).await.unwrap();
+}
+
+/// What comes of trying until there is something.
+async fn patiently<T>(mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    let mut found = None;
+    eventually("it is allowed", async || {
+        found = attempt().await;
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
 }

@@ -50,7 +50,7 @@ fn one_page_drives_the_other_watches_and_a_killed_browser_frees_the_device() {
     let mut seen = Vec::new();
     wait::until("the countdown moves", LIMIT, || {
         let now = seconds(&watcher);
-        assert!((0.0..=5.0).contains(&now), "{now}");
+        assert!((0.0..=60.0).contains(&now), "{now}");
         seen.push((now * 10.0) as i64);
         seen.windows(2).any(|two| two[1] < two[0]) && seen.windows(2).any(|two| two[1] > two[0])
     })
@@ -97,8 +97,11 @@ fn the_page_changes_the_device_keeps_looks_and_streams_what_is_drawn() {
          pad.setPointerCapture = () => {}; at('pointerdown', 20); at('pointermove', box.width - 20); 0",
     )
     .unwrap();
-    let lit = "(() => { const one = document.querySelector('[data-test=strip]'), data = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;
-        let sum = 0; for (let i = 0; i < data.length; i += 4) sum += data[i] + data[i + 1] + data[i + 2]; return sum; })()";
+    let lit = "(() => {
+        const copy = Object.assign(document.createElement('canvas'), { width: 64, height: 16 }).getContext('2d', { willReadFrequently: true });
+        copy.drawImage(document.querySelector('[data-test=strip]'), 0, 0, 64, 16);
+        return copy.getImageData(0, 0, 64, 16).data.reduce((sum, value, i) => (i % 4 === 3 ? sum : sum + value), 0);
+    })()";
     page.sees(&format!("{lit} > 0"));
     let counters = status(&up)["renderCounters"].clone();
     assert_eq!((&counters["framesInvalid"], &counters["framesBlockedLease"]), (&json!(0), &json!(0)));
@@ -134,11 +137,11 @@ fn the_control_page_is_worth_a_picture() {
     page.sees_element(&state("mine"));
     page.sees_words(&hook("pace"), "fps");
     page.colour_scheme(ColourScheme::Light).unwrap();
-    page.screen(1120, 900, 1.5, false).unwrap();
+    page.screen(1120, 900, 1.0, false).unwrap();
     take(&page, "control.png");
     page.colour_scheme(ColourScheme::Dark).unwrap();
     take(&page, "control-dark.png");
-    page.screen(390, 844, 2.0, true).unwrap();
+    page.screen(390, 844, 1.5, true).unwrap();
     page.evaluate("scrollTo(0, 0)").unwrap();
     let wide = page.evaluate("document.documentElement.scrollWidth <= 390").unwrap();
     assert_eq!(wide, json!(true), "nothing scrolls sideways on a phone");

@@ -212,6 +212,8 @@ fn launch(data: &Path, listen: &str, origins: &[String], only: &str) -> (Process
         .arg(data);
     // Every request is logged at `info`, and pages make many.
     command.env("TENURE_LOG__FILTER", "warn");
+    // Two browsers on a loaded machine may not get to a heartbeat in five seconds.
+    command.env("TENURE_CONTROL__TTL_MS", "60000");
     if !origins.is_empty() {
         command.env("TENURE_ALLOWED_ORIGINS", origins.join(","));
     }
