@@ -142,7 +142,8 @@ async fn until(what: &str, nodes: &[Node], loads: &[usize]) -> Result<()> {
             return Ok(());
         }
         if start.passed() > PATIENCE {
-            let names: BTreeMap<_, _> = picture.nodes.iter().map(|n| (&n.instance, n.targets.len())).collect();
+            let names: BTreeMap<_, _> =
+                picture.nodes.iter().map(|n| (&n.instance, n.targets.len())).collect();
             bail!("gave up waiting until {what}: {names:?}");
         }
         pause(Duration::from_millis(200)).await;

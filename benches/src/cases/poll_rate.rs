@@ -18,7 +18,8 @@ use crate::machine::Others;
 use crate::report::{self, Goal};
 
 const TARGETS: usize = 10_000;
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"value\":1}";
+const ANSWER: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"value\":1}";
 
 pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading("poll-rate: polls of one node on one core");

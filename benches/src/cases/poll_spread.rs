@@ -12,7 +12,9 @@ pub(crate) fn run() -> Result<()> {
     report::heading("poll-spread: how evenly targets lie on nodes");
     let mut rows = Vec::new();
     let mut worst: f64 = 0.0;
-    for (ids, id) in [("UUIDs", uuid as fn(usize, usize) -> String), ("short ids", short), ("numbered", numbered)] {
+    for (ids, id) in
+        [("UUIDs", uuid as fn(usize, usize) -> String), ("short ids", short), ("numbered", numbered)]
+    {
         for (targets, nodes) in [(9, 3), (100, 3), (1_000, 10), (10_000, 50)] {
             for placement in [Placement::Balanced, Placement::Seed] {
                 let spread = spread(placement, id, targets, nodes);
@@ -30,7 +32,9 @@ pub(crate) fn run() -> Result<()> {
             }
         }
     }
-    report::line(&format!("{TRIALS} clusters per row with instance ids as names; means over the clusters.\n"));
+    report::line(&format!(
+        "{TRIALS} clusters per row with instance ids as names; means over the clusters.\n"
+    ));
     report::table(
         &["ids", "targets", "placement", "mean", "least–most loaded node", "moved by a join ÷ K/N"],
         &rows,
