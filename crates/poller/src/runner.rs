@@ -26,6 +26,10 @@ use crate::{Target, keys, limits};
 const MOVES: usize = 8;
 /// The least time between two plans: many events make one.
 const CALM: Duration = Duration::from_millis(20);
+/// Planning takes at most one part in so many of the loop's time, however many targets there are.
+const LEISURE: u32 = 10;
+/// The most that this makes of the time between two plans.
+const CALMEST: Duration = Duration::from_secs(1);
 /// Most single targets read at once; beyond, all are.
 const READING: usize = 64;
 /// Signals that wait for the loop.
@@ -53,6 +57,8 @@ pub(crate) struct Runner {
     trusted: u32,
     /// Single targets that are being read.
     reading: usize,
+    /// How long events are gathered before the next plan.
+    calm: Duration,
 }
 
 /// When to do each thing again.
@@ -102,6 +108,7 @@ impl Runner {
             looking: Marks::default(),
             trusted: 0,
             reading: 0,
+            calm: CALM,
             desk,
         }
     }
@@ -196,7 +203,7 @@ impl Runner {
 
     /// Plans soon, once for all that happens until then.
     fn replan(&mut self) {
-        self.due.plan = self.due.plan.min(self.clock.now() + CALM);
+        self.due.plan = self.due.plan.min(self.clock.now() + self.calm);
     }
 
     fn hear(&mut self, signal: Signal) {
@@ -370,12 +377,13 @@ impl Runner {
             may_take: self.ready(now),
         };
         let plan = self.desk.book.lock().plan(now, rules);
+        self.calm = (self.clock.now().since(now) * LEISURE).clamp(CALM, CALMEST);
         let more = plan.release.iter().filter(|step| step.why == Why::Rebalance).count();
         self.moves = self.moves.saturating_sub(more);
         let idle = now + settings.discovery_interval;
-        self.due.plan = plan.wake.map_or(idle, |wake| wake.max(now + CALM));
+        self.due.plan = plan.wake.map_or(idle, |wake| wake.max(now + self.calm));
         if self.moves == 0 || more > 0 {
-            self.due.plan = self.due.plan.min(self.due.refill.max(now + CALM));
+            self.due.plan = self.due.plan.min(self.due.refill.max(now + self.calm));
         }
         if !rules.may_take {
             self.due.plan = self.due.plan.min(self.take_from.max(now + CALM * 5));
