@@ -15,6 +15,17 @@ use crate::{Target, TargetError};
 /// The least wait before a busy target is asked for again.
 const SOON: Duration = Duration::from_millis(50);
 
+/// What a node's beat means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Beat {
+    /// It is not known yet.
+    New,
+    /// It was silent.
+    Again,
+    /// It lives, as was known.
+    Known,
+}
+
 /// What a node knows.
 pub(crate) struct Book {
     pub(crate) me: String,
@@ -148,10 +159,13 @@ impl Book {
         }
     }
 
-    /// A node beat. True when it was not known.
-    pub(crate) fn beat(&mut self, node: &str) -> bool {
-        self.stale |= self.silent.remove(node);
-        !self.peers.contains_key(node)
+    /// A node beat. Most beats tell nothing new.
+    pub(crate) fn beat(&mut self, node: &str) -> Beat {
+        if self.silent.remove(node) {
+            self.stale = true;
+            return Beat::Again;
+        }
+        if self.peers.contains_key(node) { Beat::Known } else { Beat::New }
     }
 
     pub(crate) fn left(&mut self, node: &str, now: Tick) {
@@ -376,7 +390,7 @@ mod tests {
         theirs.iter().for_each(|id| book.granted(id, "b"));
         assert!(book.ended(&theirs[0], "b", End::Expired, at(30)), "it is this node's now");
         assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 3, "the other one is still held");
-        assert!(!book.beat("b"));
+        assert_eq!((book.beat("b"), book.beat("b"), book.beat("c")), (Beat::Again, Beat::Known, Beat::New));
         assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 2);
     }
 

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::book::Beat;
 use crate::events::{self, Who};
 use crate::holding::{Holding, Status};
 use crate::listen::{Signal, listen};
@@ -221,8 +222,11 @@ impl Runner {
                 self.tell(id, end.as_str(), holder);
             }
             Signal::Beat(node) => {
-                if self.desk.book.lock().beat(&node) {
-                    self.look_for_nodes();
+                let beat = self.desk.book.lock().beat(&node);
+                match beat {
+                    Beat::Known => return,
+                    Beat::Again => {}
+                    Beat::New => self.look_for_nodes(),
                 }
             }
             Signal::Left(node) => {
