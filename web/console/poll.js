@@ -64,7 +64,7 @@ function board(open) {
       text(into.chip, node.id ? `${STATUS[node.status] ?? node.status}${node.foreign ? ", foreign" : ""}${node.isThisInstance ? ", here" : ""}` : "");
       into.chip.hidden = !node.id;
       text(into.count, String(node.targets.length));
-      if (node.id) into.head.querySelector(".dot").className = `dot c${colour(node.id, colours)}`;
+      if (node.id) into.head.querySelector(".dot").className = `dot c${colour(short(node.id), colours)}`;
       const order = node.targets.map((target) => place(target, node.id));
       for (const [at, cell] of order.entries()) if (into.cells.children[at] !== cell) into.cells.insertBefore(cell, into.cells.children[at] ?? null);
       for (const target of node.targets) seen.add(target.id);
@@ -88,11 +88,11 @@ function board(open) {
     }
   }
 
-  return { el, update, mark: (id) => { for (const [other, cell] of cells) cell.setAttribute("aria-pressed", String(other === id)); } };
+  return { el, colours, update, mark: (id) => { for (const [other, cell] of cells) cell.setAttribute("aria-pressed", String(other === id)); } };
 }
 
 /** One target: what it is, who has polled it, what it said. */
-function detail(me, failed, changed) {
+function detail(me, colours, failed, changed) {
   let id = null, known = null;
   const may = me.scopes.some((scope) => /^poll:(write|admin)$/.test(scope));
   const title = h("h2", { class: "mono", test: "target-id" });
@@ -105,7 +105,7 @@ function detail(me, failed, changed) {
   const table = h("table", { class: "past results", role: "table" }, h("caption", { class: "unseen" }, "The last results, newest first"),
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((word) => h("th", { role: "columnheader", scope: "col" }, word)))), rows);
   const error = h("p", { class: "refusal", role: "alert", test: "target-error", hidden: true });
-  const past = timeline(() => {});
+  const past = timeline(() => {}, colours);
   const el = h("section", { class: "target", test: "target", hidden: true },
     h("section", { class: "card" }, h("div", { class: "bar" }, title, chip, h("span", { class: "grow" }), toggle, close), error, facts), past.el,
     h("section", { class: "card flush" }, h("h2", {}, "Last results"), table));
@@ -179,7 +179,7 @@ export function pollView({ id }, { me, failed, go }) {
   const empty = h("div", { class: "empty", test: "poll-empty", hidden: true }, h("p", {}, "Nothing is polled yet. Add a target:"),
     h("pre", {}, "tenure poll targets add https://example.org/status --interval 10s"));
   const nodes = board((target) => go(pollHref(target)));
-  const one = detail(me, failed, () => refresh());
+  const one = detail(me, nodes.colours, failed, () => refresh());
   one.show(id);
   const el = h("div", { test: "poll", class: "poll" }, h("div", { class: "bar" }, h("h1", {}, "Polling"), count, h("span", { class: "grow" }), placement), error, loading, nodes.el, empty, one.el);
 

@@ -60,7 +60,7 @@ function ticks(all, even, x, width) {
 }
 
 /** The picture with its legend; `point` is told which generation is pointed at. */
-export function timeline(point) {
+export function timeline(point, known = new Map()) {
   const plot = h("div", { class: "plot", test: "timeline" });
   const tip = h("div", { class: "tip", test: "tip", role: "tooltip", id: "tip", hidden: true });
   const legend = h("ul", { class: "legend", test: "legend", "aria-label": "Legend" });
@@ -100,7 +100,7 @@ export function timeline(point) {
     if (!width) return;
     const focused = document.activeElement?.closest?.(".reign")?.dataset.generation;
     if (!reigns.length) return plot.replaceChildren(h("p", { class: "hint" }, "No reign of this key is on record."));
-    const now = serverNow(), taken = new Map();
+    const now = serverNow(), taken = new Map(known);
     const all = spans(reigns, now);
     const holders = [...new Set(reigns.map((reign) => reign.holder))];
     holders.forEach((holder) => colour(holder, taken));
@@ -155,7 +155,7 @@ export function timeline(point) {
 
   return {
     el,
-    colours() { const taken = new Map(); new Set(reigns.map((reign) => reign.holder)).forEach((holder) => colour(holder, taken)); return taken; },
+    colours() { const taken = new Map(known); new Set(reigns.map((reign) => reign.holder)).forEach((holder) => colour(holder, taken)); return taken; },
     update(next) { reigns = next.filter((reign) => reign.from != null).sort((a, b) => a.from - b.from); running = null; draw(); },
     highlight(gen) { for (const bar of plot.querySelectorAll(".reign")) bar.classList.toggle("lit", bar.dataset.generation === gen); },
     /** The running reign grows: a redraw a second is enough for the eye, none while somebody points. */

@@ -184,6 +184,14 @@ mod tests {
     }
 
     #[test]
+    fn renewals_share_calls_within_a_tenth_of_the_heartbeat_unless_told_otherwise() {
+        let (terms, ms) = (Terms::new(Ttl::from_secs(30).unwrap()), Duration::from_millis);
+        assert_eq!(terms.early(ms(100)), ms(100));
+        assert_eq!(terms.early(ms(5_000)), ms(1_000));
+        assert_eq!(terms.together(ms(5_000)).early(ms(5_000)), ms(5_000));
+    }
+
+    #[test]
     fn back_off_rises_from_a_fiftieth_to_a_tenth_of_the_ttl() {
         let terms = Terms::new(Ttl::from_secs(10).unwrap());
         let waits: Vec<_> = (1..6).map(|n| terms.back_off(n).as_millis()).collect();

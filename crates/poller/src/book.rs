@@ -15,6 +15,17 @@ use crate::{Target, TargetError};
 /// The least wait before a busy target is asked for again.
 const SOON: Duration = Duration::from_millis(50);
 
+/// What a node's beat means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Beat {
+    /// It is not known yet.
+    New,
+    /// It was silent.
+    Again,
+    /// It lives, as was known.
+    Known,
+}
+
 /// What a node knows.
 pub(crate) struct Book {
     pub(crate) me: String,
@@ -148,10 +159,13 @@ impl Book {
         }
     }
 
-    /// A node beat. True when it was not known.
-    pub(crate) fn beat(&mut self, node: &str) -> bool {
-        self.stale |= self.silent.remove(node);
-        !self.peers.contains_key(node)
+    /// A node beat. Most beats tell nothing new.
+    pub(crate) fn beat(&mut self, node: &str) -> Beat {
+        if self.silent.remove(node) {
+            self.stale = true;
+            return Beat::Again;
+        }
+        if self.peers.contains_key(node) { Beat::Known } else { Beat::New }
     }
 
     pub(crate) fn left(&mut self, node: &str, now: Tick) {
@@ -294,8 +308,8 @@ impl Book {
         self.refresh();
         // Others whose time is over may be free, and so wait like free ones.
         for (id, other) in &self.others {
-            if other.until.is_some_and(|until| until <= now) {
-                self.free.entry(id.clone()).or_insert(now);
+            if let Some(until) = other.until.filter(|until| *until <= now) {
+                self.free.entry(id.clone()).or_insert(until);
             }
         }
         let sight = Sight {
@@ -373,10 +387,10 @@ mod tests {
         book.plan(at(1), rules(9));
         let theirs: Vec<String> = theirs.into_iter().filter(|id| book.preferred(id) == Some("b")).collect();
         assert_eq!(theirs.len(), 2);
-        book.granted(&theirs[0], "b");
+        theirs.iter().for_each(|id| book.granted(id, "b"));
         assert!(book.ended(&theirs[0], "b", End::Expired, at(30)), "it is this node's now");
-        assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 4);
-        assert!(!book.beat("b"));
+        assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 3, "the other one is still held");
+        assert_eq!((book.beat("b"), book.beat("b"), book.beat("c")), (Beat::Again, Beat::Known, Beat::New));
         assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 2);
     }
 

@@ -10,6 +10,7 @@
 //! `poll:survey`, and per target the record `poll:latest:{id}`, the log `poll:log:{id}` and the channel
 //! `poll:results:{id}`.
 
+mod alarm;
 mod book;
 mod events;
 mod extract;

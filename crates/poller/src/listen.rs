@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lease::{End, Prefix, Revision, Store, Verb, Watched};
+use lease::{End, Prefix, Revision, Store, Verb, Watch, Watched};
 use tokio::sync::mpsc;
 
 use crate::keys;
@@ -27,31 +27,38 @@ pub(crate) enum Signal {
     Lost,
 }
 
-/// Follows the store's changes until nobody listens.
-pub(crate) async fn listen(store: Arc<dyn Store>, from: Option<Revision>, signals: mpsc::Sender<Signal>) {
+/// Follows the store's changes after `from` until nobody listens.
+pub(crate) async fn listen(store: Arc<dyn Store>, from: Revision, signals: mpsc::Sender<Signal>) {
     let clock = store.clock();
-    let mut from = from;
+    let mut from = Some(from);
     loop {
+        let first = from.is_some();
         if let Ok(mut watch) = store.watch(&Prefix::default(), from.take()).await {
-            loop {
-                let signal = match watch.next().await {
-                    Ok(Watched::Event(event)) => read(event),
-                    Ok(Watched::Lagged) => Some(Signal::Lost),
-                    Err(_) => break,
-                };
-                if let Some(signal) = signal
-                    && signals.send(signal).await.is_err()
-                {
-                    return;
-                }
+            // What happened while nobody watched is looked up now that somebody does.
+            if !first && signals.send(Signal::Lost).await.is_err() {
+                return;
             }
+            follow(&mut *watch, &signals).await;
         }
         tokio::select! {
             biased;
             () = signals.closed() => return,
             () = clock.sleep_until(clock.now() + AGAIN) => {}
         }
-        if signals.send(Signal::Lost).await.is_err() {
+    }
+}
+
+/// Passes changes on until the watch fails or nobody listens.
+async fn follow(watch: &mut dyn Watch, signals: &mpsc::Sender<Signal>) {
+    loop {
+        let signal = match watch.next().await {
+            Ok(Watched::Event(event)) => read(event),
+            Ok(Watched::Lagged) => Some(Signal::Lost),
+            Err(_) => return,
+        };
+        if let Some(signal) = signal
+            && signals.send(signal).await.is_err()
+        {
             return;
         }
     }

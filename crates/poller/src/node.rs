@@ -10,6 +10,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::alarm::Alarms;
 use crate::book::Book;
 use crate::events::Renewals;
 use crate::fetch::Fetcher;
@@ -26,6 +27,7 @@ pub struct Node {
     flushed: CancellationToken,
     runner: JoinSet<()>,
     sinks: JoinSet<()>,
+    _ringer: JoinSet<()>,
 }
 
 /// What the loop shares with those who look.
@@ -70,7 +72,10 @@ impl Node {
         let instance = holder.as_str().to_owned();
         let (started, name) = (clock.now(), settings.node_name.as_deref());
         let book = Mutex::new(Book::new(&instance, name, settings.placement, started));
-        let kit = Kit { settings: settings.clone(), fetcher, sink, clock, instance: instance.clone() };
+        let (alarms, mut ringer) = (Arc::new(Alarms::default()), JoinSet::new());
+        ringer.spawn(alarms.clone().ring(clock.clone()));
+        let kit =
+            Kit { settings: settings.clone(), fetcher, sink, clock, alarms, instance: instance.clone() };
         let (kit, moves) = (Arc::new(kit), broadcast::channel(limits::STREAM).0);
         let closing = CancellationToken::new();
         let desk = Arc::new(Desk { store, settings, instance, book, moves, kit, closing });
@@ -80,7 +85,7 @@ impl Node {
         sinks.spawn(caller.run());
         let (done, inbox) = mpsc::channel(limits::STREAM);
         runner.spawn(Runner::new(desk.clone(), keeper, terms, done).run(inbox, stop.clone()));
-        Ok(Self { desk, stop, flushed, runner, sinks })
+        Ok(Self { desk, stop, flushed, runner, sinks, _ringer: ringer })
     }
 
     /// The instance id.

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::book::Beat;
 use crate::events::{self, Who};
 use crate::holding::{Holding, Status};
 use crate::listen::{Signal, listen};
@@ -26,6 +27,12 @@ use crate::{Target, keys, limits};
 const MOVES: usize = 8;
 /// The least time between two plans: many events make one.
 const CALM: Duration = Duration::from_millis(20);
+/// Planning takes at most one part in so many of the loop's time, however many targets there are.
+const LEISURE: u32 = 10;
+/// The most that this makes of the time between two plans.
+const CALMEST: Duration = Duration::from_secs(1);
+/// Most single targets read at once; beyond, all are.
+const READING: usize = 64;
 /// Signals that wait for the loop.
 const SIGNALS: usize = 4_096;
 
@@ -49,6 +56,10 @@ pub(crate) struct Runner {
     looking: Marks,
     /// Whole looks left to the surveyor.
     trusted: u32,
+    /// Single targets that are being read.
+    reading: usize,
+    /// How long events are gathered before the next plan.
+    calm: Duration,
 }
 
 /// When to do each thing again.
@@ -97,6 +108,8 @@ impl Runner {
             known: Marks::default(),
             looking: Marks::default(),
             trusted: 0,
+            reading: 0,
+            calm: CALM,
             desk,
         }
     }
@@ -113,7 +126,7 @@ impl Runner {
                 () = stop.cancelled() => break,
                 Some(done) = inbox.recv() => {
                     if let Some(from) = self.finish(done) && listener.is_empty() {
-                        listener.spawn(listen(self.desk.store.clone(), Some(from), sender.clone()));
+                        listener.spawn(listen(self.desk.store.clone(), from, sender.clone()));
                     }
                 }
                 Some(signal) = signals.recv() => self.hear(signal),
@@ -126,7 +139,9 @@ impl Runner {
 
     fn next_wake(&self) -> Tick {
         let due = &self.due;
-        [due.beat, due.discover, due.sync, due.plan].into_iter().min().unwrap_or_default()
+        // Before the first beat nobody is looked for, so that must not wake.
+        let discover = if self.known.beat { due.discover } else { due.beat };
+        due.beat.min(discover).min(due.sync).min(due.plan)
     }
 
     fn begin_what_is_due(&mut self) {
@@ -189,7 +204,7 @@ impl Runner {
 
     /// Plans soon, once for all that happens until then.
     fn replan(&mut self) {
-        self.due.plan = self.due.plan.min(self.clock.now() + CALM);
+        self.due.plan = self.due.plan.min(self.clock.now() + self.calm);
     }
 
     fn hear(&mut self, signal: Signal) {
@@ -207,15 +222,25 @@ impl Runner {
                 self.tell(id, end.as_str(), holder);
             }
             Signal::Beat(node) => {
-                if self.desk.book.lock().beat(&node) {
-                    self.look_for_nodes();
+                let beat = self.desk.book.lock().beat(&node);
+                match beat {
+                    Beat::Known => return,
+                    Beat::Again => {}
+                    Beat::New => self.look_for_nodes(),
                 }
             }
             Signal::Left(node) => {
                 self.desk.book.lock().left(&node, now);
                 self.tell(String::new(), "left", node);
             }
+            Signal::Target(_) if self.reading >= READING => {
+                // Many change at once: one look at all of them.
+                self.trusted = u32::MAX;
+                self.due.sync = self.due.sync.min(now + CALM * 10);
+                return;
+            }
             Signal::Target(id) => {
+                self.reading += 1;
                 let desk = self.desk.clone();
                 self.spawn(async move {
                     let found = look::bounded(&*desk.store, look::target(&*desk.store, &id)).await;
@@ -224,7 +249,7 @@ impl Runner {
                 return;
             }
             Signal::Lost => {
-                self.trusted = 0;
+                self.trusted = u32::MAX;
                 self.look_for_owners();
                 self.look_for_nodes();
                 self.look_for_targets();
@@ -279,14 +304,17 @@ impl Runner {
                 self.looking.targets = false;
                 self.found_targets(answer, now);
             }
-            Done::Target(id, answer) => match answer {
-                Ok(found) => {
-                    self.desk.book.lock().set_target(&id, found, now);
-                    self.pass_targets_on(std::iter::once(id));
-                    self.replan();
+            Done::Target(id, answer) => {
+                self.reading -= 1;
+                match answer {
+                    Ok(found) => {
+                        self.desk.book.lock().set_target(&id, found, now);
+                        self.pass_targets_on(std::iter::once(id));
+                        self.replan();
+                    }
+                    Err(error) => events::blind("target", &error),
                 }
-                Err(error) => events::blind("target", &error),
-            },
+            }
             Done::Claimed(id, answer) => self.claimed(id, answer, now),
             Done::Left(step, generation, answer) => self.left(&step, generation, &answer, now),
             Done::Ended(id, lost) => self.lost(id, lost),
@@ -297,7 +325,7 @@ impl Runner {
 
     fn found_targets(&mut self, answer: lease::Result<Option<look::Targets>>, now: Tick) {
         match answer {
-            Ok(None) => self.trusted += 1,
+            Ok(None) => self.trusted = self.trusted.saturating_add(1),
             Ok(Some(found)) => {
                 self.trusted = 0;
                 self.known.targets = true;
@@ -353,12 +381,16 @@ impl Runner {
             may_take: self.ready(now),
         };
         let plan = self.desk.book.lock().plan(now, rules);
+        self.calm = (self.clock.now().since(now) * LEISURE).clamp(CALM, CALMEST);
         let more = plan.release.iter().filter(|step| step.why == Why::Rebalance).count();
         self.moves = self.moves.saturating_sub(more);
         let idle = now + settings.discovery_interval;
-        self.due.plan = plan.wake.map_or(idle, |wake| wake.max(now + CALM));
-        if more > 0 || !self.ready(now) {
-            self.due.plan = self.due.plan.min(self.due.refill.max(now + CALM));
+        self.due.plan = plan.wake.map_or(idle, |wake| wake.max(now + self.calm));
+        if self.moves == 0 || more > 0 {
+            self.due.plan = self.due.plan.min(self.due.refill.max(now + self.calm));
+        }
+        if !rules.may_take {
+            self.due.plan = self.due.plan.min(self.take_from.max(now + CALM * 5));
         }
         for id in plan.acquire {
             self.claim(id);

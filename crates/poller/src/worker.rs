@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::alarm::Alarms;
 use crate::events::{self, Who};
 use crate::fetch::{FetchError, Fetcher, Reply, Validators};
 use crate::holding::Status;
@@ -26,6 +27,7 @@ pub(crate) struct Kit {
     pub(crate) fetcher: Fetcher,
     pub(crate) sink: Sink,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) alarms: Arc<Alarms>,
     pub(crate) instance: String,
 }
 
@@ -57,7 +59,7 @@ impl Worker {
         let agent = self.agent();
         let mut states = self.held.states();
         let mut lost = pin!(self.held.lost());
-        let clock = self.kit.clock.clone();
+        let (kit, clock) = (self.kit.clone(), self.kit.clock.clone());
         let mut next = Next::Poll(Schedule::first(self.pace(), chance()));
         let mut due = clock.now() + wait(next);
         loop {
@@ -75,13 +77,13 @@ impl Worker {
                     (next, due) = (Next::Poll(Duration::ZERO), clock.now());
                     continue;
                 }
-                () = clock.sleep_until(due) => {}
+                () = kit.alarms.at(due) => {}
             }
             let slot = tokio::select! {
                 biased;
                 gone = &mut lost => return Some(gone),
                 () = self.stop.cancelled() => return None,
-                slot = self.kit.fetcher.slots.acquire() => slot,
+                slot = kit.fetcher.slots.acquire() => slot,
             };
             let start = clock.now();
             let Some(fence) = self.permit() else {
@@ -92,7 +94,7 @@ impl Worker {
                     gone = &mut lost => return Some(gone),
                     () = self.stop.cancelled() => return None,
                     _ = states.changed() => {}
-                    () = clock.sleep_until(start + self.pace().interval) => {}
+                    () = kit.alarms.at(start + self.pace().interval) => {}
                 }
                 continue;
             };

@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod clock;
+mod http;
 mod node;
+mod scale;

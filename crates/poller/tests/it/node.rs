@@ -49,8 +49,12 @@ impl Stage {
         Self { store, addr, answer, methods, hooks, _server: server }
     }
 
-    async fn memory() -> Self {
+    pub(crate) async fn memory() -> Self {
         Self::on(Arc::new(Local::memory())).await
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.addr)
     }
 
     pub(crate) async fn target(&self, id: &str, interval: u64) {
@@ -58,7 +62,7 @@ impl Stage {
     }
 
     async fn put(&self, id: &str, mut record: Value) {
-        record["address"] = format!("http://{}/", self.addr).into();
+        record["address"] = self.url().into();
         let key = Key::new(format!("session:{id}")).unwrap();
         let value = record.to_string().into_bytes().into();
         self.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();

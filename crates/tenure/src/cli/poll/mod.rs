@@ -13,6 +13,7 @@ use crate::up;
 /// Without a command: poll, and serve the interface of polling on a port of its own.
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
+#[group(id = "poll")]
 pub(crate) struct Args {
     #[command(flatten)]
     up: up::Args,

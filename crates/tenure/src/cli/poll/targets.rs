@@ -25,7 +25,7 @@ pub(super) enum Command {
     /// Show one target: its record, its owner and its last results
     Get(One),
     /// Add a target
-    Add(Add),
+    Add(Box<Add>),
     /// Leave a target alone until it is resumed
     Pause(One),
     /// Poll a paused target again
@@ -107,7 +107,7 @@ pub(super) async fn run(command: Command, screen: &Screen) -> Result<u8> {
     match command {
         Command::Ls(args) => list(&Api::open(&args.server)?, screen).await,
         Command::Get(args) => get(&args, screen).await,
-        Command::Add(args) => add(args, screen).await,
+        Command::Add(args) => add(*args, screen).await,
         Command::Pause(args) => change(&args, Method::POST, "/pause", screen).await,
         Command::Resume(args) => change(&args, Method::POST, "/resume", screen).await,
         Command::Rm(args) => change(&args, Method::DELETE, "", screen).await,
@@ -168,7 +168,7 @@ async fn get(args: &One, screen: &Screen) -> Result<u8> {
         screen.json(&whole)?;
         return Ok(exit::DONE);
     }
-    screen.line(&serde_json::to_string_pretty(&target).unwrap_or_default())?;
+    screen.line(serde_json::to_string_pretty(&target).unwrap_or_default())?;
     let mut table = Table::new([">AT", "OWNER", "GENERATION", "STATUS", ">MS", "VALUE"]);
     for result in results["results"].as_array().into_iter().flatten().rev().take(10) {
         let shown: String = text(&result["value"]).chars().take(60).collect();
@@ -218,7 +218,7 @@ async fn add(args: Add, screen: &Screen) -> Result<u8> {
     if screen.is_json() {
         screen.json(&made)?;
     } else {
-        screen.line(&text(&made["id"]))?;
+        screen.line(text(&made["id"]))?;
     }
     Ok(exit::DONE)
 }
@@ -252,7 +252,7 @@ async fn import(args: &Import, screen: &Screen) -> Result<u8> {
     if screen.is_json() {
         screen.json(&json!({ "added": added, "changed": changed }))?;
     } else {
-        screen.line(&format!("{added} added, {changed} changed"))?;
+        screen.line(format!("{added} added, {changed} changed"))?;
     }
     Ok(exit::DONE)
 }

@@ -111,11 +111,6 @@ impl Endpoint {
         self.ledger.lock().unwrap().clone()
     }
 
-    /// Hits of a target by a node.
-    pub(crate) fn count(&self, id: &str, instance: &str) -> usize {
-        self.hits().iter().filter(|hit| hit.id == id && hit.instance == instance).count()
-    }
-
     /// Who polled each target last.
     pub(crate) fn last(&self) -> BTreeMap<String, Hit> {
         self.hits().into_iter().map(|hit| (hit.id.clone(), hit)).collect()
