@@ -22,9 +22,9 @@ for i = 1, count do
     if after >= 9007199254740992 then mine = false end
     padded, spent = fmt('%016d', after), sub(o, 28, 33) .. sub(o, -97, -8)
     plain = after < 1000000000000000 and fmt('%d', after) or padded
+    local queue = 'tenure:w:' .. key
     while mine and not heir do
-      local popped = call('ZPOPMIN', 'tenure:w:' .. key)
-      local m = popped[1]
+      local m = call('ZRANGE', queue, 0, 0)[1]
       if not m then break end
       if sub(m, 57, 72) >= '000' .. ms and not find(spent, sub(m, 43, 48), 1, true)
         and not (tombed and tonumber(call('ZSCORE', K[7], sub(m, 17, 24) .. key) or 0) > 0 + ms)
@@ -35,12 +35,13 @@ for i = 1, count do
         if call('HSET', live, 'g', plain, 't', digest, 's', stamp, 'm', sub(m, last + 1)) > 1 then
           -- There was no companion: the reign was over before.
           call('DEL', live)
-          call('ZADD', 'tenure:w:' .. key, popped[2], m)
           mine = false
         elseif call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), sub(m, 1, 16) .. padded) > 0 then
           heir = m
         end
       end
+      -- Granted or dead, it leaves the queue.
+      if mine then call('ZREMRANGEBYRANK', queue, 0, 0) end
     end
   end
   if mine and not heir and not whole then mine = call('EXISTS', lives[i]) == 1 end
