@@ -46,13 +46,15 @@ impl Client {
     /// Keeps leases alive, round and round, over one stream, until the slice is over.
     pub(crate) async fn keep(mut self, ids: &[i64], place: &Batches, until: Until) -> Result<u64> {
         let (asking, mut asked) = mpsc::channel::<KeepAliveRequest>(WINDOW);
+        // The server says nothing, not even that the stream is open, before the first question.
+        asking.send(KeepAliveRequest { id: place.next(ids)[0] }).await.context("the stream is open")?;
         self.grpc.ready().await.context("etcd is not ready")?;
         let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
         let questions = stream::poll_fn(move |context| asked.poll_recv(context));
         let codec = ProstCodec::<KeepAliveRequest, KeepAliveResponse>::default();
         let mut answers =
             self.grpc.streaming(tonic::Request::new(questions), path, codec).await?.into_inner();
-        let (mut under_way, mut done) = (0, 0);
+        let (mut under_way, mut done) = (1, 0);
         loop {
             while under_way < WINDOW && !until.over() {
                 let id = place.next(ids)[0];
