@@ -5,6 +5,9 @@ const A: &str = "2Ab8P9Qk0kY2eP7nX7c2Yw";
 const B: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 const ID: &str = "cl_9f4a2137c1d6";
 
+/// A way for a lease to end.
+type EndOf = fn(&mut Machine) -> Option<Ended>;
+
 fn owner(client: u32) -> Owner {
     Owner { client, name: "K1 Composer".into(), instance: "i".into() }
 }
@@ -95,7 +98,7 @@ fn release_is_idempotent_and_only_the_owners() {
 #[test]
 fn a_lease_ends_once_however_it_ends() {
     let start = Ms(7);
-    let ends: [(fn(&mut Machine) -> Option<Ended>, Event, &str); 4] = [
+    let ends: [(EndOf, Event, &str); 4] = [
         (|m| m.expire(Ms(7 + TTL)), Event::Expired, "heartbeat_timeout"),
         (|m| m.disconnect(12), Event::Released, "ws_disconnect"),
         (|m| m.revoke(ID, "revoked"), Event::Released, "revoked"),

@@ -128,6 +128,8 @@ fn the_control_page_is_worth_a_picture() {
         ("/api/v1/effects/set", json!({ "effectId": 1 })),
         ("/api/v1/parameters", json!({ "paletteId": 0, "brightness": 255, "complexity": 128 })),
         ("/api/v1/shows/pause", json!({})),
+        // Always the same moment, so that pictures differ only where the page does.
+        ("/api/v1/shows/seek", json!({ "positionMs": 0 })),
     ] {
         assert_eq!(up.http("POST", path, Some(&body)).0, 200, "{path}");
     }

@@ -34,8 +34,13 @@ fn start(dir: &Path, name: &str, args: &[&str]) -> Up {
     let log = (0..).map(|n| dir.join(format!("{name}-{n}.log"))).find(|path| !path.exists()).unwrap();
     command.stderr(File::create(&log).unwrap());
     let process = Process::spawn(command).unwrap();
-    wait::until("it is up", LIMIT, || data.join("address").exists()).unwrap();
-    let address = std::fs::read_to_string(data.join("address")).unwrap();
+    let mut address = String::new();
+    // The file is there before its content is.
+    wait::until("it is up", LIMIT, || {
+        address = std::fs::read_to_string(data.join("address")).unwrap_or_default();
+        address.ends_with('\n')
+    })
+    .unwrap();
     Up { process, address: address.trim().strip_prefix("http://").unwrap().to_owned(), log }
 }
 
