@@ -111,12 +111,12 @@ pub fn redis_seeds() -> Vec<Vec<u8>> {
         "w|9",
         "c|:0|9",
         ":5|one|two",
-        "5-0|a|1700000000000000|n|:2|e|+k h 42\nrk h 42",
+        "5-0|e|1700000000000000 2\n+k h 42\nrk h 42",
         "r0000000000000042000000000000170000000000000001800001234567node-1",
     ];
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let array = |parts: &[String]| format!("*{}\r\n{}", parts.len(), parts.concat());
-    let fields: Vec<String> = ["a", "1700000000000000", "n", "2", "e", "+k h 42\nrk h 42"].map(bulk).into();
+    let fields: Vec<String> = ["e", "1700000000000000 2\n+k h 42\nrk h 42"].map(bulk).into();
     let structures = [
         array(&["h", "node-1", "42", "750", "1700000000000000", "3", "meta"].map(bulk)),
         array(&["value", "7", "-1"].map(bulk)),

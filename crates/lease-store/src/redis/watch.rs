@@ -282,8 +282,8 @@ mod tests {
 
     fn entry(id: &str, revisions: &str) -> Result<Entry> {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let fields = ["a", "1", "n", revisions, "e", "+k h 42\nrk h 42"].map(text);
-        Entry::read(Value::Array(vec![text(id), Value::Array(fields.into())]))
+        let fields = vec![text("e"), text(&format!("1 {revisions}\n+k h 42\nrk h 42"))];
+        Entry::read(Value::Array(vec![text(id), Value::Array(fields)]))
     }
 
     #[test]
