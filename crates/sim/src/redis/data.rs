@@ -35,6 +35,9 @@ pub(super) struct Cell {
     tombs: Vec<([u8; 16], Tick)>,
 }
 
+/// A record: its value, the revision that wrote it, and when it goes.
+type Stored = (Arc<[u8]>, Revision, Option<Tick>);
+
 /// The key space.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Data {
@@ -42,7 +45,7 @@ pub(super) struct Data {
     floor: Floor,
     /// The server process that raised the floor, and until when nothing is granted.
     incarnation: Option<(u64, Option<Tick>)>,
-    pub(super) records: BTreeMap<Key, (Arc<[u8]>, Revision, Option<Tick>)>,
+    pub(super) records: BTreeMap<Key, Stored>,
     marks: BTreeMap<Key, Mark>,
     pub(super) logs: BTreeMap<Key, Vec<Arc<[u8]>>>,
     pub(super) revision: u64,
