@@ -380,7 +380,7 @@ mod tests {
             file.write(0, &[1; 2_048]).unwrap();
             file.sync().unwrap();
             file.write(0, &[2; 2_048]).unwrap();
-            let after = read(&platter.next_life(true));
+            let after = platter.next_life(true).open("journal-a.log", 2_048).unwrap().read().unwrap();
             assert!(after.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
             seen.insert(after.iter().step_by(SECTOR).take(4).copied().collect::<Vec<_>>());
         }
