@@ -232,7 +232,11 @@ mod tests {
     #[test]
     fn a_doubled_claim_that_was_busy_is_left_to_its_ttl() {
         let mut seen = story(61 * S, None);
-        seen.events.insert(2, Event { at: 0, what: acquire(2, 1, "k", 11) });
+        let mut twin = seen.events[1].clone();
+        if let What::Invoked { op, .. } = &mut twin.what {
+            *op = 2;
+        }
+        seen.events.insert(2, twin);
         assert_eq!(nothing_is_left(&seen).len(), 1);
         seen.events.insert(4, Event { at: S, what: answer(2, "busy", 0) });
         assert_eq!(nothing_is_left(&seen), []);
