@@ -55,7 +55,10 @@ async fn the_kernel_knows_the_lease_and_who_serves() {
 async fn revoke(store: &dyn Store, key: &str, delay: Duration) {
     let key = Key::new(key).unwrap();
     let generation = store.inspect(&key).await.unwrap().generation.unwrap();
-    store.revoke(Revoke { key, generation, delay: Some(delay), reason: lease::Motive::default() }).await.unwrap();
+    store
+        .revoke(Revoke { key, generation, delay: Some(delay), reason: lease::Motive::default() })
+        .await
+        .unwrap();
 }
 
 async fn revoke_is_told(store: Arc<dyn Store>) {

@@ -302,7 +302,7 @@ mod tests {
         let numbered_with = |number: u64| numbered(&[b"log\0".as_slice(), &number.to_be_bytes()].concat());
         assert!(numbered_with(1 << 61).is_ok());
         assert!(numbered_with(u64::MAX).is_err());
-        assert!(numbered(b"log\0123456789").is_err());
+        assert!(numbered(b"log\x00123456789").is_err());
         let slot = |last, ended| SlotRow { last, ended, state: StateRow::Free }.load();
         assert!(slot(0, 0).is_ok() && slot(5, 1).is_ok());
         assert!(slot(1 << 53, 1).is_err() && slot(5, u64::MAX).is_err());
