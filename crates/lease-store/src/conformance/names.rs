@@ -187,7 +187,7 @@ macro_rules! conformance_list {
             mark {
                 an_older_generation_may_write_until_a_newer_one_did the_same_writer_may_write_again
                 another_writer_with_the_same_generation_is_refused the_lease_may_be_over
-                the_mark_outlives_the_reign a_strict_write_keeps_an_older_one_out a_conflict_leaves_no_mark a_refused_write_leaves_no_mark
+                a_strict_write_keeps_an_older_one_out the_mark_outlives_the_reign a_conflict_leaves_no_mark a_refused_write_leaves_no_mark
                 a_fenced_write_never_moves_the_generations_of_leases another_handle_sees_the_mark
             }
             wipe {
