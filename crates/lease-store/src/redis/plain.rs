@@ -13,6 +13,8 @@ use super::wire::{Repeat, Wire};
 const STEP: usize = 1_000;
 /// Most records read in one call.
 const READ: usize = 500;
+/// What a companion ends with, after the name.
+const TAIL: usize = 110;
 /// Most announcements in one call.
 const CALL: usize = 128;
 
@@ -86,17 +88,16 @@ async fn read(wire: &Wire, keys: &[Key], records: &mut Vec<Record>) -> Result<()
     Ok(())
 }
 
-/// Whether a value is the holder or the heir that the key's companion names: see `prelude.lua`.
+/// Whether a value is the holder or the heir that the key's companion names, between fields of fixed length: see
+/// `head.lua`.
 fn shows_a_lease(value: &[u8], companion: &Value) -> bool {
     let Value::BulkString(o) = companion else { return false };
     let from = match o.first() {
-        Some(b'h') => 89,
-        Some(b'r') => 20,
+        Some(b'h') => 73,
+        Some(b'r') => 17,
         _ => return false,
     };
-    let length =
-        o.get(from - 3..from).and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
-    length.and_then(|length| o.get(from..from + length)) == Some(value)
+    o.get(from..o.len().saturating_sub(TAIL)) == Some(value)
 }
 
 /// A pattern for what begins with `prefix`.

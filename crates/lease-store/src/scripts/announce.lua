@@ -1,5 +1,5 @@
 -- Tells and keeps news, each only while its lease is live. KEYS: one lease key per item.
--- ARGV per item: 'h' gen(16) digest(32), channel, message, latest, ttl, log, most entries.
+-- ARGV per item: 'h' digest(32) gen(16), channel, message, latest, ttl, log, most entries.
 -- Answers per item: 1 told, 0 refused.
 local call, a, sub = redis.call, ARGV, string.sub
 local out = {}
@@ -7,7 +7,7 @@ for i = 1, #KEYS do
   local key, x = KEYS[i], (i - 1) * 7
   local got = call('MGET', key, 'tenure:o:' .. key)
   local value, o = got[1], got[2]
-  if value and o and sub(o, 1, 49) == a[x + 1] and value == sub(o, 90, 89 + sub(o, 87, 89))
+  if value and o and sub(o, 1, 49) == a[x + 1] and value == sub(o, 74, -111)
     and call('EXISTS', 'tenure:l:' .. key) == 1
   then
     local log, count = 'tenure:log:' .. a[x + 6], 'tenure:n:' .. a[x + 6]
