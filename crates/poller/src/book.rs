@@ -246,7 +246,14 @@ impl Book {
             .as_ref()
             .is_some_and(|holder| self.peers.contains_key(holder) && !self.silent.contains(holder));
         let (foreign, until) = match busy.reason {
-            Reason::Held if ours => (false, None),
+            // An event will tell, unless it came before this answer did: then nobody would.
+            Reason::Held if ours => {
+                let told = self
+                    .others
+                    .get(id)
+                    .is_some_and(|other| other.until.is_none() && Some(&other.holder) == holder.as_ref());
+                (false, (!told).then(|| now + sync))
+            }
             Reason::Held | Reason::Reserved => (false, Some(now + left)),
             // No event tells when it lets go: ask now and then, and when its time is over.
             Reason::Foreign => (true, Some(now + left.min(sync))),
@@ -431,6 +438,25 @@ mod tests {
         assert_eq!((plan.acquire.len(), plan.wake), (0, Some(at(6))));
         assert_eq!(book.preferred("t0"), None, "what a foreign node holds is not placed");
         assert_eq!(book.plan(at(17), rules(9)).acquire, ["t0"]);
+    }
+
+    #[test]
+    fn an_answer_that_is_older_than_the_event_is_doubted_after_a_while() {
+        let mut book = book(1, &["b"]);
+        let busy = Busy {
+            holder: lease::Holder::new("b").ok(),
+            generation: None,
+            remaining: Some(30 * SEC),
+            position: 1,
+            reason: Reason::Held,
+        };
+        book.ended("t0", "b", End::Released, at(1));
+        book.busy("t0", &busy, at(1), 5 * SEC);
+        assert_eq!(book.plan(at(2), rules(9)).acquire.len(), 0);
+        assert_eq!(book.plan(at(16), rules(9)).acquire, ["t0"]);
+        book.granted("t0", "b");
+        book.busy("t0", &busy, at(17), 5 * SEC);
+        assert_eq!(book.plan(at(99), rules(9)).acquire.len(), 0, "an event will tell");
     }
 
     #[test]
