@@ -189,12 +189,10 @@ fn settled(wished: &[usize], now: &[Option<usize>], nodes: usize) -> Vec<usize> 
     order.iter().take(extra).for_each(|node| room[*node] += 1);
     let mut placed = vec![usize::MAX; wished.len()];
     let mut pass = |choose: &dyn Fn(usize, &[usize]) -> Option<usize>| {
-        for i in 0..placed.len() {
-            if placed[i] == usize::MAX
-                && let Some(node) = choose(i, &room).filter(|node| room[*node] > 0)
-            {
+        for (i, place) in placed.iter_mut().enumerate().filter(|(_, place)| **place == usize::MAX) {
+            if let Some(node) = choose(i, &room).filter(|node| room[*node] > 0) {
                 room[node] -= 1;
-                placed[i] = node;
+                *place = node;
             }
         }
     };
