@@ -47,8 +47,10 @@ pub(crate) struct Book {
     /// Whether each target is to be polled.
     active: BTreeMap<String, bool>,
     preference: Preference,
-    /// The preference is not of what is known now.
+    /// The preference is not of the nodes and targets that are known now.
     stale: bool,
+    /// It is not of who has what now.
+    shifted: bool,
 }
 
 impl Book {
@@ -72,6 +74,7 @@ impl Book {
             active: BTreeMap::new(),
             preference: Preference::default(),
             stale: true,
+            shifted: true,
         }
     }
 
@@ -194,6 +197,7 @@ impl Book {
         let until =
             (owner.foreign || owner.reserved).then(|| now + owner.remaining.unwrap_or_default().max(SOON));
         self.free.remove(&owner.id);
+        self.shifted = true;
         self.stale |= owner.foreign;
         self.others.insert(owner.id, Other { holder: owner.holder, foreign: owner.foreign, until });
     }
@@ -207,6 +211,7 @@ impl Book {
         self.free.remove(id);
         let other = Other { holder: holder.to_owned(), foreign: false, until: None };
         self.stale |= self.others.insert(id.to_owned(), other).is_some_and(|before| before.foreign);
+        self.shifted = true;
     }
 
     /// A target's owner is no more. True when this node should have it now.
@@ -214,6 +219,7 @@ impl Book {
         if self.others.get(id).is_some_and(|other| other.holder == holder) {
             self.others.remove(id);
         }
+        self.shifted = true;
         if !self.mine.contains_key(id) && !self.others.contains_key(id) {
             self.free.insert(id.to_owned(), now);
         }
@@ -221,7 +227,7 @@ impl Book {
             // Its heartbeat may live a little longer than it does; placement must not wait for that.
             self.stale |= self.silent.insert(holder.to_owned());
         }
-        self.refresh();
+        // As it was before: who was preferred then is who the owner named, if it named anybody.
         let wanted = self.active.get(id) == Some(&true);
         let owner = self.preference.of(id).is_some_and(|peer| peer.id == self.me);
         wanted && owner && holder != self.me && !self.mine.contains_key(id) && !self.moving.contains(id)
@@ -231,6 +237,7 @@ impl Book {
     pub(crate) fn took(&mut self, id: &str, status: Arc<Status>, now: Tick) {
         self.moving.remove(id);
         self.stale |= self.others.remove(id).is_some_and(|other| other.foreign);
+        self.shifted = true;
         self.free.remove(id);
         self.resting.remove(id);
         self.mine.insert(id.to_owned(), now);
@@ -246,7 +253,14 @@ impl Book {
             .as_ref()
             .is_some_and(|holder| self.peers.contains_key(holder) && !self.silent.contains(holder));
         let (foreign, until) = match busy.reason {
-            Reason::Held if ours => (false, None),
+            // An event will tell, unless it came before this answer did: then nobody would.
+            Reason::Held if ours => {
+                let told = self
+                    .others
+                    .get(id)
+                    .is_some_and(|other| other.until.is_none() && Some(&other.holder) == holder.as_ref());
+                (false, (!told).then(|| now + sync))
+            }
             Reason::Held | Reason::Reserved => (false, Some(now + left)),
             // No event tells when it lets go: ask now and then, and when its time is over.
             Reason::Foreign => (true, Some(now + left.min(sync))),
@@ -259,6 +273,7 @@ impl Book {
         self.free.remove(id);
         let before = self.others.insert(id.to_owned(), Other { holder, foreign, until });
         self.stale |= before.is_some_and(|before| before.foreign) != foreign;
+        self.shifted = true;
     }
 
     /// Leaves a target alone for a while.
@@ -272,6 +287,7 @@ impl Book {
         self.moving.remove(id);
         self.mine.remove(id);
         self.statuses.remove(id);
+        self.shifted = true;
         if !self.active.contains_key(id) {
             return;
         }
@@ -293,8 +309,16 @@ impl Book {
     }
 
     fn refresh(&mut self) {
-        if std::mem::take(&mut self.stale) {
+        let stale = std::mem::take(&mut self.stale);
+        if stale {
             self.preference = Preference::new(self.placement, &self.living(), &self.active, &self.others);
+        }
+        if std::mem::take(&mut self.shifted) || stale {
+            let Self { me, mine, others, preference, .. } = self;
+            preference.settle(|id| match mine.contains_key(id) {
+                true => Some(me.as_str()),
+                false => others.get(id).map(|other| other.holder.as_str()),
+            });
         }
     }
 
@@ -330,7 +354,8 @@ impl Book {
     /// Who should have each target when this node is gone.
     pub(crate) fn heirs(&mut self) -> HashMap<String, Option<String>> {
         let rest: Vec<Peer> = self.living().into_iter().filter(|peer| peer.id != self.me).collect();
-        let preference = Preference::new(self.placement, &rest, &self.active, &self.others);
+        let mut preference = Preference::new(self.placement, &rest, &self.active, &self.others);
+        preference.settle(|id| self.others.get(id).map(|other| other.holder.as_str()));
         let heir = |id: &str| preference.of(id).filter(|heir| !heir.foreign).map(|heir| heir.id.clone());
         self.mine.keys().map(|id| (id.clone(), heir(id))).collect()
     }
@@ -388,7 +413,7 @@ mod tests {
         let theirs: Vec<String> = theirs.into_iter().filter(|id| book.preferred(id) == Some("b")).collect();
         assert_eq!(theirs.len(), 2);
         theirs.iter().for_each(|id| book.granted(id, "b"));
-        assert!(book.ended(&theirs[0], "b", End::Expired, at(30)), "it is this node's now");
+        assert!(!book.ended(&theirs[0], "b", End::Expired, at(30)), "the next plan decides");
         assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 3, "the other one is still held");
         assert_eq!((book.beat("b"), book.beat("b"), book.beat("c")), (Beat::Again, Beat::Known, Beat::New));
         assert_eq!(book.plan(at(30), rules(9)).acquire.len(), 2);
@@ -431,6 +456,25 @@ mod tests {
         assert_eq!((plan.acquire.len(), plan.wake), (0, Some(at(6))));
         assert_eq!(book.preferred("t0"), None, "what a foreign node holds is not placed");
         assert_eq!(book.plan(at(17), rules(9)).acquire, ["t0"]);
+    }
+
+    #[test]
+    fn an_answer_that_is_older_than_the_event_is_doubted_after_a_while() {
+        let mut book = book(1, &["b"]);
+        let busy = Busy {
+            holder: lease::Holder::new("b").ok(),
+            generation: None,
+            remaining: Some(30 * SEC),
+            position: 1,
+            reason: Reason::Held,
+        };
+        book.ended("t0", "b", End::Released, at(1));
+        book.busy("t0", &busy, at(1), 5 * SEC);
+        assert_eq!(book.plan(at(2), rules(9)).acquire.len(), 0);
+        assert_eq!(book.plan(at(16), rules(9)).acquire, ["t0"]);
+        book.granted("t0", "b");
+        book.busy("t0", &busy, at(17), 5 * SEC);
+        assert_eq!(book.plan(at(99), rules(9)).acquire.len(), 0, "an event will tell");
     }
 
     #[test]

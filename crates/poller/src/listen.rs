@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use lease::{End, Prefix, Revision, Store, Verb, Watch, Watched};
+use lease::{End, Prefix, Revision, Store, Verb, Watched};
 use tokio::sync::mpsc;
 
 use crate::keys;
 
-/// The wait before a watch that failed is opened again.
+/// The wait before a watch that failed or fell behind is opened again.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Something changed.
@@ -27,41 +27,23 @@ pub(crate) enum Signal {
     Lost,
 }
 
-/// Follows the store's changes after `from` until nobody listens.
+/// Follows the store's changes after `from`. Where one may have been missed it says so and ends: whoever listens
+/// looks at everything, and listens anew from the revision of that look. Otherwise a look that is older than what
+/// was heard since would overwrite it.
 pub(crate) async fn listen(store: Arc<dyn Store>, from: Revision, signals: mpsc::Sender<Signal>) {
-    let clock = store.clock();
-    let mut from = Some(from);
-    loop {
-        let first = from.is_some();
-        if let Ok(mut watch) = store.watch(&Prefix::default(), from.take()).await {
-            // What happened while nobody watched is looked up now that somebody does.
-            if !first && signals.send(Signal::Lost).await.is_err() {
+    if let Ok(mut watch) = store.watch(&Prefix::default(), Some(from)).await {
+        while let Ok(Watched::Event(event)) = watch.next().await {
+            if let Some(signal) = read(event)
+                && signals.send(signal).await.is_err()
+            {
                 return;
             }
-            follow(&mut *watch, &signals).await;
-        }
-        tokio::select! {
-            biased;
-            () = signals.closed() => return,
-            () = clock.sleep_until(clock.now() + AGAIN) => {}
         }
     }
-}
-
-/// Passes changes on until the watch fails or nobody listens.
-async fn follow(watch: &mut dyn Watch, signals: &mpsc::Sender<Signal>) {
-    loop {
-        let signal = match watch.next().await {
-            Ok(Watched::Event(event)) => read(event),
-            Ok(Watched::Lagged) => Some(Signal::Lost),
-            Err(_) => return,
-        };
-        if let Some(signal) = signal
-            && signals.send(signal).await.is_err()
-        {
-            return;
-        }
-    }
+    let clock = store.clock();
+    clock.sleep_until(clock.now() + AGAIN).await;
+    // Nobody listening is no failure.
+    let _ = signals.send(Signal::Lost).await;
 }
 
 fn read(event: lease::Event) -> Option<Signal> {

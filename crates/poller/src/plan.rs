@@ -29,11 +29,18 @@ pub struct Other {
     pub until: Option<Tick>,
 }
 
-/// The preferred owner of each target, as indices into the nodes it was computed from.
+/// The preferred owner of each target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    owners: HashMap<String, usize>,
+    placement: Placement,
     nodes: Vec<Peer>,
+    /// Where each target is in the lists below.
+    places: HashMap<String, usize>,
+    ids: Vec<String>,
+    /// Where the hash puts each, as indices into the nodes.
+    wished: Vec<usize>,
+    /// Where each should be, given where they are.
+    placed: Vec<usize>,
 }
 
 /// The times and bounds that a plan keeps to.
@@ -116,7 +123,7 @@ pub struct Plan {
 }
 
 impl Preference {
-    /// Places the targets that are to be polled on the living nodes.
+    /// Places the targets that are to be polled on the living nodes, by the hash alone.
     ///
     /// Balanced, foreign nodes and what they hold are left out: they are never asked to move, and place by other
     /// rules. By the seed's rule all nodes count, under their instance ids.
@@ -130,11 +137,9 @@ impl Preference {
             nodes.iter().filter(|node| placement == Placement::Seed || !node.foreign).cloned().collect();
         nodes.sort_by(|a, b| a.id.cmp(&b.id));
         let foreign = |id: &str| others.get(id).is_some_and(|other| other.foreign);
-        let keys: Vec<&str> = targets
-            .iter()
-            .filter(|(id, active)| **active && (placement == Placement::Seed || !foreign(id)))
-            .map(|(id, _)| id.as_str())
-            .collect();
+        let counts =
+            |(id, active): &(&String, &bool)| **active && (placement == Placement::Seed || !foreign(id));
+        let ids: Vec<String> = targets.iter().filter(counts).map(|(id, _)| id.clone()).collect();
         let names: Vec<&str> = nodes
             .iter()
             .map(|node| match placement {
@@ -146,15 +151,56 @@ impl Preference {
             })
             .map(String::as_str)
             .collect();
-        let placed = placement.assign(&keys, &names);
-        let owners = keys.iter().zip(placed).map(|(id, node)| ((*id).to_owned(), node)).collect();
-        Self { owners, nodes }
+        let keys: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let wished = placement.assign(&keys, &names);
+        let places = ids.iter().enumerate().map(|(i, id)| (id.clone(), i)).collect();
+        Self { placement, placed: wished.clone(), wished, places, ids, nodes }
+    }
+
+    /// Balanced, leaves what somebody has where it is as long as that node has no more than its share, so that only
+    /// what must move moves; `owner` says who has a target now.
+    pub fn settle<'a>(&mut self, owner: impl Fn(&str) -> Option<&'a str>) {
+        if self.placement == Placement::Seed || self.nodes.is_empty() {
+            return;
+        }
+        let at: HashMap<&str, usize> =
+            self.nodes.iter().enumerate().map(|(i, node)| (node.id.as_str(), i)).collect();
+        let now: Vec<Option<usize>> =
+            self.ids.iter().map(|id| owner(id).and_then(|holder| at.get(holder).copied())).collect();
+        self.placed = settled(&self.wished, &now, self.nodes.len());
     }
 
     /// The preferred owner of a target.
     pub fn of(&self, id: &str) -> Option<&Peer> {
-        self.nodes.get(*self.owners.get(id)?)
+        self.nodes.get(*self.placed.get(*self.places.get(id)?)?)
     }
+}
+
+/// The placement nearest to who has what: `wished` is where the hash would put each target, `now` where it is. Every
+/// node ends between the floor and the ceiling of the mean.
+fn settled(wished: &[usize], now: &[Option<usize>], nodes: usize) -> Vec<usize> {
+    let mut load = vec![0; nodes];
+    now.iter().flatten().for_each(|node| load[*node] += 1);
+    let (floor, extra) = (wished.len() / nodes, wished.len() % nodes);
+    let mut order: Vec<usize> = (0..nodes).collect();
+    // One above the floor stays where it is already.
+    order.sort_by_key(|node| (load[*node] <= floor, *node));
+    let mut room = vec![floor; nodes];
+    order.iter().take(extra).for_each(|node| room[*node] += 1);
+    let mut placed = vec![usize::MAX; wished.len()];
+    let mut pass = |choose: &dyn Fn(usize, &[usize]) -> Option<usize>| {
+        for (i, place) in placed.iter_mut().enumerate().filter(|(_, place)| **place == usize::MAX) {
+            if let Some(node) = choose(i, &room).filter(|node| room[*node] > 0) {
+                room[node] -= 1;
+                *place = node;
+            }
+        }
+    };
+    pass(&|i, _| now[i].filter(|node| *node == wished[i]));
+    pass(&|i, _| now[i]);
+    pass(&|i, _| Some(wished[i]));
+    pass(&|_, room| room.iter().position(|room| *room > 0));
+    placed
 }
 
 /// What to take, what to hand on, and what to keep.

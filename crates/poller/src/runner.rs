@@ -116,7 +116,7 @@ impl Runner {
 
     /// Runs until told to stop, then gives everything back.
     pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Done>, stop: CancellationToken) {
-        let (sender, mut signals) = mpsc::channel(SIGNALS);
+        let (_, mut signals) = mpsc::channel(1);
         let mut listener = JoinSet::new();
         loop {
             self.begin_what_is_due();
@@ -125,8 +125,11 @@ impl Runner {
                 biased;
                 () = stop.cancelled() => break,
                 Some(done) = inbox.recv() => {
-                    if let Some(from) = self.finish(done) && listener.is_empty() {
-                        listener.spawn(listen(self.desk.store.clone(), from, sender.clone()));
+                    if let Some(from) = self.finish(done) {
+                        let (sender, receiver) = mpsc::channel(SIGNALS);
+                        // What the one before heard is in the look that this one begins at.
+                        (listener, signals) = (JoinSet::new(), receiver);
+                        listener.spawn(listen(self.desk.store.clone(), from, sender));
                     }
                 }
                 Some(signal) = signals.recv() => self.hear(signal),
@@ -250,6 +253,7 @@ impl Runner {
             }
             Signal::Lost => {
                 self.trusted = u32::MAX;
+                self.known.owners = false;
                 self.look_for_owners();
                 self.look_for_nodes();
                 self.look_for_targets();

@@ -48,8 +48,25 @@ impl World {
         }
     }
 
+    /// What is `mine` in these tests is held by `a`.
     fn preference(&self) -> Preference {
-        Preference::new(self.placement, &self.nodes, &self.targets, &self.others)
+        let owner = |id: &str| match self.mine.contains_key(id) {
+            true => Some("a"),
+            false => self.others.get(id).map(|other| other.holder.as_str()),
+        };
+        let mut preference = Preference::new(self.placement, &self.nodes, &self.targets, &self.others);
+        preference.settle(owner);
+        preference
+    }
+
+    /// Gives every target to its preferred owner.
+    fn settle(&mut self) {
+        let preference = self.preference();
+        let held = |id: &String| {
+            let holder = preference.of(id)?.id.clone();
+            Some((id.clone(), Other { holder, foreign: false, until: None }))
+        };
+        self.others = self.targets.keys().filter_map(held).collect();
     }
 
     fn plan(&self, me: &str) -> Plan {
@@ -222,21 +239,64 @@ fn a_named_node_that_starts_again_gets_the_same_targets() {
     assert_eq!(world.preferred_by("b-2"), before);
 }
 
+/// How many targets each node should have, by its id.
+fn shares(world: &World) -> BTreeMap<String, usize> {
+    let preference = world.preference();
+    let mut shares: BTreeMap<String, usize> = world.nodes.iter().map(|node| (node.id.clone(), 0)).collect();
+    for peer in world.targets.keys().filter_map(|id| preference.of(id)) {
+        *shares.entry(peer.id.clone()).or_default() += 1;
+    }
+    shares
+}
+
 #[test]
-fn a_join_moves_little_more_than_its_share_and_only_from_nodes_that_have_too_much() {
-    for (nodes, targets) in [(2, 10), (3, 100), (9, 1_000), (10, 10_000)] {
-        let names: Vec<String> = (0..=nodes).map(|i| format!("host-{i}-17000000{i}-0badcafe")).collect();
-        let ids: Vec<&str> = names.iter().map(String::as_str).collect();
-        let before = World::new(&ids[..nodes], targets).preference();
-        let after = World::new(&ids, targets).preference();
-        let world = World::new(&ids, targets);
-        let moved =
-            world.targets.keys().filter(|id| before.of(id).map(|p| &p.id) != after.of(id).map(|p| &p.id));
-        let (moved, share) = (moved.count() as f64, targets as f64 / (nodes + 1) as f64);
-        assert!(
-            moved <= 1.3 * share.ceil(),
-            "{nodes} nodes, {targets} targets: {moved} moved, share {share}"
-        );
+fn a_join_moves_the_newcomer_s_share_and_nothing_else() {
+    for (nodes, targets) in [(1, 10), (2, 10), (3, 9), (3, 100), (9, 1_000), (10, 10_000), (50, 2_000)] {
+        for trial in 0..if targets > 1_000 { 1 } else { 20 } {
+            let names: Vec<String> =
+                (0..=nodes).map(|i| format!("host-{trial}{i}-17{trial}{i}-0bad{i}")).collect();
+            let ids: Vec<&str> = names.iter().map(String::as_str).collect();
+            let mut world = World::new(&ids[..nodes], targets);
+            world.settle();
+            world.nodes = ids.iter().map(|id| peer(id, 0)).collect();
+            let after = world.preference();
+            let moved: Vec<_> =
+                world.others.iter().filter(|(id, other)| after.of(id).unwrap().id != other.holder).collect();
+            assert!(moved.iter().all(|(id, _)| after.of(id).unwrap().id == ids[nodes]), "{nodes} nodes");
+            let share = targets / (nodes + 1);
+            assert!(
+                (share..=share + 1).contains(&moved.len()),
+                "{nodes} nodes: {} moved, {share}",
+                moved.len()
+            );
+            assert!(shares(&world).values().all(|n| (share..=share + 1).contains(n)), "{:?}", shares(&world));
+        }
+    }
+}
+
+#[test]
+fn a_leave_moves_what_the_leaver_had_and_nothing_else() {
+    let mut world = World::new(&["a", "b", "c", "d"], 100);
+    world.settle();
+    world.nodes.remove(2);
+    let after = world.preference();
+    for (id, other) in &world.others {
+        assert!(other.holder == "c" || after.of(id).unwrap().id == other.holder, "{id} moved");
+    }
+    assert!(shares(&world).values().all(|n| (33..=34).contains(n)), "{:?}", shares(&world));
+}
+
+#[test]
+fn nodes_in_the_middle_of_a_move_agree_on_where_it_ends() {
+    let mut world = World::new(&["a", "b"], 10);
+    world.settle();
+    world.nodes.push(peer("c", 0));
+    let wanted = world.preference();
+    let moves: Vec<String> =
+        world.targets.keys().filter(|id| wanted.of(id).unwrap().id == "c").cloned().collect();
+    for id in moves {
+        world.others.get_mut(&id).unwrap().holder = "c".into();
+        assert_eq!(world.preference(), wanted, "after {id}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lease::{Clock, Key, Op, Store};
 use lease_store::{BootClock, Local};
-use poller::{Node, Settings};
+use poller::{Node, Picture, Settings};
 use testkit::wait;
 
 const TARGETS: usize = 10_000;
@@ -37,7 +37,10 @@ async fn ten_thousand_targets_lie_evenly_on_ten_nodes_and_each_has_one_owner() {
         picture.nodes.len() == NODES && picture.nodes.iter().all(|node| node.targets.len() == TARGETS / NODES)
     })
     .await
-    .unwrap();
+    .unwrap_or_else(|error| {
+        let views: Vec<String> = nodes.iter().map(|node| shape(&node.picture())).collect();
+        panic!("{error}:\n{}", views.join("\n"));
+    });
     let mut owners: HashMap<String, String> = HashMap::new();
     for node in &nodes {
         let picture = node.picture();
@@ -48,4 +51,22 @@ async fn ten_thousand_targets_lie_evenly_on_ten_nodes_and_each_has_one_owner() {
         }
     }
     assert_eq!(owners.len(), TARGETS);
+}
+
+/// What a node sees, in a line.
+fn shape(picture: &Picture) -> String {
+    let count = |state: &str| picture.unowned.iter().filter(|target| target.state == state).count();
+    let loads: Vec<_> = picture
+        .nodes
+        .iter()
+        .map(|node| {
+            format!(
+                "{}{}={}",
+                &node.instance[node.instance.len() - 4..],
+                if node.is_this_instance { "*" } else { "" },
+                node.targets.len()
+            )
+        })
+        .collect();
+    format!("{} free, {} paused, {}", count("free"), count("paused"), loads.join(" "))
 }

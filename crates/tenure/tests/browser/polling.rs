@@ -70,6 +70,13 @@ impl Cluster {
     }
 }
 
+/// Opens a target by its cell, wherever that is on its way to.
+fn open_target(console: &Console, id: &str) {
+    let cell = format!("document.querySelector('[data-test=cell][data-id={id}]').click()");
+    console.evaluate(&cell).unwrap();
+    console.sees_words(&hook("target-id"), id);
+}
+
 /// How many cells each column has, as the page shows them.
 fn loads(loads: &str) -> String {
     format!(
@@ -104,8 +111,7 @@ fn a_target_shows_its_history_and_is_paused_and_resumed() {
     let chromium = Chromium::start().unwrap();
     let console = cluster.open(&chromium);
     console.sees(&loads("[2]"));
-    console.click("[data-test=cell][data-id=sensor-01]").unwrap();
-    console.sees_words(&hook("target-id"), "sensor-01");
+    open_target(&console, "sensor-01");
     console.sees("document.querySelectorAll('[data-test=result]').length > 1");
     console.sees("document.querySelectorAll('[data-test=reign]').length === 1");
     console.click(&hook("target-toggle")).unwrap();
@@ -131,7 +137,7 @@ fn the_polling_page_goes_into_the_pictures() {
     console.sees(&loads("[24]"));
     let _nodes = (cluster.join("south"), cluster.join("west"));
     console.sees(&loads("[8,8,8]"));
-    console.click("[data-test=cell][data-id=sensor-07]").unwrap();
+    open_target(&console, "sensor-07");
     console.sees("document.querySelectorAll('[data-test=result]').length > 3");
     crate::pictures::take(&console, "console-poll.png");
 }
