@@ -121,7 +121,8 @@ impl Running {
             let before = self.world.lock().record.history.events.len();
             self.processes[host as usize] = None;
             // What a runtime drops at its end it drops in an order of its own, which is not the seed's.
-            self.world.lock().record.history.events[before..].sort_by_cached_key(|event| format!("{event:?}"));
+            self.world.lock().record.history.events[before..]
+                .sort_by_cached_key(|event| format!("{event:?}"));
             if until <= now + 1 {
                 // It ended itself, and is started again by whoever watches over it.
                 self.world.after(nanos(self.plan.ttl_ms / 2), Item::Start(host));
