@@ -158,8 +158,9 @@ mod tests {
 
     #[test]
     fn a_value_that_its_companion_names_is_a_lease() {
-        let held = format!("h{}006node-1spent", "0".repeat(85));
-        let kept = format!("r{}006node-1", "0".repeat(16));
+        let tail = "0".repeat(TAIL);
+        let held = format!("h{}node-1{tail}", "0".repeat(72));
+        let kept = format!("r{}node-1{tail}", "0".repeat(16));
         for (o, leased) in [(held, true), (kept, true), ("f0".to_owned(), false), ("h".to_owned(), false)] {
             assert_eq!(shows_a_lease(b"node-1", &Value::BulkString(o.clone().into_bytes())), leased, "{o}");
         }

@@ -69,7 +69,7 @@ pub(super) struct Add {
     /// How long one poll may take
     #[arg(long, value_name = "TIME", value_parser = human::parse_duration)]
     timeout: Option<std::time::Duration>,
-    /// What of the answer is the value: text, line:PREFIX, or a path such as $.data[0].name
+    /// What of the answer is the value: text, line:PREFIX, or a path such as `$.data[0].name`
     #[arg(long)]
     extract: Option<String>,
     /// A header to send, as NAME:VALUE; shown to nobody afterwards
