@@ -7,13 +7,13 @@ use poller::Node;
 use service::{Settings, Shutdown};
 
 use crate::cli::{Failure, Result};
+use crate::up::runs;
 
 /// The settings of polling, if this process polls.
 pub(crate) fn settings(settings: &Settings) -> Result<Option<poller::Settings>> {
     let read = poller::Settings::read(settings.sections.get("poll"))
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let only = &settings.only;
-    Ok((only.is_empty() || only.iter().any(|name| name == "poll")).then_some(read))
+    Ok(runs(settings, "poll").then_some(read))
 }
 
 pub(crate) fn start(store: Arc<dyn Store>, settings: poller::Settings) -> Result<Node> {
