@@ -79,7 +79,8 @@ function route() {
   const params = new URLSearchParams(query);
   const searching = document.activeElement?.id === "search" && document.activeElement;
   const caret = searching && [searching.value, searching.selectionStart];
-  for (const link of byId("pages").children) link.setAttribute("aria-current", (link.hash === "#/poll") === (path === "/poll") ? "page" : "false");
+  const here = path === "/poll" ? "#/poll" : "#/";
+  for (const link of byId("pages").children) link.setAttribute("aria-current", link.hash === here ? "page" : "false");
   if (path === "/poll") {
     if (view?.open) return view.open(params.get("id"));
     show(pollView({ id: params.get("id") }, { me, failed, go: (hash) => (location.hash = hash) }));

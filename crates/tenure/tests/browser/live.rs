@@ -47,6 +47,7 @@ fn the_list_shows_what_begins_with_the_search() {
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
     console.sees("document.querySelectorAll('[data-test=row]').length === 3");
+    console.sees("document.querySelectorAll('#pages [aria-current=page]').length === 1");
     console.fill(&hook("search"), "tuner/").unwrap();
     console.sees("document.querySelectorAll('[data-test=row]').length === 2");
     assert_eq!(console.evaluate("location.hash").unwrap(), "#/?prefix=tuner%2F");
