@@ -84,15 +84,17 @@ mod tests {
     #[test]
     fn a_session_is_gone_when_all_its_groups_are() {
         let script = "set -m; sleep 1000 & sleep 1000 & wait";
-        let mut leader = Command::new("setsid").args(["-w", "sh", "-c", script]).spawn().unwrap();
-        let ours = rustix::process::getsid(None).unwrap();
+        let lead = |script| Command::new("setsid").args(["-w", "sh", "-c", script]).spawn().unwrap();
+        let (mut leader, mut stranger) = (lead(script), lead(script));
         // `setsid -w` forks only if it leads a group, which a child of a test does not.
-        let session = Session::of(Pid::from_child(&leader));
-        let sleepers = || session.processes().count();
-        testkit::wait::until("both sleep", std::time::Duration::from_secs(60), || sleepers() == 2).unwrap();
+        let [session, others] = [&leader, &stranger].map(|child| Session::of(Pid::from_child(child)));
+        let all_sleep = || [session, others].iter().all(|session| session.processes().count() == 2);
+        testkit::wait::until("all sleep", std::time::Duration::from_secs(60), all_sleep).unwrap();
         session.kill();
         leader.wait().unwrap();
         assert!(session.is_gone());
-        assert!(!Session::of(ours).is_gone(), "others are not touched");
+        assert_eq!(others.processes().count(), 2, "others are not touched");
+        others.kill();
+        stranger.wait().unwrap();
     }
 }
