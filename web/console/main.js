@@ -190,7 +190,10 @@ addEventListener("hashchange", () => (location.hash.startsWith("#login=") ? star
 byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); });
 byId("theme").addEventListener("click", () => theme({ auto: "light", light: "dark", dark: "auto" }[document.documentElement.dataset.theme ?? "auto"]));
 byId("logout").addEventListener("click", async () => {
-  try { await logout(); } catch (error) { if (error.status !== 401) return notice(explain(error), "bad"); }
+  // What is asked for meanwhile is refused once the session is over, and that is no news to whoever leaves.
+  const before = me;
+  me = null;
+  try { await logout(); } catch (error) { if (error.status !== 401) { me = before; return notice(explain(error), "bad"); } }
   history.replaceState(null, "", "#/");
   signedOut();
 });

@@ -46,6 +46,21 @@ fn a_token_signs_in_a_wrong_one_does_not_and_signing_out_ends_the_session() {
     let kept = console.evaluate("JSON.stringify([localStorage, sessionStorage])").unwrap();
     assert!(!kept.as_str().unwrap().contains(&up.token), "the token is not kept");
 
+    // The view asks once more while the answer to the sign-out is on its way, and is refused before it is there.
+    console
+        .evaluate(
+            "const ask = window.fetch;
+             window.fetch = async (...asked) => {
+               const answer = await ask(...asked);
+               if (String(asked[0]).includes('logout')) {
+                 const refused = new Promise((seen) => (window.refused = seen));
+                 document.dispatchEvent(new Event('visibilitychange'));
+                 await refused;
+               } else if (answer.status === 401) setTimeout(() => window.refused?.());
+               return answer;
+             }; 0",
+        )
+        .unwrap();
     console.click(&hook("logout")).unwrap();
     console.sees_element(&hook("login"));
     console.sees("!document.querySelector('[data-test=login-error]').checkVisibility()");
