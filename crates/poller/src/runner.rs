@@ -19,7 +19,7 @@ use crate::listen::{Signal, listen};
 use crate::look::{self, About};
 use crate::node::{Desk, Moved};
 use crate::plan::{Move, Rules, Why};
-use crate::tasks::{self, Done};
+use crate::tasks::{self, Done, Looked};
 use crate::worker::{Worker, chance};
 use crate::{Target, keys, limits};
 
@@ -298,7 +298,9 @@ impl Runner {
                 match answer {
                     Ok(seen) => {
                         self.known.nodes = true;
-                        self.desk.book.lock().set_nodes(seen, now);
+                        let mut book = self.desk.book.lock();
+                        book.set_nodes(seen, now);
+                        book.tell_size();
                     }
                     Err(error) => events::blind("nodes", &error),
                 }
@@ -327,10 +329,11 @@ impl Runner {
         None
     }
 
-    fn found_targets(&mut self, answer: lease::Result<Option<look::Targets>>, now: Tick) {
+    fn found_targets(&mut self, answer: lease::Result<Looked>, now: Tick) {
         match answer {
-            Ok(None) => self.trusted = self.trusted.saturating_add(1),
-            Ok(Some(found)) => {
+            Ok(Looked::Told) => self.trusted = self.trusted.saturating_add(1),
+            Ok(Looked::Same) => self.trusted = 0,
+            Ok(Looked::All(found)) => {
                 self.trusted = 0;
                 self.known.targets = true;
                 let mut book = self.desk.book.lock();
@@ -340,7 +343,7 @@ impl Runner {
                     }
                 }
                 book.set_targets(found, now);
-                events::known(book.targets.len(), book.invalid.len(), book.peers.len());
+                book.tell_size();
                 drop(book);
                 let held: Vec<String> = self.holdings.keys().cloned().collect();
                 self.pass_targets_on(held.into_iter());
