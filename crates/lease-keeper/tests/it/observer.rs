@@ -46,9 +46,10 @@ async fn an_observer_hears_of_each_renewal_and_of_each_that_failed() {
     };
     assert_eq!(heard, named(true));
 
-    // One try of both that fails, and one that succeeds.
-    store.faults.inject("renew", Kind::Refused, 1);
-    pass(5_000).await;
+    // One try of each that fails, and one that succeeds.
+    store.faults.inject_for("renew", "k/1", Kind::Refused, 1);
+    store.faults.inject_for("renew", "k/2", Kind::Refused, 1);
+    pass(5_500).await;
     let heard = std::mem::take(&mut *diary.0.lock());
     let (failed, renewed): (Vec<_>, Vec<_>) = heard.into_iter().partition(|(.., yes)| !yes);
     let sorted = |mut list: Vec<_>| {
