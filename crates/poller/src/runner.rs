@@ -33,6 +33,8 @@ const LEISURE: u32 = 10;
 const CALMEST: Duration = Duration::from_secs(1);
 /// Most single targets read at once; beyond, all are.
 const READING: usize = 64;
+/// One look for nodes in so many is at every key, where those of others do not count for placement.
+const RARELY: u32 = 6;
 /// Signals that wait for the loop.
 const SIGNALS: usize = 4_096;
 
@@ -56,6 +58,8 @@ pub(crate) struct Runner {
     looking: Marks,
     /// Whole looks left to the surveyor.
     trusted: u32,
+    /// Looks for nodes so far.
+    looks: u32,
     /// Single targets that are being read.
     reading: usize,
     /// How long events are gathered before the next plan.
@@ -108,6 +112,7 @@ impl Runner {
             known: Marks::default(),
             looking: Marks::default(),
             trusted: 0,
+            looks: 0,
             reading: 0,
             calm: CALM,
             desk,
@@ -184,8 +189,9 @@ impl Runner {
 
     fn look_for_nodes(&mut self) {
         if !std::mem::replace(&mut self.looking.nodes, true) {
-            let desk = self.desk.clone();
-            self.spawn(async move { Done::Nodes(tasks::nodes(&desk).await) });
+            let (desk, rarely) = (self.desk.clone(), self.looks.is_multiple_of(RARELY));
+            self.looks = self.looks.wrapping_add(1);
+            self.spawn(async move { Done::Nodes(tasks::nodes(&desk, rarely).await) });
         }
     }
 

@@ -79,11 +79,16 @@ fn is_surveyor(desk: &Desk) -> bool {
     first.is_none_or(|peer| peer.id == desk.instance)
 }
 
-/// The living: ours from the index, others from the survey, or by a look of its own where there is none.
-pub(crate) async fn nodes(desk: &Desk) -> lease::Result<Vec<Seen>> {
+/// The living: ours from the index, others from the survey, or by a look at every key. Balanced placement leaves others out,
+/// so there `rarely` is often enough for that look.
+pub(crate) async fn nodes(desk: &Desk, rarely: bool) -> lease::Result<Vec<Seen>> {
     look::bounded(&*desk.store, async {
-        let survey = look::survey(&*desk.store).await?.filter(|_| !is_surveyor(desk));
-        let Some(survey) = survey else { return look::all_nodes(&*desk.store).await };
+        let surveyor = is_surveyor(desk);
+        let survey = look::survey(&*desk.store).await?;
+        let balanced = desk.settings.placement == lease::Placement::Balanced;
+        let Some(survey) = survey.filter(|_| !surveyor || (balanced && !rarely)) else {
+            return look::all_nodes(&*desk.store).await;
+        };
         let mut seen = look::our_nodes(&*desk.store).await?;
         for id in survey.foreign {
             if seen.iter().all(|node| node.id != id) {

@@ -84,15 +84,15 @@ pub(super) struct TargetsBody {
 
 /// The last results, oldest first.
 #[derive(Serialize, ToSchema)]
-#[schema(title = "Results")]
-pub(super) struct ResultsBody {
+#[schema(title = "PollResults")]
+pub(super) struct PollResultsBody {
     results: Vec<PollResult>,
 }
 
 /// Who has polled a target, oldest first.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "PollHistory")]
-pub(super) struct HistoryBody {
+pub(super) struct PollHistoryBody {
     reigns: Vec<PollReignBody>,
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use service::{Area, Caller, Code, Json, Level, Path, Problem, Query};
 use utoipa::IntoParams;
 
-use super::describe::{ChangeBody, HistoryBody, NewTargetBody, ResultsBody, TargetBody, TargetsBody};
+use super::describe::{ChangeBody, NewTargetBody, PollHistoryBody, PollResultsBody, TargetBody, TargetsBody};
 use super::trouble::Trouble;
 use crate::book::Book;
 use crate::look::bounded;
@@ -202,7 +202,7 @@ pub(super) async fn delete(
 #[utoipa::path(
     get, path = "/poll/v1/targets/{id}/results", tag = "polling", operation_id = "pollResults", params(("id" = String, Path, description = "Which target")),
     responses(
-        (status = 200, body = ResultsBody),
+        (status = 200, body = PollResultsBody),
     )
 )]
 pub(super) async fn results(State(desk): State<Arc<Desk>>, caller: Caller, Path(id): Path<String>) -> Answer {
@@ -218,7 +218,7 @@ pub(super) async fn results(State(desk): State<Arc<Desk>>, caller: Caller, Path(
 #[utoipa::path(
     get, path = "/poll/v1/targets/{id}/history", tag = "polling", operation_id = "pollHistory", params(("id" = String, Path, description = "Which target")),
     responses(
-        (status = 200, body = HistoryBody),
+        (status = 200, body = PollHistoryBody),
     )
 )]
 pub(super) async fn history(State(desk): State<Arc<Desk>>, caller: Caller, Path(id): Path<String>) -> Answer {
