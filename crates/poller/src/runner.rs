@@ -33,8 +33,6 @@ const LEISURE: u32 = 10;
 const CALMEST: Duration = Duration::from_secs(1);
 /// Most single targets read at once; beyond, all are.
 const READING: usize = 64;
-/// One look for nodes in so many is at every key, where those of others do not count for placement.
-const RARELY: u32 = 6;
 /// Signals that wait for the loop.
 const SIGNALS: usize = 4_096;
 
@@ -189,9 +187,9 @@ impl Runner {
 
     fn look_for_nodes(&mut self) {
         if !std::mem::replace(&mut self.looking.nodes, true) {
-            let (desk, rarely) = (self.desk.clone(), self.looks.is_multiple_of(RARELY));
+            let (desk, number) = (self.desk.clone(), self.looks);
             self.looks = self.looks.wrapping_add(1);
-            self.spawn(async move { Done::Nodes(tasks::nodes(&desk, rarely).await) });
+            self.spawn(async move { Done::Nodes(tasks::nodes(&desk, number).await) });
         }
     }
 

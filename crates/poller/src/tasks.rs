@@ -13,6 +13,8 @@ use crate::{Target, TargetError, keys};
 
 /// Looks in a row that a node leaves to the surveyor before it makes one itself.
 const TRUST: u32 = 60;
+/// One look for nodes in so many is at every key, where those of others do not count for placement.
+const RARELY: u32 = 6;
 /// Most uncertain targets that a node tells of.
 const TOLD: usize = 100;
 
@@ -80,13 +82,14 @@ fn is_surveyor(desk: &Desk) -> bool {
 }
 
 /// The living: ours from the index, others from the survey, or by a look at every key. Balanced placement leaves others out,
-/// so there `rarely` is often enough for that look.
-pub(crate) async fn nodes(desk: &Desk, rarely: bool) -> lease::Result<Vec<Seen>> {
+/// so there few looks, by their `number`, are such.
+pub(crate) async fn nodes(desk: &Desk, number: u32) -> lease::Result<Vec<Seen>> {
     look::bounded(&*desk.store, async {
         let surveyor = is_surveyor(desk);
         let survey = look::survey(&*desk.store).await?;
         let balanced = desk.settings.placement == lease::Placement::Balanced;
-        let Some(survey) = survey.filter(|_| !surveyor || (balanced && !rarely)) else {
+        let Some(survey) = survey.filter(|_| !surveyor || (balanced && !number.is_multiple_of(RARELY)))
+        else {
             return look::all_nodes(&*desk.store).await;
         };
         let mut seen = look::our_nodes(&*desk.store).await?;
