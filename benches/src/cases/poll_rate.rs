@@ -64,7 +64,7 @@ async fn measure(addr: std::net::SocketAddr, only_changes: bool, time: Duration)
         store.commit(&ops).await?;
     }
     let refresh = Duration::from_secs(3_600);
-    let settings = Settings { only_changes, refresh, max_in_flight: 256, ..Settings::default() };
+    let settings = Settings { only_changes, refresh, max_in_flight: 1_024, ..Settings::default() };
     let node = Node::start(store, settings)?;
     // Looking around, taking all, the first polls, and the connections.
     pause(Duration::from_secs(12)).await;
