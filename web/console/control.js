@@ -10,6 +10,8 @@ const SLIDERS = [["brightness", 0, 255], ["speed", 1, 50], ["intensity", 0, 255]
 const WORDS = { connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out" };
 /** Changes of a slider are sent this often at most. */
 const PACE = 80;
+/** Frames per second of a stream from this page. */
+const FPS = 120;
 
 const strip = new Strip(byId("strip")), pad = new Pad(byId("pad"));
 const instance = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
@@ -183,30 +185,37 @@ function paced(input, knob) {
 async function stream() {
   if (streaming) return void device.ask("render.stream.stop").catch(complain);
   try {
-    await device.ask("render.stream.start", { targetFps: 60, staleTimeoutMs: 2_000, desiredPixelFormat: "rgb888", desiredLedCount: 320, clientName: name, clientInstanceId: instance });
-    streaming = { sequence: 0 };
+    await device.ask("render.stream.start", { targetFps: FPS, staleTimeoutMs: 2_000, desiredPixelFormat: "rgb888", desiredLedCount: 320, clientName: name, clientInstanceId: instance });
+    streaming = { sequence: 0, sent: -1, since: performance.now(), timer: setInterval(send, 4) };
     frames = 0;
     byId("stream").setAttribute("aria-pressed", "true");
     text(byId("stream"), "Stop the stream");
   } catch (error) { complain(error); }
 }
 
+/** Sends the frame that is due; those that the page was too slow for are left out. */
+function send() {
+  const due = Math.floor(((performance.now() - streaming.since) * FPS) / 1_000);
+  if (due <= streaming.sent) return;
+  streaming.sent = due;
+  if (!device.frame(frame(streaming.sequence++ >>> 0, pixels))) return;
+  frames += 1;
+  if (frames % 60 === 1) text(byId("sent"), `${frames} frames sent`);
+}
+
 function stopped(why) {
+  clearInterval(streaming.timer);
   streaming = null;
   byId("stream").setAttribute("aria-pressed", "false");
   text(byId("stream"), "Stream from this page");
   text(byId("sent"), `The stream ended: ${String(why).replaceAll("_", " ")}.`);
 }
 
-let before = performance.now(), painted = 0;
+let before = performance.now(), painted = 0, pixels = pad.step(0);
 (function tick() {
   const now = performance.now(), seconds = Math.min(0.2, (now - before) / 1_000);
   before = now;
-  const pixels = pad.step(seconds);
-  if (streaming && device.frame(frame(streaming.sequence++ >>> 0, pixels))) {
-    frames += 1;
-    if (frames % 30 === 1) text(byId("sent"), `${frames} frames sent`);
-  }
+  pixels = pad.step(seconds);
   if (now - painted < 50) return void requestAnimationFrame(tick);
   painted = now;
   const left = lease.active ? Math.max(0, ends - now) : 0;

@@ -18,6 +18,8 @@ use crate::machine::Others;
 use crate::report::{self, Goal};
 
 const TARGETS: usize = 10_000;
+/// Twice as many are due as are wanted: the node is what limits, not the schedule.
+const INTERVAL_MS: u64 = 500;
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"value\":1}";
 
@@ -44,10 +46,13 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         ]);
     }
     report::line(&format!(
-        "{TARGETS} targets, due every second; memory engine, kept-alive HTTP/1.1 connections, an answer of 11 bytes.\n"
+        "{TARGETS} targets, due every {INTERVAL_MS} ms; memory engine, kept-alive HTTP/1.1 connections, an answer of 11 bytes.\n"
     ));
     report::table(&["results", "polls/s", "of one core", "polls per second of CPU", "CPU per poll"], &rows);
-    report::goals(&[Goal::at_least("polls per second of one core's CPU", 10_000.0, best.0 / best.1)]);
+    report::goals(&[
+        Goal::at_least("polls per second of one thread", 10_000.0, best.0),
+        Goal::at_least("polls per second of one core's CPU", 10_000.0, best.0 / best.1),
+    ]);
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[])));
     Ok(())
 }
@@ -59,7 +64,7 @@ async fn measure(addr: std::net::SocketAddr, only_changes: bool, time: Duration)
         store.commit(&ops).await?;
     }
     let refresh = Duration::from_secs(3_600);
-    let settings = Settings { only_changes, refresh, max_in_flight: 256, ..Settings::default() };
+    let settings = Settings { only_changes, refresh, max_in_flight: 1_024, ..Settings::default() };
     let node = Node::start(store, settings)?;
     // Looking around, taking all, the first polls, and the connections.
     pause(Duration::from_secs(12)).await;
@@ -72,7 +77,7 @@ async fn measure(addr: std::net::SocketAddr, only_changes: bool, time: Duration)
 }
 
 fn target(addr: std::net::SocketAddr, i: usize) -> Result<Op> {
-    let value = format!("{{\"address\":\"http://{addr}/{i}\",\"intervalMs\":1000}}");
+    let value = format!("{{\"address\":\"http://{addr}/{i}\",\"intervalMs\":{INTERVAL_MS}}}");
     Ok(Op::Put { key: Key::new(format!("session:t{i}"))?, value: value.into_bytes().into(), ttl: None })
 }
 

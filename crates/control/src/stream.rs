@@ -236,6 +236,24 @@ mod tests {
     }
 
     #[test]
+    fn minutes_of_frames_at_120_a_second_are_shown_or_replaced_and_one_waits_at_most() {
+        let mut stream = started();
+        // Shown 60 times a second, over the wrap of the sequence and of the clock.
+        let (first, begun) = (u32::MAX - 7_000, Ms(u32::MAX - 60_000));
+        stream.start(3, Wanted::clamp(Some(120), Some(750)), || "rs_2".into(), begun);
+        for i in 0..14_400_u32 {
+            let now = begun.plus(i * 1_000 / 120);
+            assert_eq!(stream.ingest(3, true, &good(first.wrapping_add(i)), now), Fate::Taken, "{i}");
+            assert!(stream.expire(now).is_none());
+            if i % 2 == 1 {
+                assert!(stream.take().is_some() && stream.take().is_none());
+            }
+        }
+        let Counters { rx, rendered, dropped, invalid, .. } = stream.counters();
+        assert_eq!((rx, rendered, dropped, invalid), (14_400, 7_200, 7_200, 0));
+    }
+
+    #[test]
     fn a_frame_has_976_bytes_and_each_part_of_its_header_counts() {
         assert_eq!(good(1).len(), 976);
         let mut stream = started();

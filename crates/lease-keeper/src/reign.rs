@@ -174,7 +174,10 @@ impl Reign {
         self.deadline = self.deadline.max(Deadline::from_send(sent, kept, &self.margins));
         if sent > self.confirmed {
             self.confirmed = sent;
-            self.due = sent + jitter.shorten(self.terms.heartbeat);
+            // What failed together comes back together, and parts again here. Otherwise the first interval's jitter
+            // is what keeps holders apart, and no renewal is sent that the heartbeat does not ask for.
+            let every = self.terms.heartbeat;
+            self.due = sent + if self.failures > 0 { jitter.shorten(every) } else { every };
         }
         self.failures = 0;
         self.settle(now)
@@ -325,6 +328,30 @@ mod tests {
         assert_eq!(reign.deadline().tick(), at(7_800 + 14_550));
         assert_eq!(reign.renewed(first.number, at(5_000), ms(15_000), at(8_000), none()), State::Held);
         assert_eq!(reign.deadline().tick(), at(7_800 + 14_550));
+    }
+
+    #[test]
+    fn jitter_shortens_the_first_interval_and_the_one_after_a_failure_and_no_other() {
+        struct Most;
+        impl Entropy for Most {
+            fn fill(&self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&1_000_u64.to_le_bytes());
+            }
+        }
+        let most = Jitter::draw(&Most);
+        let terms = Terms::new(Ttl::from_secs(15).unwrap());
+        let mut reign = Reign::new(terms, Margins::default(), at(0), at(0), most);
+        assert_eq!(reign.wake(at(0)), Some(at(4_500)));
+        for sent in [4_500, 9_500] {
+            let attempt = reign.begin(at(sent));
+            reign.renewed(attempt.number, at(sent), ms(15_000), at(sent + 1), most);
+            assert_eq!(reign.wake(at(sent + 1)), Some(at(sent + 5_000)));
+        }
+        let failed = reign.begin(at(14_500));
+        reign.failed(failed.number, at(14_600), most);
+        let attempt = reign.begin(at(15_000));
+        reign.renewed(attempt.number, at(15_000), ms(15_000), at(15_001), most);
+        assert_eq!(reign.wake(at(15_001)), Some(at(19_500)));
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl Terms {
         }
     }
 
-    /// Renews this often; at most a third of the TTL. Jitter shortens it by up to a tenth.
+    /// Renews this often; at most a third of the TTL. Jitter shortens the first interval, and the first after a
+    /// failure, by up to a tenth.
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.heartbeat = every;
         self

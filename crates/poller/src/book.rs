@@ -10,7 +10,7 @@ use lease::{Busy, End, Placement, Reason, Tick, limits::RESERVATION_MS};
 use crate::holding::Status;
 use crate::look::{About, Owner, Seen, Targets};
 use crate::plan::{Other, Peer, Plan, Preference, Rules, Sight, plan};
-use crate::{Target, TargetError};
+use crate::{Target, TargetError, events};
 
 /// The least wait before a busy target is asked for again.
 const SOON: Duration = Duration::from_millis(50);
@@ -51,6 +51,10 @@ pub(crate) struct Book {
     stale: bool,
     /// It is not of who has what now.
     shifted: bool,
+    /// Somebody who has something may not be among the living.
+    doubtful: bool,
+    /// The last plan was to do nothing, and nothing has changed since: until when that stands, if time can end it.
+    idle: Option<Option<Tick>>,
 }
 
 impl Book {
@@ -75,11 +79,14 @@ impl Book {
             preference: Preference::default(),
             stale: true,
             shifted: true,
+            doubtful: true,
+            idle: None,
         }
     }
 
     /// All targets, read anew.
     pub(crate) fn set_targets(&mut self, found: Targets, now: Tick) {
+        self.idle = None;
         let active: BTreeMap<String, bool> =
             found.valid.iter().map(|(id, target)| (id.clone(), !target.paused)).collect();
         self.stale |= active != self.active;
@@ -95,6 +102,7 @@ impl Book {
         found: Option<Result<Arc<Target>, TargetError>>,
         now: Tick,
     ) {
+        self.idle = None;
         self.invalid.remove(id);
         let before = self.active.get(id).copied();
         match found {
@@ -146,7 +154,9 @@ impl Book {
             peers.insert(id.clone(), Peer { id: id.clone(), name, foreign, since });
             abouts.insert(id, about);
         }
-        self.stale |= peers != self.peers;
+        if peers != self.peers {
+            (self.stale, self.doubtful, self.idle) = (true, true, None);
+        }
         (self.peers, self.abouts) = (peers, abouts);
         self.silent.retain(|id| self.peers.contains_key(id));
         self.doubt_the_dead(now);
@@ -154,6 +164,10 @@ impl Book {
 
     /// Whoever is not among the living may hold nothing any more, whether or not an event said so.
     fn doubt_the_dead(&mut self, now: Tick) {
+        if !std::mem::take(&mut self.doubtful) {
+            return;
+        }
+        self.idle = None;
         for (id, other) in &mut self.others {
             if !other.foreign && other.until.is_none() && !self.peers.contains_key(&other.holder) {
                 other.until = Some(now);
@@ -165,7 +179,7 @@ impl Book {
     /// A node beat. Most beats tell nothing new.
     pub(crate) fn beat(&mut self, node: &str) -> Beat {
         if self.silent.remove(node) {
-            self.stale = true;
+            (self.stale, self.idle) = (true, None);
             return Beat::Again;
         }
         if self.peers.contains_key(node) { Beat::Known } else { Beat::New }
@@ -173,7 +187,7 @@ impl Book {
 
     pub(crate) fn left(&mut self, node: &str, now: Tick) {
         if node != self.me && self.peers.remove(node).is_some() {
-            self.stale = true;
+            (self.stale, self.doubtful, self.idle) = (true, true, None);
             self.abouts.remove(node);
             self.silent.remove(node);
             self.doubt_the_dead(now);
@@ -182,6 +196,7 @@ impl Book {
 
     /// Every lease, listed anew.
     pub(crate) fn set_owners(&mut self, owners: Vec<Owner>, now: Tick) {
+        self.idle = None;
         self.others.clear();
         self.stale = true;
         for owner in owners {
@@ -194,28 +209,33 @@ impl Book {
     }
 
     pub(crate) fn set_owner(&mut self, owner: Owner, now: Tick) {
+        self.idle = None;
         let until =
             (owner.foreign || owner.reserved).then(|| now + owner.remaining.unwrap_or_default().max(SOON));
         self.free.remove(&owner.id);
         self.shifted = true;
         self.stale |= owner.foreign;
+        self.doubtful = true;
         self.others.insert(owner.id, Other { holder: owner.holder, foreign: owner.foreign, until });
     }
 
     /// A target has an owner.
     pub(crate) fn granted(&mut self, id: &str, holder: &str) {
+        self.idle = None;
         self.stale |= self.silent.remove(holder);
         if holder == self.me {
             return;
         }
         self.free.remove(id);
         let other = Other { holder: holder.to_owned(), foreign: false, until: None };
+        self.doubtful = true;
         self.stale |= self.others.insert(id.to_owned(), other).is_some_and(|before| before.foreign);
         self.shifted = true;
     }
 
     /// A target's owner is no more. True when this node should have it now.
     pub(crate) fn ended(&mut self, id: &str, holder: &str, end: End, now: Tick) -> bool {
+        self.idle = None;
         if self.others.get(id).is_some_and(|other| other.holder == holder) {
             self.others.remove(id);
         }
@@ -235,6 +255,7 @@ impl Book {
 
     /// This node has a target now.
     pub(crate) fn took(&mut self, id: &str, status: Arc<Status>, now: Tick) {
+        self.idle = None;
         self.moving.remove(id);
         self.stale |= self.others.remove(id).is_some_and(|other| other.foreign);
         self.shifted = true;
@@ -246,6 +267,7 @@ impl Book {
 
     /// Somebody or something else has it.
     pub(crate) fn busy(&mut self, id: &str, busy: &Busy, now: Tick, sync: Duration) {
+        self.idle = None;
         self.moving.remove(id);
         let left = busy.remaining.unwrap_or(sync) + SOON;
         let holder = busy.holder.as_ref().map(|holder| holder.as_str().to_owned());
@@ -272,18 +294,21 @@ impl Book {
         };
         self.free.remove(id);
         let before = self.others.insert(id.to_owned(), Other { holder, foreign, until });
+        self.doubtful = true;
         self.stale |= before.is_some_and(|before| before.foreign) != foreign;
         self.shifted = true;
     }
 
     /// Leaves a target alone for a while.
     pub(crate) fn rest(&mut self, id: &str, until: Tick) {
+        self.idle = None;
         self.moving.remove(id);
         self.resting.insert(id.to_owned(), until);
     }
 
     /// This node has a target no more: it is somebody's, or free.
     pub(crate) fn gave(&mut self, id: &str, heir: Option<&str>, now: Tick, rest: Duration) {
+        self.idle = None;
         self.moving.remove(id);
         self.mine.remove(id);
         self.statuses.remove(id);
@@ -329,6 +354,9 @@ impl Book {
 
     /// What to do now.
     pub(crate) fn plan(&mut self, now: Tick, rules: Rules) -> Plan {
+        if let Some(wake) = self.idle.filter(|wake| wake.is_none_or(|wake| wake > now)) {
+            return Plan { wake, ..Plan::default() };
+        }
         self.refresh();
         // Others whose time is over may be free, and so wait like free ones.
         for (id, other) in &self.others {
@@ -346,6 +374,9 @@ impl Book {
             resting: &self.resting,
         };
         let mut plan = plan(&sight, &self.preference, rules);
+        // With other rules there might have been something to do.
+        let nothing = plan.acquire.is_empty() && plan.release.is_empty() && rules.may_take && rules.moves > 0;
+        self.idle = nothing.then_some(plan.wake);
         plan.acquire.retain(|id| !self.moving.contains(id));
         plan.release.retain(|step| !self.moving.contains(&step.id));
         plan
@@ -358,6 +389,12 @@ impl Book {
         preference.settle(|id| self.others.get(id).map(|other| other.holder.as_str()));
         let heir = |id: &str| preference.of(id).filter(|heir| !heir.foreign).map(|heir| heir.id.clone());
         self.mine.keys().map(|id| (id.clone(), heir(id))).collect()
+    }
+
+    /// Says how much there is to know.
+    pub(crate) fn tell_size(&self) {
+        let paused = self.active.values().filter(|active| !**active).count();
+        events::known(self.targets.len(), paused, self.invalid.len(), self.peers.len());
     }
 
     pub(crate) fn is_wanted(&self, id: &str) -> bool {

@@ -122,8 +122,9 @@ pub(crate) fn webhook(outcome: &'static str) {
 }
 
 /// How much this node knows of.
-pub(crate) fn known(targets: usize, invalid: usize, nodes: usize) {
+pub(crate) fn known(targets: usize, paused: usize, invalid: usize, nodes: usize) {
     metrics::gauge!("poll_targets").set(targets as f64);
+    metrics::gauge!("poll_targets_paused").set(paused as f64);
     metrics::gauge!("poll_targets_invalid").set(invalid as f64);
     metrics::gauge!("poll_nodes").set(nodes as f64);
 }

@@ -75,27 +75,38 @@ pub(crate) async fn bounded<T>(store: &dyn Store, look: impl Future<Output = Res
     }
 }
 
-/// Every target, whoever wrote it. What was known and did not change is not read again.
-pub(crate) async fn targets(store: &dyn Store, known: &BTreeMap<String, Arc<Target>>) -> Result<Targets> {
+/// Every target's record, whoever wrote it, and the digest of them all.
+pub(crate) async fn records(store: &dyn Store) -> Result<(Vec<Record>, String)> {
     let records = store.discover(&keys::prefix(keys::TARGET)?).await?;
-    let mut found = Targets::default();
     let mut hash = Sha256::new();
-    for Record { key, value, .. } in records {
-        let Some(id) = key.as_str().strip_prefix(keys::TARGET).filter(|id| !id.is_empty()) else { continue };
+    for Record { key, value, .. } in &records {
         hash.update((key.as_str().len() as u64).to_le_bytes());
         hash.update(key.as_str());
         hash.update((value.len() as u64).to_le_bytes());
-        hash.update(&value);
-        match Target::parse(id, &value) {
-            Ok(target) => {
-                let same = known.get(id).filter(|known| ***known == target);
-                found.valid.insert(id.to_owned(), same.cloned().unwrap_or_else(|| Arc::new(target)));
-            }
-            Err(error) => drop(found.invalid.insert(id.to_owned(), error)),
-        }
+        hash.update(value);
     }
-    found.digest = hash.finalize()[..12].iter().map(|b| format!("{b:02x}")).collect();
-    Ok(found)
+    let digest = hash.finalize()[..12].iter().map(|b| format!("{b:02x}")).collect();
+    Ok((records, digest))
+}
+
+impl Targets {
+    /// Reads all records. A target that is what was known stays the same one.
+    pub(crate) fn read(records: Vec<Record>, digest: String, known: &BTreeMap<String, Arc<Target>>) -> Self {
+        let mut found = Self { digest, ..Self::default() };
+        for Record { key, value, .. } in records {
+            let Some(id) = key.as_str().strip_prefix(keys::TARGET).filter(|id| !id.is_empty()) else {
+                continue;
+            };
+            match Target::parse(id, &value) {
+                Ok(target) => {
+                    let same = known.get(id).filter(|known| ***known == target);
+                    found.valid.insert(id.to_owned(), same.cloned().unwrap_or_else(|| Arc::new(target)));
+                }
+                Err(error) => drop(found.invalid.insert(id.to_owned(), error)),
+            }
+        }
+        found
+    }
 }
 
 /// One target's record.

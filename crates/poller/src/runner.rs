@@ -19,7 +19,7 @@ use crate::listen::{Signal, listen};
 use crate::look::{self, About};
 use crate::node::{Desk, Moved};
 use crate::plan::{Move, Rules, Why};
-use crate::tasks::{self, Done};
+use crate::tasks::{self, Done, Looked};
 use crate::worker::{Worker, chance};
 use crate::{Target, keys, limits};
 
@@ -56,6 +56,8 @@ pub(crate) struct Runner {
     looking: Marks,
     /// Whole looks left to the surveyor.
     trusted: u32,
+    /// Looks for nodes so far.
+    looks: u32,
     /// Single targets that are being read.
     reading: usize,
     /// How long events are gathered before the next plan.
@@ -108,6 +110,7 @@ impl Runner {
             known: Marks::default(),
             looking: Marks::default(),
             trusted: 0,
+            looks: 0,
             reading: 0,
             calm: CALM,
             desk,
@@ -184,8 +187,9 @@ impl Runner {
 
     fn look_for_nodes(&mut self) {
         if !std::mem::replace(&mut self.looking.nodes, true) {
-            let desk = self.desk.clone();
-            self.spawn(async move { Done::Nodes(tasks::nodes(&desk).await) });
+            let (desk, number) = (self.desk.clone(), self.looks);
+            self.looks = self.looks.wrapping_add(1);
+            self.spawn(async move { Done::Nodes(tasks::nodes(&desk, number).await) });
         }
     }
 
@@ -298,7 +302,9 @@ impl Runner {
                 match answer {
                     Ok(seen) => {
                         self.known.nodes = true;
-                        self.desk.book.lock().set_nodes(seen, now);
+                        let mut book = self.desk.book.lock();
+                        book.set_nodes(seen, now);
+                        book.tell_size();
                     }
                     Err(error) => events::blind("nodes", &error),
                 }
@@ -327,10 +333,11 @@ impl Runner {
         None
     }
 
-    fn found_targets(&mut self, answer: lease::Result<Option<look::Targets>>, now: Tick) {
+    fn found_targets(&mut self, answer: lease::Result<Looked>, now: Tick) {
         match answer {
-            Ok(None) => self.trusted = self.trusted.saturating_add(1),
-            Ok(Some(found)) => {
+            Ok(Looked::Told) => self.trusted = self.trusted.saturating_add(1),
+            Ok(Looked::Same) => self.trusted = 0,
+            Ok(Looked::All(found)) => {
                 self.trusted = 0;
                 self.known.targets = true;
                 let mut book = self.desk.book.lock();
@@ -340,7 +347,7 @@ impl Runner {
                     }
                 }
                 book.set_targets(found, now);
-                events::known(book.targets.len(), book.invalid.len(), book.peers.len());
+                book.tell_size();
                 drop(book);
                 let held: Vec<String> = self.holdings.keys().cloned().collect();
                 self.pass_targets_on(held.into_iter());

@@ -12,7 +12,9 @@ use crate::plan::Move;
 use crate::{Target, TargetError, keys};
 
 /// Looks in a row that a node leaves to the surveyor before it makes one itself.
-const TRUST: u32 = 12;
+const TRUST: u32 = 60;
+/// One look for nodes in so many is at every key, where those of others do not count for placement.
+const RARELY: u32 = 6;
 /// Most uncertain targets that a node tells of.
 const TOLD: usize = 100;
 
@@ -20,14 +22,23 @@ const TOLD: usize = 100;
 pub(crate) enum Done {
     Owners(lease::Result<(Vec<Owner>, lease::Revision)>),
     Nodes(lease::Result<Vec<Seen>>),
-    /// None: nothing changed, says the surveyor.
-    Targets(lease::Result<Option<Targets>>),
+    Targets(lease::Result<Looked>),
     Target(String, lease::Result<Option<Result<Arc<Target>, TargetError>>>),
     Claimed(String, Result<Guard, Error>),
     Left(Move, Option<lease::Generation>, Result<lease::Released, Error>),
     Ended(String, Lost),
     Looked(String, lease::Generation, Lost, lease::Result<lease::Status>),
     Beat(lease::Result<()>),
+}
+
+/// What a look at the targets has found.
+pub(crate) enum Looked {
+    /// Nothing changed, says the surveyor.
+    Told,
+    /// Nothing changed.
+    Same,
+    /// All of them.
+    All(Targets),
 }
 
 /// Says that this node lives, and what it says about itself.
@@ -70,11 +81,17 @@ fn is_surveyor(desk: &Desk) -> bool {
     first.is_none_or(|peer| peer.id == desk.instance)
 }
 
-/// The living: ours from the index, others from the survey, or by a look of its own where there is none.
-pub(crate) async fn nodes(desk: &Desk) -> lease::Result<Vec<Seen>> {
+/// The living: ours from the index, others from the survey, or by a look at every key. Balanced placement leaves others out,
+/// so there few looks, by their `number`, are such.
+pub(crate) async fn nodes(desk: &Desk, number: u32) -> lease::Result<Vec<Seen>> {
     look::bounded(&*desk.store, async {
-        let survey = look::survey(&*desk.store).await?.filter(|_| !is_surveyor(desk));
-        let Some(survey) = survey else { return look::all_nodes(&*desk.store).await };
+        let surveyor = is_surveyor(desk);
+        let survey = look::survey(&*desk.store).await?;
+        let balanced = desk.settings.placement == lease::Placement::Balanced;
+        let Some(survey) = survey.filter(|_| !surveyor || (balanced && !number.is_multiple_of(RARELY)))
+        else {
+            return look::all_nodes(&*desk.store).await;
+        };
         let mut seen = look::our_nodes(&*desk.store).await?;
         for id in survey.foreign {
             if seen.iter().all(|node| node.id != id) {
@@ -86,25 +103,26 @@ pub(crate) async fn nodes(desk: &Desk) -> lease::Result<Vec<Seen>> {
     .await
 }
 
-/// The targets, or none when the surveyor says that they are what this node knows.
-pub(crate) async fn targets(desk: &Desk, trusted: u32) -> lease::Result<Option<Targets>> {
+/// The targets, unless they are what this node knows.
+pub(crate) async fn targets(desk: &Desk, trusted: u32) -> lease::Result<Looked> {
     look::bounded(&*desk.store, async {
         let surveyor = is_surveyor(desk);
-        let (known, digest) = {
-            let book = desk.book.lock();
-            (book.targets.clone(), book.digest.clone())
-        };
-        if !surveyor && trusted < TRUST && !digest.is_empty() {
+        let known = desk.book.lock().digest.clone();
+        if !surveyor && trusted < TRUST && !known.is_empty() {
             let survey = look::survey(&*desk.store).await?;
-            if survey.is_some_and(|survey| survey.digest == digest) {
-                return Ok(None);
+            if survey.is_some_and(|survey| survey.digest == known) {
+                return Ok(Looked::Told);
             }
         }
-        let found = look::targets(&*desk.store, &known).await?;
+        let (records, digest) = look::records(&*desk.store).await?;
         if surveyor {
-            tell(desk, &found.digest).await?;
+            tell(desk, &digest).await?;
         }
-        Ok(Some(found))
+        if digest == known {
+            return Ok(Looked::Same);
+        }
+        let known = desk.book.lock().targets.clone();
+        Ok(Looked::All(Targets::read(records, digest, &known)))
     })
     .await
 }

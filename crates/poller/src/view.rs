@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lease::Placement;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::book::Book;
 use crate::node::Desk;
@@ -13,7 +14,7 @@ use crate::result::PollResult;
 use crate::target::bare;
 
 /// All nodes and their targets, as one node knows them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Picture {
     /// Who says so.
@@ -29,7 +30,7 @@ pub struct Picture {
 }
 
 /// One node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeView {
     /// Its instance id.
@@ -47,7 +48,7 @@ pub struct NodeView {
 }
 
 /// One target.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetView {
     /// Its id.

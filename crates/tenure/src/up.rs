@@ -125,7 +125,12 @@ fn mount(
         .max_watchers(settings.limits.max_watchers)
         .shutdown(shutdown.clone())
         .meter(move |caller| rates.admit(caller));
-    let (http, openapi) = lease_api::http(store.clone(), options.clone());
+    let (http, mut openapi) = lease_api::http(store.clone(), options.clone());
+    let (polling, described) = node.map(poller::routes).unzip();
+    if let Some(described) = described {
+        openapi.merge(described);
+        lease_api::common_answers(&mut openapi);
+    }
     let described = axum::routing::get(async move || axum::Json(openapi.clone()));
     Router::new()
         .merge(http)
@@ -135,7 +140,7 @@ fn mount(
         .merge(telemetry::metrics_routes())
         .route("/openapi.json", described)
         .merge(console::routes())
-        .merge(node.map(poller::routes).unwrap_or_default())
+        .merge(polling.unwrap_or_default())
         .layer(auth_layer(auth))
 }
 

@@ -24,6 +24,8 @@ pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// Between two commands of one client: within the rate of one connection.
 const BETWEEN: Duration = Duration::from_millis(25);
+/// Commands between two heartbeats of an owner: about a second's.
+const BEATS: usize = 40;
 
 pub(super) struct Crowd {
     _tasks: JoinSet<()>,
@@ -33,6 +35,7 @@ pub(super) struct Crowd {
 #[derive(Default)]
 struct Heard {
     count: AtomicUsize,
+    texts: AtomicUsize,
     full: Notify,
 }
 
@@ -74,6 +77,14 @@ async fn ask(socket: &mut Socket, message: Value) -> Result<Value> {
     bail!("the server went away")
 }
 
+/// One command and its answer.
+async fn command(socket: &mut Socket, number: usize) -> Result<Duration> {
+    let message = json!({ "type": "setBrightness", "requestId": "0000", "brightness": number % 256 });
+    let begun = Moment::now();
+    ask(socket, message).await?;
+    Ok(begun.passed())
+}
+
 /// Takes the lease: the connection that owns it, and its token.
 pub(super) async fn hold(address: SocketAddr) -> Result<(Socket, String)> {
     let mut owner = connect(address).await?;
@@ -92,6 +103,7 @@ impl Crowd {
             tasks.spawn(async move {
                 while let Some(Ok(message)) = socket.next().await {
                     let Message::Text(text) = message else { continue };
+                    heard.texts.fetch_add(1, Ordering::Relaxed);
                     if text.contains("\"event\":\"heartbeat\"")
                         && heard.count.fetch_add(1, Ordering::AcqRel) + 1 == size
                     {
@@ -103,7 +115,29 @@ impl Crowd {
         Ok(Self { _tasks: tasks, heard })
     }
 
-    /// Round trips of commands while others watch.
+    /// Round trips of commands of one owner while others watch, and how many messages each of those heard per second.
+    pub(super) async fn owner(address: SocketAddr, observers: usize, seconds: u64) -> Result<(Lags, f64)> {
+        let crowd = Self::observers(address, observers).await?;
+        let mut socket = connect(address).await?;
+        let lease = ask(&mut socket, json!({ "type": "control.acquire", "requestId": "0" })).await?;
+        let (id, token) = (&lease["data"]["leaseId"], &lease["data"]["leaseToken"]);
+        let beat =
+            json!({ "type": "control.heartbeat", "requestId": "0", "leaseId": id, "leaseToken": token });
+        let (begun, until, mut lags) =
+            (Moment::now(), Until::after(Duration::from_secs(seconds)), Vec::new());
+        crowd.heard.texts.store(0, Ordering::Relaxed);
+        while !until.over() {
+            if lags.len() % BEATS == BEATS - 1 {
+                ask(&mut socket, beat.clone()).await?;
+            }
+            lags.push(command(&mut socket, lags.len()).await?);
+            pause(BETWEEN).await;
+        }
+        let heard = crowd.heard.texts.load(Ordering::Relaxed) as f64;
+        Ok((Lags::new(lags), heard / observers as f64 / begun.passed().as_secs_f64()))
+    }
+
+    /// Round trips of commands of many, none of whom owns, while others watch.
     pub(super) async fn commands(
         address: SocketAddr,
         callers: usize,
@@ -118,14 +152,7 @@ impl Crowd {
                 let (until, mut lags) = (Until::after(Duration::from_secs(seconds)), Vec::new());
                 pause(BETWEEN * caller as u32 / callers as u32).await;
                 while !until.over() {
-                    let value = lags.len() % 256;
-                    let begun = Moment::now();
-                    ask(
-                        &mut socket,
-                        json!({ "type": "setBrightness", "requestId": "0000", "brightness": value }),
-                    )
-                    .await?;
-                    lags.push(begun.passed());
+                    lags.push(command(&mut socket, lags.len()).await?);
                     pause(BETWEEN).await;
                 }
                 anyhow::Ok(lags)

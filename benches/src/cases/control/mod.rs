@@ -28,6 +28,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading("control: one hand on the device");
     let others = Others::watch();
     let mut goals = commands(bench)?;
+    crowd(bench)?;
     goals.extend(heartbeats(bench)?);
     goals.extend(stream(bench)?);
     goals.extend(gate::run(bench)?);
@@ -60,25 +61,47 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+/// What the one at the device sees: an owner who sends and a hundred who watch.
 fn commands(bench: &Bench<'_>) -> Result<Vec<Goal>> {
+    let seconds = bench.seconds * bench.rounds as u64;
+    let seen = |kind| {
+        let (site, mut told) = (Site::start(kind, &[])?, 0.0);
+        let seen = watch(|| {
+            let (lags, heard) = bench.runtime.block_on(Crowd::owner(site.address, FEW, seconds))?;
+            told = heard;
+            Ok(lags)
+        })?;
+        anyhow::Ok((seen, told))
+    };
+    let ((ours, told), (bare, told_bare)) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
+    report::line(&format!(
+        "A command of the owner and its answer, 40/s for {seconds} s, {FEW} observers, each of whom hears {told:.1} messages/s \
+         (of the bare program {told_bare:.1}):\n"
+    ));
+    two_rows(&ours, &bare, "command");
+    let ratio = |percent| ms(ours.lags.at(percent)) / ms(bare.lags.at(percent));
+    Ok(vec![
+        Goal::at_most("command of the owner, p99, ms", 2.0, ms(ours.lags.at(99.0))),
+        Goal::at_most("command of the owner, p50 ÷ bare tokio's", 2.0, ratio(50.0)),
+        Goal::at_most("command of the owner, p99 ÷ bare tokio's", 2.0, ratio(99.0)),
+    ])
+}
+
+/// Many who send while nobody owns.
+fn crowd(bench: &Bench<'_>) -> Result<()> {
     let seen = |kind| {
         let site = Site::start(kind, &[])?;
         watch(|| bench.runtime.block_on(Crowd::commands(site.address, CALLERS, FEW, bench.seconds)))
     };
     let (ours, bare) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
-    report::line(&format!("A command and its answer, {CALLERS} clients at 40/s each, {FEW} observers:\n"));
-    report::table(
-        &["side", "p50", "p99", "max", "server CPU per command"],
-        &[ours.row("Tenure"), bare.row("bare tokio")],
-    );
-    Ok(vec![
-        Goal::at_most("command round trip, p99, ms", 2.0, ms(ours.lags.at(99.0))),
-        Goal::at_most(
-            "command round trip, p99 ÷ bare tokio's",
-            2.0,
-            ms(ours.lags.at(99.0)) / ms(bare.lags.at(99.0)),
-        ),
-    ])
+    report::line(&format!("The same, {CALLERS} clients at 40/s each and nobody owns:\n"));
+    two_rows(&ours, &bare, "command");
+    Ok(())
+}
+
+fn two_rows(ours: &Seen, bare: &Seen, unit: &str) {
+    let spent = format!("server CPU per {unit}");
+    report::table(&["side", "p50", "p99", "max", &spent], &[ours.row("Tenure"), bare.row("bare tokio")]);
 }
 
 fn heartbeats(bench: &Bench<'_>) -> Result<Vec<Goal>> {
@@ -90,10 +113,7 @@ fn heartbeats(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     report::line(&format!(
         "A heartbeat until the last of {MANY} observers has heard of it, {HEARTBEATS} times:\n"
     ));
-    report::table(
-        &["side", "p50", "p99", "max", "server CPU per heartbeat"],
-        &[ours.row("Tenure"), bare.row("bare tokio")],
-    );
+    two_rows(&ours, &bare, "heartbeat");
     Ok(vec![
         Goal::at_most("heartbeat to 1,000 observers, p50, ms", 10.0, ms(ours.lags.at(50.0))),
         Goal::at_most(

@@ -11,11 +11,13 @@ use futures_util::{SinkExt, StreamExt};
 use lease::Holder;
 use lease_keeper::{Keeper, OsEntropy};
 use service::{ApiToken, Auth, Scopes, Server, Settings, Shutdown, auth_layer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
+
+use crate::clock::pause;
 
 /// The name of the server's threads.
 pub(super) const THREADS: &str = "bench-server";
@@ -97,42 +99,59 @@ async fn tenure(
 const ANSWER: &str = r#"{"data":{"brightness":1,"complexity":128,"intensity":200,"paletteId":2,"saturation":255,"speed":10,"variation":0},"requestId":"0000","success":true,"type":"setBrightness"}"#;
 const NEWS: &str = r#"{"data":{"active":true,"heartbeatIntervalMs":1000,"leaseId":"cl_000000000000","ownerClientName":"bench","ownerInstanceId":"","ownerWsClientId":1,"remainingMs":5000,"scope":"global","takeoverAllowed":false,"ttlMs":5000},"event":"heartbeat","success":true,"type":"control.stateChanged"}"#;
 
+const CHANGED: &str = r#"{"data":{"brightness":128,"effectId":2,"effectName":"rainbow","paletteId":2,"parameters":{"brightness":128,"complexity":128,"intensity":200,"paletteId":2,"saturation":255,"speed":10,"variation":0},"power":true,"transport":"playing"},"success":true,"type":"device.stateChanged"}"#;
+/// Changes within this time are told together, as ours are.
+const TOGETHER: Duration = Duration::from_millis(100);
+
 async fn bare(started: Started, shutdown: Shutdown) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     started.send(listener.local_addr()?)?;
     let news = broadcast::Sender::<Utf8Bytes>::new(256);
+    let changes = Arc::new(Notify::new());
     let mut tasks = JoinSet::new();
+    let (told, changed) = (news.clone(), changes.clone());
+    tasks.spawn(async move {
+        loop {
+            changed.notified().await;
+            pause(TOGETHER).await;
+            let _ = told.send(CHANGED.into());
+        }
+    });
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => accepted?.0,
             () = shutdown.wait() => return Ok(()),
         };
         stream.set_nodelay(true)?;
-        let (news, mut heard) = (news.clone(), news.subscribe());
-        tasks.spawn(async move {
-            let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
-            loop {
-                let sent = tokio::select! {
-                    text = heard.recv() => match text {
-                        Ok(text) => socket.send(Message::text(text.as_str())).await,
-                        Err(_) => return,
-                    },
-                    message = socket.next() => match message {
-                        Some(Ok(Message::Text(text))) => {
-                            let answer = socket.send(Message::text(ANSWER)).await;
-                            if text.contains("control.heartbeat") {
-                                let _ = news.send(NEWS.into());
-                            }
-                            answer
-                        }
-                        Some(Ok(_)) => Ok(()),
-                        _ => return,
-                    },
-                };
-                if sent.is_err() {
-                    return;
+        tasks.spawn(bare_client(stream, news.clone(), changes.clone()));
+    }
+}
+
+async fn bare_client(stream: TcpStream, news: broadcast::Sender<Utf8Bytes>, changes: Arc<Notify>) {
+    let mut heard = news.subscribe();
+    let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
+    loop {
+        let sent = tokio::select! {
+            text = heard.recv() => match text {
+                Ok(text) => socket.send(Message::text(text.as_str())).await,
+                Err(_) => return,
+            },
+            message = socket.next() => match message {
+                Some(Ok(Message::Text(text))) => {
+                    let answer = socket.send(Message::text(ANSWER)).await;
+                    if text.contains("control.heartbeat") {
+                        let _ = news.send(NEWS.into());
+                    } else if text.contains("setBrightness") {
+                        changes.notify_one();
+                    }
+                    answer
                 }
-            }
-        });
+                Some(Ok(_)) => Ok(()),
+                _ => return,
+            },
+        };
+        if sent.is_err() {
+            return;
+        }
     }
 }

@@ -201,6 +201,9 @@ pub(crate) fn unknown(inner: &Inner, hand: &Hand, name: &str) -> Refusal {
 }
 
 #[cfg(test)]
+mod matrix_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

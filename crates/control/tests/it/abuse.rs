@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use control::Options;
-use futures_util::SinkExt;
+use control::{Options, PAYLOAD, frame};
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::Message;
@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::rig::{OTHER, Rig, WRITER, calm, eventually, hasty};
+use crate::rig::{OTHER, Rig, WRITER, calm, crowd, eventually, hasty};
 
 fn piece(text: &str, first: bool, last: bool) -> Message {
     let code = if first { Data::Text } else { Data::Continue };
@@ -124,12 +124,12 @@ async fn guesses_and_replays_of_tokens_are_held_back() {
 }
 
 /// A WebSocket handshake by hand, so that nothing reads behind the test's back.
-async fn bare(rig: &Rig) -> tokio::net::TcpStream {
+async fn bare(rig: &Rig, token: &str) -> tokio::net::TcpStream {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     let mut stream = socket.connect(rig.address).await.unwrap();
     let head = format!(
-        "GET /ws HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {WRITER}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+        "GET /ws HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {token}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         rig.address
     );
@@ -152,7 +152,7 @@ async fn say(stream: &mut tokio::net::TcpStream, text: &str) {
 async fn a_reader_that_does_not_read_is_dropped_and_nobody_waits_for_it() {
     // A long strip fills the buffers between the two soon.
     let rig = Rig::start(Options { leds: 4_096, fps: 60, ..calm() }).await;
-    let mut stuck = bare(&rig).await;
+    let mut stuck = bare(&rig, WRITER).await;
     let mut other = rig.socket().await;
     eventually("both are there", async || rig.status().await["wsClients"] == 2).await;
     say(&mut stuck, "{\"type\":\"ledStream.subscribe\",\"fps\":60}").await;
@@ -173,7 +173,7 @@ async fn a_reader_that_does_not_read_is_dropped_and_nobody_waits_for_it() {
 async fn a_half_open_owner_is_found_within_the_ttl() {
     let rig = Rig::start(Options { ttl_ms: 15_000, heartbeat_ms: 1_000, ..calm() }).await;
     let mut observer = rig.socket().await;
-    let mut gone = bare(&rig).await;
+    let mut gone = bare(&rig, WRITER).await;
     say(&mut gone, "{\"type\":\"control.acquire\",\"clientName\":\"cut off\"}").await;
     observer.event("acquired").await;
     // It neither closes nor answers pings. Found by that, its lease is released; the TTL would have expired it.
@@ -184,34 +184,77 @@ async fn a_half_open_owner_is_found_within_the_ttl() {
     rig.stop().await;
 }
 
-#[tokio::test]
-async fn churn_leaves_nothing_behind() {
-    let rig = Rig::start(calm()).await;
-    let worker = async |worker: usize| {
-        for round in 0..250 {
-            let token = if worker.is_multiple_of(2) { WRITER } else { OTHER };
-            let mut socket = rig.socket_of(token).await;
-            match (worker + round) % 4 {
-                0 => drop(socket),
-                1 => socket.close().await,
-                2 => {
-                    socket.text("{\"type\":\"control.acquire\"}").await;
-                    drop(socket);
-                }
-                _ => {
-                    socket.ask(json!({ "type": "control.acquire", "clientName": "churn" })).await;
-                }
-            }
+/// Memory of this process, server and clients, in bytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
+}
+
+/// More than the allocator ever keeps for itself here, and less than a few kilobytes for each of ten thousand.
+const GROWTH: u64 = 48 << 20;
+
+/// Connections that come and go in every way there is, a few at a time.
+async fn churn(rig: &Rig, numbers: std::ops::Range<usize>) {
+    let one = async |i: usize| match i % 8 {
+        0 => {
+            let mut socket = rig.socket_of(&crowd(i / 8)).await;
+            socket.ask(json!({ "type": "control.acquire", "clientName": "churn" })).await;
         }
+        1 => rig.socket_of(&crowd(i / 8)).await.close().await,
+        2 => {
+            let mut stream = bare(rig, &crowd(i / 8)).await;
+            say(&mut stream, "{\"type\":\"control.acquire\"}").await;
+        }
+        // In the middle of a message.
+        3 => bare(rig, &crowd(i / 8)).await.write_all(&[0x81, 0xfe, 0xff]).await.unwrap(),
+        _ => drop(bare(rig, &crowd(i / 8)).await),
     };
-    futures_util::future::join_all((0..8).map(worker)).await;
+    futures_util::stream::iter(numbers).for_each_concurrent(16, one).await;
     eventually("everybody is gone and nothing is held", async || {
         let status = rig.status().await;
         status["wsClients"] == 0 && status["controlLease"]["active"] == false
     })
     .await;
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_come_and_go_and_leave_neither_places_nor_memory_taken() {
+    let rig = Rig::start(calm()).await;
+    // What is set aside once is set aside by the first of them.
+    churn(&rig, 0..1_000).await;
+    let before = resident();
+    churn(&rig, 1_000..10_000).await;
+    let after = resident();
+    assert!(after < before + GROWTH, "{} MiB more", (after - before) >> 20);
     let mut socket = rig.socket().await;
     socket.acquire("after").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn two_minutes_of_frames_as_fast_as_they_go_out_grow_nothing() {
+    let rig = Rig::start(calm()).await;
+    let mut owner = rig.socket().await;
+    owner.acquire("composer").await;
+    owner.done(json!({ "type": "render.stream.start", "targetFps": 120, "staleTimeoutMs": 5000 })).await;
+    let mut before = 0;
+    for sequence in 0..14_400 {
+        if sequence == 1_000 {
+            before = resident();
+        }
+        owner.send(Message::binary(frame(sequence, &[sequence as u8; PAYLOAD]))).await;
+    }
+    // Answered after all of them.
+    let status = owner.done(json!({ "type": "render.stream.status" })).await;
+    let after = resident();
+    assert!(after < before + (16 << 20), "{} MiB more", (after - before) >> 20);
+    let count = |name: &str| status[name].as_u64().unwrap();
+    // Those over the rate of one connection are left out; what was taken was shown, replaced, or waits.
+    assert!(count("framesRx") >= 300 && count("framesRx") <= 14_400, "{status}");
+    let accounted = count("framesRendered") + count("framesDroppedMailbox");
+    assert!(count("framesRx") - accounted <= 1, "{status}");
+    assert_eq!((count("framesInvalid"), count("framesBlockedLease")), (0, 0));
     rig.stop().await;
 }
 

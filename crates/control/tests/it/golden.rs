@@ -1,15 +1,24 @@
-//! The messages of the contract's own examples, taken as patterns: the same members, of the same types and forms.
+//! The contract's own example of every message, `tests/golden/*.json`: requests are sent as they stand there, and answers
+//! have the same members, of the same types and forms.
 
-use serde_json::{Value, json};
+use control::Options;
+use serde_json::{Map, Value, json};
 
-use crate::rig::{Rig, calm};
+use crate::rig::{Rig, Socket, calm};
 
-/// Checks that `real` has exactly the members of `pattern`, with values of the same kind. Names, tokens and numbers of an
-/// example stand for any of their form; everything else stands for itself.
+/// An example, read from its file.
+macro_rules! example {
+    ($name:literal) => {
+        serde_json::from_str::<Value>(include_str!(concat!("../golden/", $name, ".json"))).unwrap()
+    };
+}
+
+/// Checks that `real` has exactly the members of `pattern`, with values of the same type. Numbers of an example stand for
+/// any that fits 32 bits, ids and tokens for any of their form; everything else stands for itself.
 fn like(pattern: &Value, real: &Value, path: &str) {
     match (pattern, real) {
         (Value::Object(expected), Value::Object(given)) => {
-            let names = |map: &serde_json::Map<String, Value>| {
+            let names = |map: &Map<String, Value>| {
                 let mut names: Vec<_> = map.keys().cloned().collect();
                 names.sort();
                 names
@@ -50,103 +59,72 @@ fn shape(text: &str) -> String {
     }
 }
 
-const OWNER: &str = "6f0d84a3-8f49-4da8-8c70-0b8f6db5a870";
-
-fn status() -> Value {
-    json!({
-        "active": true, "leaseId": "cl_9f4a2137c1d6", "scope": "global", "ownerClientName": "K1 Composer",
-        "ownerInstanceId": OWNER, "ownerWsClientId": 12, "remainingMs": 2140, "ttlMs": 5000,
-        "heartbeatIntervalMs": 1000, "takeoverAllowed": false,
-    })
+/// Sends a request as it stands in its example, with the id and the token of the lease there is, if it names one.
+async fn send(socket: &mut Socket, mut request: Value, lease: Option<&Value>) -> Value {
+    for name in ["leaseId", "leaseToken"] {
+        if let (Some(member), Some(lease)) = (request.get_mut(name), lease) {
+            *member = lease[name].clone();
+        }
+    }
+    let id = request["requestId"].clone();
+    socket.text(request.to_string()).await;
+    socket.until(|answer| answer["requestId"] == id).await
 }
 
 #[tokio::test]
-async fn every_message_has_the_members_and_types_of_its_example() {
+async fn every_message_is_as_its_example() {
     let rig = Rig::start(calm()).await;
     let (mut owner, mut observer) = (rig.socket().await, rig.socket().await);
-    let acquired = owner
-        .ask(json!({ "type": "control.acquire", "clientName": "K1 Composer", "clientInstanceId": OWNER, "scope": "global" }))
-        .await;
-    let example = json!({
-        "type": "control.acquired", "requestId": "req-1", "success": true,
-        "data": {
-            "active": true, "leaseId": "cl_9f4a2137c1d6", "leaseToken": "2Ab8P9Qk0kY2eP7nX7c2Yw", "scope": "global",
-            "ownerWsClientId": 12, "ownerClientName": "K1 Composer", "ownerInstanceId": OWNER, "ttlMs": 5000,
-            "heartbeatIntervalMs": 1000, "acquiredAtMs": 1205530, "expiresAtMs": 1210530, "remainingMs": 5000,
-            "takeoverAllowed": false,
-        },
-    });
-    like(&example, &acquired, "acquired");
-    let (id, token) = (acquired["data"]["leaseId"].clone(), acquired["data"]["leaseToken"].clone());
+    let acquired = send(&mut owner, example!("acquire.request"), None).await;
+    like(&example!("acquire.acquired"), &acquired, "acquired");
+    let lease = acquired["data"].clone();
 
     let changed = observer.event("acquired").await;
-    like(
-        &json!({ "type": "control.stateChanged", "event": "acquired", "success": true, "data": status() }),
-        &changed,
-        "changed",
-    );
-    let seen = observer.ask(json!({ "type": "control.status" })).await;
-    like(
-        &json!({ "type": "control.status", "requestId": "req-1", "success": true, "data": status() }),
-        &seen,
-        "status",
-    );
+    like(&example!("state_changed"), &changed, "changed");
+    let seen = send(&mut observer, example!("status.request"), None).await;
+    like(&example!("status.response"), &seen, "status");
+    let (code, body) = rig.get("/api/v1/control/status").await;
+    assert_eq!((code, &body["success"]), (200, &json!(true)));
+    like(&example!("status.response")["data"], &body["data"], "status over HTTP");
 
-    let locked = observer.ask(json!({ "type": "control.acquire", "clientName": "other" })).await;
-    let error = json!({
-        "code": "CONTROL_LOCKED", "message": "Control lease is held by another client", "ownerClientName": "K1 Composer",
-        "remainingMs": 3120, "scope": "global",
-    });
-    like(
-        &json!({ "type": "error", "requestId": "req-2", "success": false, "error": error }),
-        &locked,
-        "locked",
-    );
-    let blocked = observer.ask(json!({ "type": "setBrightness", "brightness": 1 })).await;
-    let mut words = error.clone();
-    words["message"] = json!("Command blocked by active control lease");
-    like(
-        &json!({ "type": "error", "requestId": "req-3", "success": false, "error": words }),
-        &blocked,
-        "blocked",
-    );
-
-    let ack = owner.ask(json!({ "type": "control.heartbeat", "leaseId": id, "leaseToken": token })).await;
-    let example = json!({
-        "type": "control.heartbeatAck", "requestId": "req-2", "success": true,
-        "data": { "leaseId": "cl_9f4a2137c1d6", "ttlMs": 5000, "remainingMs": 5000, "expiresAtMs": 1211540 },
-    });
-    like(&example, &ack, "ack");
-
-    let (code, body) = rig
-        .post(
-            "/api/v1/effects/set",
-            json!({ "effectId": 1 }),
-            &[("x-control-lease", "AAAAAAAAAAAAAAAAAAAAAA")],
-        )
-        .await;
-    let mut rest = error;
-    rest["requiredHeader"] = json!("X-Control-Lease");
+    let locked = send(&mut observer, example!("acquire.request"), None).await;
+    like(&example!("acquire.locked"), &locked, "locked");
+    let request = json!({ "type": "setBrightness", "brightness": 1, "requestId": "req-201" });
+    let blocked = send(&mut observer, request, None).await;
+    like(&example!("lock.ws"), &blocked, "blocked");
+    let wrong = [("x-control-lease", "AAAAAAAAAAAAAAAAAAAAAA")];
+    let (code, body) = rig.post("/api/v1/effects/set", json!({ "effectId": 1 }), &wrong).await;
     assert_eq!(code, 409);
-    like(&json!({ "success": false, "error": rest, "timestamp": 1208600, "version": "2.0" }), &body, "rest");
+    like(&example!("lock.rest"), &body, "blocked over HTTP");
 
-    let released = owner
-        .ask(json!({ "type": "control.release", "leaseId": id, "leaseToken": token, "reason": "user_exit" }))
-        .await;
-    let example = json!({
-        "type": "control.released", "requestId": "req-3", "success": true,
-        "data": { "released": true, "leaseId": "cl_9f4a2137c1d6", "releasedAtMs": 1207800, "reason": "user_exit" },
-    });
-    like(&example, &released, "released");
-    let mut ended = status();
-    ended["active"] = json!(false);
-    ended["reason"] = json!("user_exit");
+    let ack = send(&mut owner, example!("heartbeat.request"), Some(&lease)).await;
+    like(&example!("heartbeat.ack"), &ack, "ack");
+    like(&of_event("heartbeat"), &observer.event("heartbeat").await, "heartbeat");
+
+    let released = send(&mut owner, example!("release.request"), Some(&lease)).await;
+    like(&example!("release.released"), &released, "released");
+    // An end has its reason besides, and nothing is left of the time.
+    let mut ended = of_event("released");
+    ended["data"]["active"] = json!(false);
+    ended["data"]["reason"] = json!("user_exit");
     let changed = observer.event("released").await;
-    like(
-        &json!({ "type": "control.stateChanged", "event": "released", "success": true, "data": ended }),
-        &changed,
-        "ended",
-    );
+    like(&ended, &changed, "ended");
     assert_eq!(changed["data"]["remainingMs"], 0);
     rig.stop().await;
+}
+
+/// The example of a broadcast, of another event.
+fn of_event(event: &str) -> Value {
+    let mut changed = example!("state_changed");
+    changed["event"] = json!(event);
+    changed
+}
+
+#[test]
+fn the_times_of_the_examples_are_the_ones_a_device_has_unless_told_otherwise() {
+    let (options, acquired) = (Options::default(), example!("acquire.acquired"));
+    let data = &acquired["data"];
+    assert_eq!(data["ttlMs"], json!(options.ttl_ms));
+    assert_eq!(data["heartbeatIntervalMs"], json!(options.heartbeat_ms));
+    assert_eq!(data["remainingMs"], json!(options.ttl_ms));
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-use control::{Options, Serial};
+use control::{COMMANDS, Class, Options, Serial, Source, Standing, allowed};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -81,6 +81,38 @@ async fn a_serial_line_reads_always_and_changes_only_while_nobody_holds() {
     );
     drop(owner);
     eventually("the line is heard again", async || line.ask("brightness 5").await.starts_with("OK ")).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn on_a_serial_line_every_command_of_the_table_obeys_the_matrix() {
+    let (mut line, path) = Line::new();
+    let rig = Rig::start(Options { serial: vec![Serial { path, baud: 115_200 }], ..calm() }).await;
+    let message =
+        async |line: &mut Line, name: &str| line.json(json!({ "type": name })).await["error"].clone();
+    let mut unknown = Vec::new();
+    for command in COMMANDS.iter() {
+        let error = message(&mut line, command.name).await;
+        assert_ne!(error["code"], "CONTROL_LOCKED", "{}", command.name);
+        // What belongs to WebSockets is no command here, and so counts as a change.
+        if error["message"].as_str().is_some_and(|words| words.contains("unknown command type")) {
+            unknown.push(command.name);
+        }
+    }
+    for name in ["control.acquire", "control.heartbeat", "control.release", "render.stream.start"] {
+        assert!(unknown.contains(&name), "{name}");
+    }
+    let mut owner = rig.socket().await;
+    owner.acquire("phone").await;
+    let mut blocked = 0;
+    for command in COMMANDS.iter() {
+        let class = if unknown.contains(&command.name) { Class::Mutate } else { command.class };
+        let error = message(&mut line, command.name).await;
+        let open = allowed(class, Source::Serial, Standing::Owner);
+        assert_eq!(error["code"] != "CONTROL_LOCKED", open, "{}: {error}", command.name);
+        blocked += u64::from(!open);
+    }
+    assert_eq!(rig.status().await["controlCounters"]["blockedLocalSerialInputs"], blocked);
     rig.stop().await;
 }
 

@@ -26,6 +26,13 @@ pub(crate) const OTHER: &str = "other-token";
 pub(crate) const READER: &str = "reader-token";
 pub(crate) const STRANGER: &str = "stranger-token";
 
+/// Tokens for tests that need more than one principal may ask.
+pub(crate) const CROWD: usize = 20;
+
+pub(crate) fn crowd(i: usize) -> String {
+    format!("crowd-token-{}", i % CROWD)
+}
+
 /// A lease that no test outlives.
 pub(crate) fn calm() -> Options {
     Options { ttl_ms: 120_000, heartbeat_ms: 1_000, fps: 30, ..Options::default() }
@@ -74,12 +81,15 @@ impl Rig {
     ) -> Self {
         service::install_crypto();
         let dir = tempfile::tempdir().unwrap();
-        let api_tokens = vec![
+        let mut api_tokens = vec![
             ApiToken::new("writer", WRITER, scopes("control:write")),
             ApiToken::new("other", OTHER, scopes("control:write")),
             ApiToken::new("reader", READER, scopes("control:read")),
             ApiToken::new("stranger", STRANGER, scopes("lease:admin")),
         ];
+        api_tokens.extend(
+            (0..CROWD).map(|i| ApiToken::new(format!("crowd-{i}"), &crowd(i), scopes("control:write"))),
+        );
         let settings = Settings {
             listen: "127.0.0.1:0".parse().unwrap(),
             data_dir: dir.path().to_owned(),

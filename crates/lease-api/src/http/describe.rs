@@ -97,11 +97,16 @@ pub(super) struct BusyBody {
 )]
 pub(super) struct Description;
 
-/// Adds what every operation may answer, and the TTLs that this engine can keep.
+/// Adds the TTLs that this engine can keep, and what every operation may answer.
 pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi, capabilities: &Capabilities) {
     for name in ["AcquireBody", "RenewBody"] {
         narrow(openapi, name, capabilities);
     }
+    common_answers(openapi);
+}
+
+/// Adds what every operation of any service in this process may answer. Needs `ProblemBody` in the description.
+pub fn common_answers(openapi: &mut utoipa::openapi::OpenApi) {
     let common = [
         ("400", "The request is malformed"),
         ("401", "There is no valid token"),
@@ -114,7 +119,7 @@ pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi, capabilities: &Ca
         ("504", "The store did not answer; it may have happened"),
     ];
     for item in openapi.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.put];
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().filter_map(Option::as_mut) {
             for (status, description) in common {
                 let content = Content::new(Some(Ref::from_schema_name("ProblemBody")));

@@ -11,6 +11,7 @@ mod fake;
 mod faults;
 mod gate;
 mod handoff;
+mod observer;
 mod process;
 mod release;
 mod renewals;

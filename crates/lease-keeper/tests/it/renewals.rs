@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lease::{Clock, Ttl};
+use lease::{Clock, Tick, Ttl};
 use lease_keeper::{State, Terms};
 
 use crate::bench::{Bench, TTL, key, ms, terms};
@@ -39,22 +39,45 @@ async fn a_batch_is_never_longer_than_the_store_allows_and_all_are_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_leaves_at_a_third_of_the_ttl_or_up_to_a_tenth_sooner() {
+async fn the_first_renewal_leaves_up_to_a_tenth_sooner_and_then_one_leaves_every_third_of_the_ttl() {
     let bench = Bench::new();
     let guard = bench.take("k", terms()).await;
-    let mut last = bench.clock.now();
+    let start = bench.clock.now();
     bench.pass(TTL * 20).await;
     let calls = bench.store.calls("renew");
-    assert!(calls.len() >= 60);
-    let mut gaps = BTreeSet::new();
-    for call in calls {
-        let gap = call.at.since(last);
-        assert!(gap >= ms(4_490) && gap <= ms(5_010), "{gap:?}");
-        gaps.insert(gap);
-        last = call.at;
+    assert!(calls.len() <= 60, "{} calls in 60 intervals", calls.len());
+    let first = calls[0].at.since(start);
+    assert!(first >= ms(4_490) && first <= ms(5_010), "{first:?}");
+    for pair in calls.windows(2) {
+        let gap = pair[1].at.since(pair[0].at);
+        assert!(gap >= ms(5_000) && gap <= ms(5_010), "{gap:?}");
     }
-    assert!(gaps.len() > 10, "the waits differ from each other");
     drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn holders_that_begin_together_or_come_back_together_do_not_stay_in_step() {
+    let bench = Bench::new();
+    let keepers: Vec<_> = (0..20).map(|i| bench.other(&format!("h{i}"))).collect();
+    let mut guards = Vec::new();
+    for (i, keeper) in keepers.iter().enumerate() {
+        guards.push(keeper.try_acquire(key(&format!("k/{i}")), terms()).await.unwrap());
+    }
+    let times = |from: usize| -> BTreeSet<_> {
+        bench.store.calls("renew")[from..]
+            .iter()
+            .map(|call| call.at.since(Tick::default()).as_millis())
+            .collect()
+    };
+    bench.pass(5_010).await;
+    assert!(times(0).len() > 10, "first renewals leave at different times");
+    // All fail, are tried again, and succeed.
+    bench.store.faults.inject("renew", Kind::Refused, 20);
+    bench.pass(5_500).await;
+    let from = bench.store.calls("renew").len();
+    bench.pass(5_010).await;
+    assert!(times(from).len() > 10, "and so do those after a failure");
+    assert!(guards.iter().all(|guard| guard.state() == State::Held));
 }
 
 #[tokio::test(start_paused = true)]

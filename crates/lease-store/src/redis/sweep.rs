@@ -45,12 +45,14 @@ async fn round(wire: &Wire) -> Result<usize> {
             call.done()
         })
         .await?;
-    let due: Vec<Key> =
-        reply::array(due)?.iter().filter_map(|key| Key::new(reply::text(key).ok()?).ok()).collect();
-    if !due.is_empty() {
-        touch(wire, &due, &vec![None; due.len()]).await?;
+    let due = reply::array(due)?;
+    let (looked, rest) = due.split_first().ok_or_else(|| strange("nothing"))?;
+    let looked = usize::try_from(reply::int(looked)?).map_err(|_| strange("not a count"))?;
+    let rest: Vec<Key> = rest.iter().filter_map(|key| Key::new(reply::text(key).ok()?).ok()).collect();
+    if !rest.is_empty() {
+        touch(wire, &rest, &vec![None; rest.len()]).await?;
     }
-    Ok(due.len())
+    Ok(looked)
 }
 
 /// Brings keys up to date. For each key with a generation, the letter of that reign's end.

@@ -1,9 +1,9 @@
 //! What other programs see of a lease in Redis, and what Tenure sees of theirs.
 
 use lease::{End, Leases, Op, Reason, Records, Released, Renewed, Revision};
-use testkit::RedisServer;
+use testkit::{RedisServer, Reply, wait};
 
-use crate::redis_bench::{busy, claim, granted, int, key, open, release, renewal, text};
+use crate::redis_bench::{LIMIT, busy, claim, granted, int, key, open, release, renewal, text};
 
 const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end \
                       return 0";
@@ -24,6 +24,37 @@ async fn a_plain_get_shows_the_holder_and_pttl_the_ttl() {
     assert_eq!(text(&server, &["TYPE", "tenure:l:tuner/1"]).as_deref(), Some("hash"));
     assert_eq!(text(&server, &["HGET", "tenure:l:tuner/1", "g"]), Some(generation));
     assert_eq!(int(&server, &["PEXPIRETIME", "tuner/1"]), int(&server, &["PEXPIRETIME", "tenure:l:tuner/1"]));
+}
+
+#[tokio::test]
+async fn a_reign_that_was_renewed_gets_a_new_place_in_the_index_and_nothing_else_happens_to_it() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let claim = claim("tuner/1", "node-1");
+    let grant = granted(&store, &claim).await;
+    let companion = || match server.command(&["GET", "tenure:o:tuner/1"]).unwrap() {
+        Reply::Bulk(Some(bytes)) => bytes,
+        other => panic!("{other:?}"),
+    };
+    let before = companion();
+    let revision = text(&server, &["GET", "tenure:rev"]);
+    // As if it had been granted long ago and renewed ever since.
+    int(&server, &["ZADD", "tenure:index", "XX", "1", "tuner/1"]);
+    let place = || text(&server, &["ZSCORE", "tenure:index", "tuner/1"]).unwrap();
+    wait::until_async("the sweep has been there", LIMIT, async || place() != "1").await.unwrap();
+    let ends = int(&server, &["PEXPIRETIME", "tenure:l:tuner/1"]);
+    // A key's rest is told in whole milliseconds.
+    let place: i64 = place().parse().unwrap();
+    assert!((ends - 1..=ends + 1).contains(&place), "{place} {ends}");
+    // All of its companion is as before, but for the place that stands 110 bytes before its end.
+    let mut after = companion();
+    let at = after.len() - 110..after.len() - 97;
+    assert_eq!(std::str::from_utf8(&after[at.clone()]).unwrap().parse::<i64>().unwrap(), place);
+    after[at.clone()].copy_from_slice(&before[at]);
+    assert_eq!(after, before);
+    assert_eq!(text(&server, &["GET", "tenure:rev"]), revision, "no event");
+    let renewed = store.renew(&[renewal(&claim, &grant)]).await.unwrap();
+    assert!(matches!(renewed[0], Renewed::Renewed { .. }), "{renewed:?}");
 }
 
 #[tokio::test]

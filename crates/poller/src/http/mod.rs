@@ -1,5 +1,8 @@
-//! Polling over HTTP: `/poll/v1/…`.
+//! Polling over HTTP: `/poll/v1/…`, and its description.
 
+#![allow(unused_qualifications, reason = "utoipa's macros qualify what they generate")]
+
+mod describe;
 mod stream;
 mod targets;
 mod trouble;
@@ -8,27 +11,32 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
 use service::{Area, Caller, Json, Level, Problem};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::Picture;
 use crate::node::{Desk, Node};
 
-/// The routes under `/poll/v1`. Expects the authentication layer around them.
-pub fn routes(node: &Node) -> Router {
-    Router::new()
-        .route("/poll/v1/nodes", get(nodes))
-        .route("/poll/v1/targets", get(targets::list).post(targets::create))
-        .route("/poll/v1/targets/{id}", get(targets::one).patch(targets::patch).delete(targets::delete))
-        .route("/poll/v1/targets/{id}/pause", post(targets::pause))
-        .route("/poll/v1/targets/{id}/resume", post(targets::resume))
-        .route("/poll/v1/targets/{id}/results", get(targets::results))
-        .route("/poll/v1/targets/{id}/history", get(targets::history))
-        .route("/poll/v1/events", get(stream::events))
+/// The routes under `/poll/v1`, and their description, which needs `ProblemBody` and the common answers of the lease
+/// service's. Expects the authentication layer around them.
+pub fn routes(node: &Node) -> (Router, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(describe::Description::openapi())
+        .routes(routes!(nodes))
+        .routes(routes!(targets::list, targets::create))
+        .routes(routes!(targets::one, targets::patch, targets::delete))
+        .routes(routes!(targets::pause))
+        .routes(routes!(targets::resume))
+        .routes(routes!(targets::results))
+        .routes(routes!(targets::history))
+        .routes(routes!(stream::events))
         .with_state(node.desk.clone())
+        .split_for_parts()
 }
 
 /// Who lives, what they poll, who should, and who is in doubt.
+#[utoipa::path(get, path = "/poll/v1/nodes", tag = "polling", operation_id = "pollNodes", responses((status = 200, body = Picture)))]
 async fn nodes(State(desk): State<Arc<Desk>>, caller: Caller) -> Result<Json<Picture>, Problem> {
     caller.require(Area::Poll, Level::Read)?;
     Ok(Json(Picture::of(&desk)))

@@ -27,6 +27,10 @@ struct Ears {
 }
 
 /// `moved` has the target, what happened and the holder; `result` is a result; after `lagged`, look again.
+#[utoipa::path(
+    get, path = "/poll/v1/events", tag = "polling", operation_id = "pollEvents",
+    responses((status = 200, description = "Server-sent events that do not end", body = String, content_type = "text/event-stream"))
+)]
 pub(super) async fn events(
     State(desk): State<Arc<Desk>>,
     caller: Caller,

@@ -10,7 +10,9 @@ use lease_keeper::OsEntropy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use service::{Area, Caller, Code, Json, Level, Path, Problem, Query};
+use utoipa::IntoParams;
 
+use super::describe::{ChangeBody, NewTargetBody, PollHistoryBody, PollResultsBody, TargetBody, TargetsBody};
 use super::trouble::Trouble;
 use crate::book::Book;
 use crate::look::bounded;
@@ -23,13 +25,19 @@ type Answer = Result<Json<Value>, Trouble>;
 const TRIES: usize = 8;
 
 /// Which page.
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Page {
+    /// The id after which the page begins.
     after: Option<String>,
+    /// Most targets on it; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
+/// Some targets, by id.
+#[utoipa::path(get, path = "/poll/v1/targets", tag = "polling", operation_id = "pollTargets", params(Page), responses((status = 200, body = TargetsBody)))]
 pub(super) async fn list(State(desk): State<Arc<Desk>>, caller: Caller, Query(page): Query<Page>) -> Answer {
     caller.require(Area::Poll, Level::Read)?;
     let limit = page.limit.unwrap_or(100);
@@ -60,6 +68,14 @@ fn shown(book: &Book, id: &str) -> Option<Value> {
 }
 
 /// A new target. Without an id it gets one.
+#[utoipa::path(
+    post, path = "/poll/v1/targets", tag = "polling", operation_id = "createPollTarget",
+    request_body = NewTargetBody,
+    responses(
+        (status = 201, body = TargetBody, headers(("location" = String, description = "Its path"))),
+        (status = 409, description = "It is there already, changes too fast, or its key is leased; nothing was written", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn create(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
@@ -86,6 +102,14 @@ pub(super) async fn create(
     }
 }
 
+/// One target.
+#[utoipa::path(
+    get, path = "/poll/v1/targets/{id}", tag = "polling", operation_id = "pollTarget", params(("id" = String, Path, description = "Which target")),
+    responses(
+        (status = 200, body = TargetBody),
+        (status = 404, description = "There is no such target", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn one(State(desk): State<Arc<Desk>>, caller: Caller, Path(id): Path<String>) -> Answer {
     caller.require(Area::Poll, Level::Read)?;
     let (target, _) = read(&desk, &id).await?;
@@ -98,6 +122,15 @@ pub(super) async fn one(State(desk): State<Arc<Desk>>, caller: Caller, Path(id):
 }
 
 /// Changes what the body names; null removes a field, and secrets shown as `***` stay.
+#[utoipa::path(
+    patch, path = "/poll/v1/targets/{id}", tag = "polling", operation_id = "changePollTarget", params(("id" = String, Path, description = "Which target")),
+    request_body = ChangeBody,
+    responses(
+        (status = 200, body = TargetBody),
+        (status = 404, description = "There is no such target", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+        (status = 409, description = "It is there already, changes too fast, or its key is leased; nothing was written", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn patch(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
@@ -108,11 +141,29 @@ pub(super) async fn patch(
     change(&desk, &id, &patch).await
 }
 
+/// Nobody polls it any more, and its lease is given back.
+#[utoipa::path(
+    post, path = "/poll/v1/targets/{id}/pause", tag = "polling", operation_id = "pausePollTarget", params(("id" = String, Path, description = "Which target")),
+    responses(
+        (status = 200, body = TargetBody),
+        (status = 404, description = "There is no such target", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+        (status = 409, description = "It is there already, changes too fast, or its key is leased; nothing was written", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn pause(State(desk): State<Arc<Desk>>, caller: Caller, Path(id): Path<String>) -> Answer {
     caller.require(Area::Poll, Level::Write)?;
     change(&desk, &id, &paused(true)).await
 }
 
+/// It is polled again.
+#[utoipa::path(
+    post, path = "/poll/v1/targets/{id}/resume", tag = "polling", operation_id = "resumePollTarget", params(("id" = String, Path, description = "Which target")),
+    responses(
+        (status = 200, body = TargetBody),
+        (status = 404, description = "There is no such target", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+        (status = 409, description = "It is there already, changes too fast, or its key is leased; nothing was written", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn resume(State(desk): State<Arc<Desk>>, caller: Caller, Path(id): Path<String>) -> Answer {
     caller.require(Area::Poll, Level::Write)?;
     change(&desk, &id, &paused(false)).await
@@ -122,6 +173,15 @@ fn paused(paused: bool) -> Map<String, Value> {
     Map::from_iter([("isPaused".to_owned(), paused.into())])
 }
 
+/// It is gone, and its last result with it.
+#[utoipa::path(
+    delete, path = "/poll/v1/targets/{id}", tag = "polling", operation_id = "deletePollTarget", params(("id" = String, Path, description = "Which target")),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "There is no such target", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+        (status = 409, description = "It is there already, changes too fast, or its key is leased; nothing was written", body = ref("#/components/schemas/ProblemBody"), content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn delete(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
@@ -139,6 +199,12 @@ pub(super) async fn delete(
 }
 
 /// The last results, oldest first.
+#[utoipa::path(
+    get, path = "/poll/v1/targets/{id}/results", tag = "polling", operation_id = "pollResults", params(("id" = String, Path, description = "Which target")),
+    responses(
+        (status = 200, body = PollResultsBody),
+    )
+)]
 pub(super) async fn results(State(desk): State<Arc<Desk>>, caller: Caller, Path(id): Path<String>) -> Answer {
     caller.require(Area::Poll, Level::Read)?;
     let log = keys::log(&id)?;
@@ -149,6 +215,12 @@ pub(super) async fn results(State(desk): State<Arc<Desk>>, caller: Caller, Path(
 }
 
 /// Who has polled it, oldest first, and why each stopped.
+#[utoipa::path(
+    get, path = "/poll/v1/targets/{id}/history", tag = "polling", operation_id = "pollHistory", params(("id" = String, Path, description = "Which target")),
+    responses(
+        (status = 200, body = PollHistoryBody),
+    )
+)]
 pub(super) async fn history(State(desk): State<Arc<Desk>>, caller: Caller, Path(id): Path<String>) -> Answer {
     caller.require(Area::Poll, Level::Read)?;
     let reigns = bounded(&*desk.store, desk.store.history(&keys::lease(&id)?)).await?;

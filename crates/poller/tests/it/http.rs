@@ -37,7 +37,7 @@ async fn ask(router: &Router, scope: &str, method: &str, path: &str, body: Optio
 async fn targets_are_made_read_changed_and_deleted() {
     let stage = Stage::memory().await;
     let node = stage.start(quick());
-    let router = poller::routes(&node);
+    let (router, _) = poller::routes(&node);
     let write = "poll:write";
     let record =
         json!({ "id": "a", "address": stage.url(), "note": "kept", "bearer": "hush", "isPaused": true });
@@ -78,7 +78,7 @@ async fn targets_are_made_read_changed_and_deleted() {
 async fn what_is_wrong_is_refused_by_name_and_changes_nothing() {
     let stage = Stage::memory().await;
     let node = stage.start(quick());
-    let router = poller::routes(&node);
+    let (router, _) = poller::routes(&node);
     let table = [
         ("poll:write", "POST", "/poll/v1/targets", Some(json!({})), 400, "INVALID_REQUEST"),
         (
@@ -120,7 +120,7 @@ async fn what_is_wrong_is_refused_by_name_and_changes_nothing() {
 async fn the_stream_tells_of_moves_and_results_and_ends_with_the_node() {
     let stage = Stage::memory().await;
     let node = stage.start(quick());
-    let router = poller::routes(&node);
+    let (router, _) = poller::routes(&node);
     let answer = router.oneshot(request("poll:read", "GET", "/poll/v1/events", None)).await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
     let mut events = answer.into_body().into_data_stream();

@@ -1,7 +1,8 @@
-//! Nodes in one process, on stores in memory.
+//! Nodes in one process, on stores in memory and on a Redis.
 
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
+mod channel;
 mod clock;
 mod http;
 mod node;

@@ -76,7 +76,7 @@ impl Stage {
         self.store.inspect(&Key::new(format!("poll:lease:{id}")).unwrap()).await.unwrap().generation
     }
 
-    async fn latest(&self, id: &str) -> Value {
+    pub(crate) async fn latest(&self, id: &str) -> Value {
         let key = Key::new(format!("poll:latest:{id}")).unwrap();
         let record = self.store.get(&key).await.unwrap();
         record.map_or(Value::Null, |record| serde_json::from_slice(&record.value).unwrap())

@@ -58,8 +58,20 @@ fn one_page_drives_the_other_watches_and_a_killed_browser_frees_the_device() {
     driver.sees_element(&state("mine"));
     driver.click("[data-test=effects] button:nth-child(4)").unwrap();
     watcher.sees_words(&hook("shown"), "Fire");
+    // The page notes for itself, on its own clock, when it is free. The lease would last a minute.
+    watcher
+        .evaluate(
+            "const hold = document.querySelector('[data-test=hold]');
+             new MutationObserver(() => { if (hold.dataset.state === 'free') window.freeAt ??= performance.now(); })
+               .observe(hold, { attributes: true });
+             window.killedAt = performance.now(); 0",
+        )
+        .unwrap();
     first.kill9().unwrap();
     watcher.sees_element(&state("free"));
+    let took = watcher.evaluate("window.freeAt - window.killedAt").unwrap().as_f64().unwrap();
+    // Milliseconds when the machine is free. Bounded as a loaded one needs it, and still a third of the TTL.
+    assert!(took < 20_000.0, "freed after {took} ms");
     watcher.sees("!document.querySelector('[data-test=controls]').disabled");
     watcher.click(&hook("take")).unwrap();
     watcher.sees_element(&state("mine"));
@@ -87,10 +99,13 @@ fn the_page_changes_the_device_keeps_looks_and_streams_what_is_drawn() {
     page.click(&hook("take")).unwrap();
     page.sees_element(&state("mine"));
     page.click(&hook("stream")).unwrap();
-    wait::until("frames arrive", LIMIT, || {
-        status(&up)["renderCounters"]["framesRendered"].as_u64() > Some(20)
+    // Five seconds of it, or as long as the machine takes for that many.
+    wait::until("600 frames arrive", LIMIT, || {
+        status(&up)["renderCounters"]["framesRx"].as_u64() > Some(600)
     })
     .unwrap();
+    assert_eq!(status(&up)["renderStream"]["targetFps"], 120);
+    assert!(status(&up)["renderCounters"]["framesRendered"].as_u64() > Some(20));
     page.evaluate(
         "const pad = document.querySelector('[data-test=pad]'), box = pad.getBoundingClientRect();
          const at = (kind, x) => pad.dispatchEvent(new PointerEvent(kind, { pointerId: 1, clientX: box.left + x, clientY: box.top + 20, bubbles: true }));
