@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::history::{Call, CallVerb, Event, History, Nanos, OpId, Outcome, TokenId, What};
 use crate::judge::{Invariant, Violation, judge};
+use crate::linear;
 
 /// The judgement and what it rests on.
 #[derive(Debug)]
@@ -22,8 +23,17 @@ impl Verdict {
     pub fn of(history: History) -> Self {
         let mut violations = judge(&history);
         violations.extend(records_never_go_back(&history));
+        let mut counts = count(&history);
+        match linear::check(&history) {
+            Ok(order) => {
+                counts.insert("operations with an order", order.operations as u64);
+                counts.insert("keys whose order was given up as too long", order.given_up as u64);
+            }
+            Err(broken) => {
+                violations.push(Violation::new(Invariant::Linearizable, broken.at, broken.to_string()));
+            }
+        }
         violations.sort_by_key(|violation| violation.at);
-        let counts = count(&history);
         Self { violations, history, counts }
     }
 
@@ -147,5 +157,34 @@ mod tests {
         // Answered in another order than written: what counts is the revision.
         assert_eq!(judged([wrote(1, 6, "11"), wrote(2, 5, "10")]), 0);
         assert_eq!(judged([wrote(1, 5, "11"), wrote(2, 6, "10")]), 1);
+    }
+
+    /// A grant for ten seconds.
+    fn granted(op: OpId, from: Nanos) -> [Event; 2] {
+        let call = Call {
+            verb: CallVerb::Acquire,
+            key: "k".into(),
+            token: Some(op),
+            generation: None,
+            holder: Some(format!("h{op}")),
+            ttl: Some(10_000_000_000),
+            wait: None,
+        };
+        let answer = Answer { outcome: Outcome::Ok, word: "granted".into(), generation: Some(op), why: None };
+        let invoked = What::Invoked { op, client: op as u32, call };
+        let returned = What::Returned { op, answer };
+        [Event { at: from, what: invoked }, Event { at: from + 1_000_000, what: returned }]
+    }
+
+    #[test]
+    fn answers_that_no_order_explains_are_found_though_nobody_acted() {
+        for (after, expected) in [(11, 0), (5, 1)] {
+            let setting = Setting { resends: true, ..Setting::default() };
+            let events = [granted(1, 0), granted(2, after * 1_000_000_000)].into_iter().flatten().collect();
+            let verdict = Verdict::of(History { setting, events });
+            let found = verdict.violations.iter().filter(|v| v.invariant == Invariant::Linearizable).count();
+            assert_eq!(found, expected, "{verdict}");
+            assert_eq!(verdict.count("operations with an order") > 0, expected == 0);
+        }
     }
 }

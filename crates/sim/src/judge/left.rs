@@ -1,6 +1,6 @@
 //! I10 and I11: what was let go does not stay held, and does not come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::calm::Calm;
 use super::reigns::{Reign, reigns};
@@ -56,7 +56,7 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
             What::Invoked { op, client, call } => {
                 if let (CallVerb::Acquire | CallVerb::Replace, Some(token)) = (call.verb, call.token) {
                     asked.insert((*client, token), (*at, call));
-                    doubles.asked(*op, (*client, token));
+                    doubles.asked(*op, (*client, token), call.wait.is_some());
                 }
             }
             What::Returned { op, answer } => doubles.answered(*op, &answer.word),
@@ -81,18 +81,22 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
     gone
 }
 
-/// Claims that the network doubled. Whoever was told that a key is busy owes nothing; a second copy of the
-/// question may still be granted, to nobody, and then only the TTL ends it.
+/// Claims that the network doubled. Whoever did not wait and was told that a key is busy owes nothing; a second copy
+/// of the question may still be granted, to nobody, and then only the TTL ends it. A claim that waited is given up.
 #[derive(Default)]
 struct Doubles {
     ops: BTreeMap<OpId, (Client, TokenId)>,
     open: BTreeMap<(Client, TokenId), u32>,
     busy: BTreeMap<(Client, TokenId), bool>,
+    waited: BTreeSet<(Client, TokenId)>,
 }
 
 impl Doubles {
-    fn asked(&mut self, op: OpId, whose: (Client, TokenId)) {
+    fn asked(&mut self, op: OpId, whose: (Client, TokenId), waits: bool) {
         self.ops.insert(op, whose);
+        if waits {
+            self.waited.insert(whose);
+        }
         *self.open.entry(whose).or_default() += 1;
     }
 
@@ -103,7 +107,8 @@ impl Doubles {
     }
 
     fn excuse(&self, whose: (Client, TokenId)) -> bool {
-        self.busy.get(&whose).copied().unwrap_or(false) && self.open.get(&whose).is_some_and(|open| *open > 0)
+        let busy = self.busy.get(&whose).copied().unwrap_or(false) && !self.waited.contains(&whose);
+        busy && self.open.get(&whose).is_some_and(|open| *open > 0)
     }
 }
 
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_claim_that_was_busy_is_left_to_its_ttl() {
+    fn a_doubled_claim_that_did_not_wait_and_was_busy_is_left_to_its_ttl() {
         let mut seen = story(61 * S, None);
         let mut twin = seen.events[1].clone();
         if let What::Invoked { op, .. } = &mut twin.what {
@@ -240,6 +245,11 @@ mod tests {
         assert_eq!(nothing_is_left(&seen).len(), 1);
         seen.events.insert(4, Event { at: S, what: answer(2, "busy", 0) });
         assert_eq!(nothing_is_left(&seen), []);
+        // Whoever waited gives it up.
+        if let What::Invoked { call, .. } = &mut seen.events[2].what {
+            call.wait = Some(S);
+        }
+        assert_eq!(nothing_is_left(&seen).len(), 1);
     }
 
     #[test]

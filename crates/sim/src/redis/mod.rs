@@ -15,7 +15,8 @@ pub use store::{Connection, Servers};
 
 use self::world::World;
 use crate::disk::Failure;
-use crate::history::What;
+use crate::history::{Event, History, What};
+use crate::linear::{self, Broken, Looked};
 
 /// How Redis is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +87,8 @@ pub struct Stats {
     pub changes: u32,
     /// A number that two runs share only if they did the same.
     pub trace: u64,
+    /// The search for an order of what was answered.
+    pub order: Looked,
 }
 
 /// How many things happen in one run.
@@ -111,9 +114,29 @@ fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
         world.step();
     }
     world.note(What::End);
-    match world.wrong {
-        Some(words) => Err(Box::new(Failure { seed, words, history: world.history })),
-        None => Ok(Stats { profile, asked: world.ops, changes: world.changes, trace: world.dice.next() }),
+    let order = match world.wrong.take() {
+        Some(words) => Err(words),
+        None => ordered(profile, &world.history).map_err(|broken| broken.to_string()),
+    };
+    match order {
+        Err(words) => Err(Box::new(Failure { seed, words, history: world.history })),
+        Ok(order) => {
+            let (asked, changes, trace) = (world.ops, world.changes, world.dice.next());
+            Ok(Stats { profile, asked, changes, trace, order })
+        }
+    }
+}
+
+/// Looks for an order that explains what was answered. The strict profile owes one over everything that happens to its servers;
+/// the others do until the first of them restarts or is replaced, which may take back what was answered.
+fn ordered(profile: Profile, history: &History) -> Result<Looked, Broken> {
+    match profile {
+        Profile::Strict => linear::check(history),
+        Profile::Single | Profile::Sentinel => {
+            let calm = |event: &&Event| !matches!(event.what, What::Fault { .. });
+            let events = history.events.iter().take_while(calm).cloned().collect();
+            linear::check(&History { setting: history.setting.clone(), events })
+        }
     }
 }
 
