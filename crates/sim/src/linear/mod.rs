@@ -146,8 +146,12 @@ fn next(place: &Place, sure: &[&Op], open: &[&Op], terms: &Terms, stack: &mut Ve
     let left = |i: &usize| !place.mask.has(*i);
     let limit = (0..window.len()).filter(left).map(|i| window[i].returned).min().unwrap_or(NEVER);
     let beyond = sure.get(place.first + WINDOW).is_some_and(|op| op.invoked <= limit);
-    for (n, op) in open.iter().enumerate().filter(|(_, op)| op.invoked <= limit) {
-        if !place.spot.may_care(op, terms) || place.taken.contains(&(n as u32)) {
+    let mut candidates: Vec<usize> =
+        (0..window.len()).filter(left).filter(|i| window[*i].invoked <= limit).collect();
+    let late = candidates.iter().any(|i| place.spot.is_over_by(window[*i].invoked));
+    // They are in the order in which they were asked.
+    for (n, op) in open.iter().enumerate().take_while(|(_, op)| op.invoked <= limit) {
+        if !place.spot.may_care(op, terms, late) || place.taken.contains(&(n as u32)) {
             continue;
         }
         for spot in place.spot.after(op, terms) {
@@ -157,8 +161,6 @@ fn next(place: &Place, sure: &[&Op], open: &[&Op], terms: &Terms, stack: &mut Ve
             stack.push(Place { spot, taken, ..*place });
         }
     }
-    let mut candidates: Vec<usize> =
-        (0..window.len()).filter(left).filter(|i| window[*i].invoked <= limit).collect();
     candidates.sort_by_key(|i| std::cmp::Reverse(window[*i].returned));
     for i in candidates {
         let ways = place.spot.after(window[i], terms);

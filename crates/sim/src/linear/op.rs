@@ -135,7 +135,7 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
     let (wipes, done): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, op)| op.asked == Asked::Wipe);
     let mut keys: BTreeMap<String, Vec<Op>> = BTreeMap::new();
     for (key, op) in done {
-        if history.setting.resends && op.resent() {
+        if history.setting.resends && op.may_have_a_twin() {
             let twin = Op {
                 id: None,
                 outcome: Outcome::Unknown,
@@ -162,9 +162,14 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
 }
 
 impl Op {
-    /// Whether a client sends it again by itself when no answer comes.
-    fn resent(&self) -> bool {
-        matches!(self.asked, Asked::Acquire { .. } | Asked::Renew { .. } | Asked::Release)
+    /// Whether a client sends it again by itself when no answer comes, and that makes a difference: of two
+    /// releases only one can have found something, and if neither was answered one of them stands for both.
+    fn may_have_a_twin(&self) -> bool {
+        match self.asked {
+            Asked::Acquire { .. } | Asked::Renew { .. } => true,
+            Asked::Release => self.outcome == Outcome::Refused,
+            _ => false,
+        }
     }
 
     /// Whether it can have changed or shown anything.

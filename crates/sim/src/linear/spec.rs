@@ -117,10 +117,12 @@ impl Terms {
         terms
     }
 
-    /// The numbers that a claim without an answer may have got.
-    fn numbers(&self, token: TokenId, least: u64) -> impl Iterator<Item = u64> {
+    /// The numbers that a claim without an answer may have got. The twin of one that was answered needs no number of
+    /// its own: the answered one itself may have been the first.
+    fn numbers(&self, op: &Op, least: u64) -> impl Iterator<Item = u64> {
+        let token = op.token.filter(|_| op.id.is_some()).unwrap_or(NOBODY);
         let own = self.granted.range((token, least)..=(token, u64::MAX)).map(|(_, generation)| *generation);
-        self.named.range(least..).copied().chain(own)
+        self.named.range(least..).copied().chain(own.take(if token == NOBODY { 0 } else { usize::MAX }))
     }
 }
 
@@ -171,21 +173,44 @@ impl Spot {
         hash.finish()
     }
 
-    /// Whether an operation without an answer can make a difference here.
-    pub(super) fn may_care(&self, op: &Op, terms: &Terms) -> bool {
+    /// Whether an operation without an answer can make a difference here. `late` says that one of those that may come
+    /// next was asked when the reign must have been over: only then is it worth to prolong it, and not sooner. To shorten
+    /// it may be worth it at any time.
+    pub(super) fn may_care(&self, op: &Op, terms: &Terms, late: bool) -> bool {
+        let own = self.token == op.token;
         match op.asked {
-            Asked::Renew { .. } | Asked::Transfer => self.token == op.token,
+            Asked::Renew { ttl } => own && (late || self.would_shorten(op, ttl)),
+            Asked::Transfer => own,
             // One that finds nothing leaves a tombstone, which shows if somebody runs into it.
-            Asked::Release => self.token == op.token || self.may_bury(op, terms).is_some(),
+            Asked::Release => own || self.may_bury(op, terms).is_some(),
             // It ends a reign, which shows.
             Asked::Acquire { instead_of: Some(_), .. } => self.tenant().is_some(),
-            Asked::Acquire { .. } => {
-                let own = self.token == op.token || (self.token.is_none() && self.tenant().is_some());
-                let shown = |token| terms.shown.contains(&token) || terms.numbers(token, 0).next().is_some();
-                own || terms.vague || op.token.is_some_and(shown)
-            }
+            Asked::Acquire { ttl, .. } => match (self.tenant(), op.token) {
+                (Some(_), _) => (own && (late || self.would_shorten(op, Some(ttl)))) || self.token.is_none(),
+                (None, Some(token)) => {
+                    let least = if terms.rises { self.next() } else { 0 };
+                    let shown = terms.vague || terms.shown.contains(&token);
+                    shown || terms.numbers(op, least).next().is_some()
+                }
+                (None, None) => false,
+            },
             _ => true,
         }
+    }
+
+    fn would_shorten(&self, op: &Op, ttl: Option<Nanos>) -> bool {
+        let granted = self.tenant().map_or(0, |tenant| tenant.ttl.as_millis() * 1_000_000);
+        self.clock.max(op.invoked).saturating_add(ttl.unwrap_or(granted)) < self.over.0
+    }
+
+    /// Whether an operation that was asked then comes after the latest end of the reign.
+    pub(super) fn is_over_by(&self, asked: Nanos) -> bool {
+        self.over.1 < asked
+    }
+
+    /// The least generation that may be granted.
+    fn next(&self) -> u64 {
+        self.entry.last.map_or(1, |last| last.get() + 1)
     }
 
     /// Every way in which `op` can come next.
@@ -301,8 +326,7 @@ impl Spot {
             if terms.vague || terms.shown.contains(&id) {
                 ways.extend(self.clone().claimed(op, id, terms, None));
             }
-            let next = self.entry.last.map_or(1, |last| last.get() + 1);
-            let numbers = terms.numbers(id, if terms.rises { next } else { 0 });
+            let numbers = terms.numbers(op, if terms.rises { self.next() } else { 0 });
             ways.extend(numbers.filter_map(|named| self.clone().claimed(op, id, terms, Some(named))));
         }
         ways
@@ -369,7 +393,7 @@ impl Spot {
     }
 
     fn grant(mut self, op: &Op, claim: &Claim, terms: &Terms, named: Option<u64>) -> Option<Self> {
-        let next = self.entry.last.map_or(1, |last| last.get() + 1);
+        let next = self.next();
         let named = op.answered.or(named);
         let generation = match named {
             Some(named) if terms.rises && named < next => return None,

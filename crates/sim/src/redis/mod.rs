@@ -5,13 +5,15 @@
 //! What is judged follows from the profile. A single server: one holder at a time and rising generations over every
 //! restart, thanks to the quarantine. Sentinel: numbers never repeat, so fencing holds; not single holding. Strict
 //! (answers only once all configured replicas have it): single holding and rising generations over stale promotions.
+//!
+//! Callers in the model's own world keep deadlines by the rule; in some seeds real keepers do, over a slow network
+//! that loses requests and answers, each with a clock of its own.
 
 mod cluster;
 mod data;
+mod keepers;
 mod store;
 mod world;
-
-pub use store::{Connection, Servers};
 
 use self::world::World;
 use crate::disk::Failure;
@@ -89,6 +91,8 @@ pub struct Stats {
     pub trace: u64,
     /// The search for an order of what was answered.
     pub order: Looked,
+    /// Permits that real keepers gave, where the seed has some.
+    pub permits: u64,
 }
 
 /// How many things happen in one run.
@@ -122,7 +126,8 @@ fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
         Err(words) => Err(Box::new(Failure { seed, words, history: world.history })),
         Ok(order) => {
             let (asked, changes, trace) = (world.ops, world.changes, world.dice.next());
-            Ok(Stats { profile, asked, changes, trace, order })
+            let permits = if seed % 16 == 3 { keepers::run(seed, how)? } else { 0 };
+            Ok(Stats { profile, asked, changes, trace, order, permits })
         }
     }
 }
@@ -150,6 +155,20 @@ mod tests {
             if let Err(failure) = run(seed) {
                 panic!("{failure}");
             }
+        }
+    }
+
+    #[test]
+    fn keepers_on_it_never_hold_one_key_together() {
+        let permits: u64 = (0..40).map(|seed| keepers::run(seed, None).unwrap()).sum();
+        assert!(permits > 40 * 20, "{permits}");
+    }
+
+    #[test]
+    fn keepers_on_it_would_show_a_break() {
+        for how in [Break::NoQuarantine, Break::IgnoresWait] {
+            let found = (0..400).find(|seed| keepers::run(*seed, Some(how)).is_err());
+            assert!(found.is_some(), "nobody noticed that it {}", how.words());
         }
     }
 
