@@ -185,15 +185,17 @@ impl Spot {
             Asked::Release => own || self.may_bury(op, terms).is_some(),
             // It ends a reign, which shows.
             Asked::Acquire { instead_of: Some(_), .. } => self.tenant().is_some(),
-            Asked::Acquire { ttl, .. } => match (self.tenant(), op.token) {
-                (Some(_), _) => (own && (late || self.would_shorten(op, Some(ttl)))) || self.token.is_none(),
-                (None, Some(token)) => {
-                    let least = if terms.rises { self.next() } else { 0 };
-                    let shown = terms.vague || terms.shown.contains(&token);
-                    shown || terms.numbers(op, least).next().is_some()
-                }
-                (None, None) => false,
-            },
+            Asked::Acquire { ttl, .. } => {
+                let held = self.tenant().is_some();
+                let prolongs = held && own && (late || self.would_shorten(op, Some(ttl)));
+                // Whoever reigns may be over by the time it comes.
+                let least = if terms.rises { self.next() } else { 0 };
+                let shown = terms.vague || op.token.is_some_and(|token| terms.shown.contains(&token));
+                prolongs
+                    || (held && self.token.is_none())
+                    || shown
+                    || terms.numbers(op, least).next().is_some()
+            }
             _ => true,
         }
     }

@@ -332,3 +332,10 @@ fn a_release_without_an_answer_may_have_given_its_token_up() {
     spent(By::default().unknown((0, 1), CallVerb::Release, 1)).unwrap();
     spent(By::default().unknown((0, 1), CallVerb::Release, 2)).unwrap_err();
 }
+
+#[test]
+fn a_claim_without_an_answer_may_follow_a_reign_that_time_has_ended() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Acquire, 2).seen((12, 13), "held", Some(6));
+    by.check().unwrap();
+}
