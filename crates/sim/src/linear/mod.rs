@@ -13,13 +13,15 @@
 mod mask;
 mod op;
 mod spec;
+mod terms;
 
 use std::collections::HashSet;
 use std::fmt;
 
 use self::mask::Mask;
 use self::op::{Op, by_key};
-use self::spec::{Drift, NEVER, Spot, Terms};
+use self::spec::{NEVER, Spot};
+use self::terms::{Drift, Terms};
 use crate::history::{History, Nanos};
 
 /// How much was looked at.

@@ -4,7 +4,6 @@
 //! beside them: it may be from the earliest moment at which the store's clock can have reached its end, and it must
 //! be from the latest one.
 
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use lease::rules::{self, Around, Entry, State, Tenant, Verdict};
@@ -14,13 +13,12 @@ use lease::{
 };
 
 use super::op::{Asked, Op};
+use super::terms::{Drift, Terms};
 use crate::history::{Nanos, Outcome, TokenId};
 
 /// Later than anything.
 pub(super) const NEVER: Nanos = Nanos::MAX;
 const NOW: Tick = Tick::from_nanos(1);
-/// The token of nobody.
-const NOBODY: TokenId = TokenId::MAX;
 const FAR: Tick = Tick::from_nanos(u64::MAX);
 /// Spent tokens that every engine remembers.
 const REMEMBERED: usize = 16;
@@ -45,85 +43,6 @@ pub(super) struct Spot {
     buried: Vec<(TokenId, Nanos)>,
     /// The earliest moment at which the last operation can have happened.
     pub(super) clock: Nanos,
-}
-
-/// The moments that a duration may end at, given the most that clocks are wrong.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Drift(pub(super) u32);
-
-impl Drift {
-    fn least(self, of: Nanos) -> Nanos {
-        of - of / 1_000_000 * Nanos::from(self.0)
-    }
-
-    fn most(self, of: Nanos) -> Nanos {
-        of + of / 1_000_000 * Nanos::from(self.0)
-    }
-}
-
-/// What holds for a whole search.
-#[derive(Debug)]
-pub(super) struct Terms {
-    drift: Drift,
-    /// Whether generations rise in the order of grants.
-    rises: bool,
-    /// Generations that answers name and no answer granted: claims without an answer must have got them.
-    named: BTreeSet<u64>,
-    /// Who was granted a number: the answer may be that of a second claim, and the reign that of the first.
-    granted: BTreeSet<(TokenId, u64)>,
-    /// Tokens that an answer shows to have reigned without saying under which number.
-    shown: BTreeSet<TokenId>,
-    /// Tokens that an answer calls spent.
-    refused: BTreeSet<TokenId>,
-    /// An answer shows some reign and says nothing of it.
-    vague: bool,
-}
-
-impl Terms {
-    pub(super) fn of(ops: &[Op], drift: Drift, rises: bool) -> Self {
-        let mut terms = Self {
-            drift,
-            rises,
-            named: BTreeSet::new(),
-            granted: BTreeSet::new(),
-            shown: BTreeSet::new(),
-            refused: BTreeSet::new(),
-            vague: false,
-        };
-        for op in ops.iter().filter(|op| !op.open()) {
-            let done = op.outcome == Outcome::Ok;
-            terms.named.extend(op.answered);
-            terms.named.extend(op.generation.filter(|_| done));
-            match (op.asked, &*op.word) {
-                (Asked::Acquire { .. }, "granted" | "parked") | (Asked::Transfer, "transferred") => {
-                    let whose = op.token.filter(|_| op.asked != Asked::Transfer).unwrap_or(NOBODY);
-                    terms.granted.extend(op.answered.map(|generation| (whose, generation)));
-                }
-                (Asked::Release, "released") if op.generation.is_none() => terms.shown.extend(op.token),
-                (Asked::Acquire { .. }, "token_spent") => {
-                    terms.shown.extend(op.token);
-                    terms.refused.extend(op.token);
-                }
-                (Asked::Acquire { .. }, "busy") | (Asked::Inspect, "held") => {
-                    let held = op.why.as_deref().is_none_or(|why| why == Reason::Held.as_str());
-                    terms.vague |= held && op.answered.is_none();
-                }
-                _ => {}
-            }
-        }
-        for (_, generation) in &terms.granted {
-            terms.named.remove(generation);
-        }
-        terms
-    }
-
-    /// The numbers that a claim without an answer may have got. The twin of one that was answered needs no number of
-    /// its own: the answered one itself may have been the first.
-    fn numbers(&self, op: &Op, least: u64) -> impl Iterator<Item = u64> {
-        let token = op.token.filter(|_| op.id.is_some()).unwrap_or(NOBODY);
-        let own = self.granted.range((token, least)..=(token, u64::MAX)).map(|(_, generation)| *generation);
-        self.named.range(least..).copied().chain(own.take(if token == NOBODY { 0 } else { usize::MAX }))
-    }
 }
 
 /// The digest of a token that nobody has, and of those that a history names.
