@@ -257,7 +257,7 @@ fn a_store_that_comes_back_may_not_know_that_a_ttl_was_shortened() {
     shortened(false).unwrap_err();
     // It knows every TTL that was longer.
     let mut by = By::default();
-    by.granted((0, 1), 1, 5).crash(2).renewed_for((3, 4), 1, None).granted((12, 13), 2, 6);
+    by.granted((0, 1), 1, 5).crash(2).renewed_for((3, 4), 1, None).granted((11, 12), 2, 6);
     by.check().unwrap_err();
 }
 

@@ -166,10 +166,9 @@ mod tests {
 
     #[test]
     fn keepers_on_it_would_show_a_break() {
-        for how in [Break::NoQuarantine, Break::IgnoresWait] {
-            let found = (0..400).find(|seed| keepers::run(*seed, Some(how)).is_err());
-            assert!(found.is_some(), "nobody noticed that it {}", how.words());
-        }
+        let how = Break::NoQuarantine;
+        let found = (0..400).find(|seed| keepers::run(*seed, Some(how)).is_err());
+        assert!(found.is_some(), "nobody noticed that it {}", how.words());
     }
 
     #[test]
