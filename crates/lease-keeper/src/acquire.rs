@@ -119,6 +119,7 @@ impl<'k> Pursuit<'k> {
         let now = clock.now();
         let wait = self.wait_end.since(now);
         claim.wait = (!wait.is_zero()).then_some(wait);
+        let waits = claim.wait.is_some() && !broken(Break::BusyIsSettled);
         let limit = now + wait + self.terms.patience();
         self.bound = self.bound.max(limit + self.terms.ttl.as_duration());
         let before = std::mem::replace(&mut self.owed, true);
@@ -129,10 +130,11 @@ impl<'k> Pursuit<'k> {
             answer = store.acquire(claim) => answer,
             () = give_up => Err(unknown(self.keeper)),
         };
-        // A clear no leaves only what an earlier, unanswered request may have brought.
+        // A clear no leaves only what an earlier, unanswered request may have brought; and, where the network
+        // doubled a claim that waits, the copy that came later still stands in the queue, for nobody.
         self.owed = match &answer {
             Ok(Acquired::Granted(_)) => true,
-            Ok(Acquired::Busy(_)) => before,
+            Ok(Acquired::Busy(_)) => before || waits,
             Err(error) => before || error.happened() == Happened::Maybe,
         };
         (sent, answer)

@@ -23,6 +23,8 @@ pub enum Break {
     NonceReuse,
     /// A claim that is asked again gets a new token.
     NewTokenOnRetry,
+    /// A claim that waited in vain is taken for settled, though a copy of it may still stand in the queue.
+    BusyIsSettled,
     /// Nobody gives back what was dropped.
     NoReaper,
     /// Slots are counted in the process.
@@ -61,11 +63,13 @@ pub enum Break {
     FenceBlind,
     /// The resource lets every generation in.
     ResourceBlind,
+    /// A lock-delay is kept in memory: a store that comes back has forgotten it. Only a store on a disk can show it.
+    DelayInMemory,
 }
 
 impl Break {
-    /// All of them.
-    pub const ALL: [Self; 28] = [
+    /// All that a store in memory and its holders can show.
+    pub const ALL: [Self; 29] = [
         Self::DeadlineFromReply,
         Self::ParkedFromReply,
         Self::NoMargin,
@@ -75,6 +79,7 @@ impl Break {
         Self::SuspendBlind,
         Self::NonceReuse,
         Self::NewTokenOnRetry,
+        Self::BusyIsSettled,
         Self::NoReaper,
         Self::SlotsInMemory,
         Self::PlainCounter,

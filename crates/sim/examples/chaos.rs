@@ -1,4 +1,4 @@
-//! Runs real processes under faults and judges them: `chaos [--minutes N] [--seed S] [--engine embedded|redis]`.
+//! Runs real processes under faults and judges them: `chaos [--minutes N] [--seed S] [--engine embedded|redis] [--order yes]`.
 //!
 //! `cargo xtask chaos` builds what it needs and starts it.
 #![expect(clippy::print_stdout, reason = "it reports to whoever started it")]
@@ -14,18 +14,20 @@ use sim::chaos::{Chaos, Engine, run};
 
 fn main() -> Result<ExitCode> {
     let (mut minutes, mut seed, mut engines) = (1.0, None, vec![Engine::Embedded, Engine::Redis]);
+    let mut order = false;
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
         let value = args.next().with_context(|| format!("{flag} wants a value"))?;
         match flag.as_str() {
             "--minutes" => minutes = value.parse().context("--minutes")?,
             "--seed" => seed = Some(value.parse().context("--seed")?),
+            "--order" => order = value == "yes",
             "--engine" => match value.as_str() {
                 "embedded" => engines = vec![Engine::Embedded],
                 "redis" => engines = vec![Engine::Redis],
                 other => bail!("there is no engine {other}; there are embedded and redis"),
             },
-            other => bail!("unknown flag {other}; there are --minutes, --seed and --engine"),
+            other => bail!("unknown flag {other}; there are --minutes, --seed, --engine and --order"),
         }
     }
     let seed = seed.unwrap_or_else(|| lease_store::BootClock.now().as_nanos());
@@ -35,6 +37,15 @@ fn main() -> Result<ExitCode> {
         println!("{engine}: {} s of faults from seed {seed}", length.as_secs());
         let verdict = run(&Chaos::new(engine, seed, length))?;
         println!("{verdict}");
+        if order {
+            match verdict.order() {
+                Ok(looked) => println!(
+                    "orders of {} operations on {} keys, {} keys given up as too long",
+                    looked.operations, looked.keys, looked.given_up
+                ),
+                Err(broken) => println!("{broken}"),
+            }
+        }
         if !verdict.violations.is_empty() {
             let path = std::env::temp_dir().join(format!("tenure-chaos-{engine}-{seed}.jsonl"));
             verdict.history.write(BufWriter::new(File::create(&path)?))?;

@@ -62,6 +62,8 @@ pub struct Setting {
     pub reaper_bound: Nanos,
     /// The most a clock may be slow or fast against true time, in parts per million.
     pub drift_ppm: u32,
+    /// Whether a request may be sent again below whoever recorded it, so that it takes effect more than once.
+    pub resends: bool,
 }
 
 impl Default for Setting {
@@ -77,6 +79,7 @@ impl Default for Setting {
             service_bound: 2_000_000_000,
             reaper_bound: 2_000_000_000,
             drift_ppm: 4_000,
+            resends: false,
         }
     }
 }

@@ -109,6 +109,11 @@ fn through(name: &str, world: OneWorld, range: Range) -> Option<u64> {
     eprintln!("\r{}   ", rate(&done));
     let last = range.from.wrapping_add(done.seeds.saturating_sub(1));
     println!("sim: {name}: seeds {} to {last}: {}", range.from, rate(&done));
+    let order = done.order;
+    println!(
+        "sim: {name}: orders of {} operations on {} keys, {} keys given up as too long",
+        order.operations, order.keys, order.given_up
+    );
     let (seed, wrong) = done.failed?;
     println!("sim: {name}: seed {seed} failed:");
     wrong.iter().for_each(|line| println!("  {line}"));

@@ -60,6 +60,7 @@ pub const fn sentence(what: Break) -> &'static str {
         Break::SuspendBlind => "suspend-blind clock",
         Break::NonceReuse => "nonce reuse: one token for all",
         Break::NewTokenOnRetry => "retry with a new token",
+        Break::BusyIsSettled => "a wait in vain leaves its copies in the queue",
         Break::NoReaper => "no reaper",
         Break::SlotsInMemory => "slots counted in the process",
         Break::PlainCounter => "plain INCR for generations",
@@ -79,5 +80,6 @@ pub const fn sentence(what: Break) -> &'static str {
         Break::TokenReuse => "spent tokens granted again",
         Break::FenceBlind => "store's fence lets every generation in",
         Break::ResourceBlind => "resource lets every generation in",
+        Break::DelayInMemory => "lock-delay in memory",
     }
 }

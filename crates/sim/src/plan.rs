@@ -23,6 +23,8 @@ pub struct Plan {
     pub ttl_ms: u32,
     /// The hosts; the first is the server.
     pub hosts: Vec<Machine>,
+    /// Percent of requests that arrive once more, up to a TTL later, also while nothing is at fault.
+    pub repeats: u8,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// What the hosts do.
@@ -218,6 +220,7 @@ impl Plan {
             bound_ppm,
             ttl_ms,
             hosts,
+            repeats: repeats(seed),
             faults: Vec::new(),
             tasks: Vec::new(),
             listen: seed.is_multiple_of(16),
@@ -240,6 +243,12 @@ impl Plan {
     pub fn server_dies(&self) -> bool {
         self.faults.iter().any(|fault| matches!(fault.kind, Kind::Crash { host: 0 }))
     }
+}
+
+/// In one of eight seeds the network repeats itself. The choice is not one of the seed's others.
+fn repeats(seed: u64) -> u8 {
+    let mut rng = Rng::new(seed ^ 0x0072_6570_6561_7473);
+    if rng.chance(12) { rng.within(5, 40) as u8 } else { 0 }
 }
 
 fn machine(rng: &mut Rng, wide: bool, beyond: bool, shared: bool, host: usize) -> Machine {

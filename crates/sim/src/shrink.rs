@@ -30,7 +30,13 @@ fn size(plan: &Plan) -> usize {
     let cuts = plan.tasks.iter().filter(|task| task.cut_ms.is_some()).count();
     let rests = plan.tasks.iter().filter(|task| task.rest_ms > 0).count();
     let off = plan.hosts.iter().filter(|host| host.ppm != 0).count();
-    plan.faults.len() * 4 + plan.tasks.len() * 4 + plan.hosts.len() * 4 + cuts + rests + off
+    usize::from(plan.repeats > 0) * 4
+        + plan.faults.len() * 4
+        + plan.tasks.len() * 4
+        + plan.hosts.len() * 4
+        + cuts
+        + rests
+        + off
 }
 
 fn size_less(plan: &Plan, than: usize) -> bool {
@@ -47,6 +53,9 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
         fewer.tasks.retain(|task| task.host != last);
         fewer.faults.retain(|fault| host_of(fault.kind) != Some(last));
         all.push(fewer);
+    }
+    if plan.repeats > 0 {
+        all.push(Plan { repeats: 0, ..plan.clone() });
     }
     for i in 0..plan.faults.len() {
         let mut fewer = plan.clone();

@@ -35,6 +35,9 @@ fn asked(call: &Call) -> String {
     if let Some(holder) = &call.holder {
         let _ = write!(text, " by/to {holder}");
     }
+    if let Some(ttl) = call.ttl {
+        let _ = write!(text, " for {} ms", ttl / 1_000_000);
+    }
     if let Some(wait) = call.wait {
         let _ = write!(text, " wait {} ms", wait / 1_000_000);
     }

@@ -18,6 +18,19 @@ async fn a_busy_key_says_who_holds_it() {
     assert!(bench.store.calls("release").is_empty(), "a clear no owes nothing");
 }
 
+/// A network that doubles the claim leaves a copy in the queue that nobody hears of.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_waited_in_vain_is_given_up_by_its_token() {
+    let bench = Bench::new();
+    let guard = bench.take("k", terms()).await;
+    let other = bench.other("b");
+    let error = other.acquire(key("k"), terms(), ms(TTL / 2)).await.unwrap_err();
+    assert!(error.busy().is_some(), "{error}");
+    other.settled().await;
+    assert_eq!(bench.store.calls("release").len(), 1);
+    assert_eq!(bench.store.holder("k").map(|(_, generation)| generation), Some(guard.generation()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cut_reply_and_a_retry_with_the_same_token_are_one_lease() {
     let bench = Bench::new();

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Digest, Error, Fence, Generation, Happened, Key, Leases,
-    LogEntry, Mode, Op, Page, Prefix, Query, Record, Records, Refusal, Reign, Release, Released, Renewal,
-    Renewed, Result, Revision, Revoke, Revoked, Status, Store, Token, Transfer, Transferred, Verified, Watch,
-    Wipe, Wiped,
+    Acquired, Capabilities, Claim, Clock, Committed, Digest, Error, Fence, Generation, Key, Leases, LogEntry,
+    Mode, Op, Page, Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result,
+    Revision, Revoke, Revoked, Status, Store, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
 };
 
 use super::log::Log;
+use crate::disk::ask::failed;
 use crate::history::{Answer, Call, CallVerb, OpId, Outcome, TokenId, What, Word, token_id};
 
 /// The verbs that holders use are recorded; the others only passed on.
@@ -34,16 +34,6 @@ fn yes(word: &'static str, generation: Option<Generation>) -> Answer {
 
 fn no(word: &'static str, why: Option<Word>) -> Answer {
     Answer { outcome: Outcome::Refused, word: word.into(), generation: None, why }
-}
-
-fn failed(error: &Error) -> Answer {
-    let (outcome, word) = match error {
-        Error::Refused(Refusal::TokenSpent) => (Outcome::Refused, "token_spent"),
-        error if error.happened() == Happened::Maybe => (Outcome::Unknown, "unknown"),
-        Error::Unavailable { .. } => (Outcome::Refused, "unavailable"),
-        _ => (Outcome::Refused, "refused"),
-    };
-    Answer { outcome, word: word.into(), generation: None, why: Some(error.to_string().into()) }
 }
 
 impl Recorder {
@@ -79,7 +69,9 @@ impl Leases for Recorder {
     }
 
     async fn acquire(&self, claim: Claim) -> Result<Acquired> {
-        let mut asked = call(CallVerb::Acquire, &claim.key, &claim.token);
+        let verb = if claim.instead_of.is_some() { CallVerb::Replace } else { CallVerb::Acquire };
+        let mut asked = call(verb, &claim.key, &claim.token);
+        asked.generation = claim.instead_of.map(Generation::get);
         asked.holder = Some(claim.holder.as_str().into());
         asked.ttl = Some(claim.ttl.as_millis() * 1_000_000);
         asked.wait = claim.wait.map(|wait| wait.as_nanos() as u64);
@@ -100,6 +92,7 @@ impl Leases for Recorder {
         for item in items {
             let mut asked = call(CallVerb::Renew, &item.key, &item.token);
             asked.generation = Some(item.generation.get());
+            asked.ttl = item.ttl.map(|ttl| ttl.as_millis() * 1_000_000);
             ops.push(self.begin(asked)?);
         }
         let answers = self.store.renew(items).await;
@@ -108,7 +101,8 @@ impl Leases for Recorder {
                 Ok(answers) => match answers.get(i) {
                     Some(Renewed::Renewed { .. }) => yes("renewed", Some(items[i].generation)),
                     Some(Renewed::Lost(end)) => no("lost", Some(end.as_str().into())),
-                    None => no("refused", None),
+                    // An answer that is not there says nothing.
+                    None => Answer { outcome: Outcome::Unknown, ..no("unknown", None) },
                 },
                 Err(error) => failed(error),
             };
@@ -120,6 +114,7 @@ impl Leases for Recorder {
     async fn release(&self, release: Release) -> Result<Released> {
         let mut asked = call(CallVerb::Release, &release.key, &release.token);
         asked.generation = release.generation.map(Generation::get);
+        asked.holder = release.to.as_ref().map(|to| to.as_str().into());
         let op = self.begin(asked)?;
         self.end(op, self.store.release(release).await, |answer| match answer {
             Released::Released => yes("released", None),

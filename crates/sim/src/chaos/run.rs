@@ -47,6 +47,8 @@ impl Chaos {
             engine: self.engine.to_string().into(),
             // One machine, one clock; nobody steps it.
             clocks_hold: true,
+            // Clients send what has a token again when a connection breaks.
+            resends: true,
             ..Setting::default()
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::history::{Call, CallVerb, Event, History, Nanos, OpId, Outcome, TokenId, What};
 use crate::judge::{Invariant, Violation, judge};
+use crate::linear::{self, Broken, Looked};
 
 /// The judgement and what it rests on.
 #[derive(Debug)]
@@ -22,9 +23,14 @@ impl Verdict {
     pub fn of(history: History) -> Self {
         let mut violations = judge(&history);
         violations.extend(records_never_go_back(&history));
-        violations.sort_by_key(|violation| violation.at);
         let counts = count(&history);
+        violations.sort_by_key(|violation| violation.at);
         Self { violations, history, counts }
+    }
+
+    /// Looks for an order that explains what the store answered. On a long history the search may take long.
+    pub fn order(&self) -> Result<Looked, Broken> {
+        linear::check(&self.history)
     }
 
     /// How often something happened.
@@ -147,5 +153,32 @@ mod tests {
         // Answered in another order than written: what counts is the revision.
         assert_eq!(judged([wrote(1, 6, "11"), wrote(2, 5, "10")]), 0);
         assert_eq!(judged([wrote(1, 5, "11"), wrote(2, 6, "10")]), 1);
+    }
+
+    /// A grant for ten seconds.
+    fn granted(op: OpId, from: Nanos) -> [Event; 2] {
+        let call = Call {
+            verb: CallVerb::Acquire,
+            key: "k".into(),
+            token: Some(op),
+            generation: None,
+            holder: Some(format!("h{op}")),
+            ttl: Some(10_000_000_000),
+            wait: None,
+        };
+        let answer = Answer { outcome: Outcome::Ok, word: "granted".into(), generation: Some(op), why: None };
+        let invoked = What::Invoked { op, client: op as u32, call };
+        let returned = What::Returned { op, answer };
+        [Event { at: from, what: invoked }, Event { at: from + 1_000_000, what: returned }]
+    }
+
+    #[test]
+    fn answers_that_no_order_explains_are_found_though_nobody_acted() {
+        for (after, expected) in [(11, false), (5, true)] {
+            let setting = Setting { resends: true, ..Setting::default() };
+            let events = [granted(1, 0), granted(2, after * 1_000_000_000)].into_iter().flatten().collect();
+            let verdict = Verdict::of(History { setting, events });
+            assert_eq!(verdict.order().is_err(), expected, "{verdict}");
+        }
     }
 }

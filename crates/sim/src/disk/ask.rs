@@ -180,7 +180,8 @@ fn committed(answer: Committed) -> Answer {
     }
 }
 
-fn failed(error: &Error) -> Answer {
+/// What an error says of what happened.
+pub(crate) fn failed(error: &Error) -> Answer {
     let word = match error {
         Error::Refused(Refusal::TokenSpent) => "token_spent",
         Error::Refused(Refusal::KeyIsLeased { .. }) => "key_is_leased",

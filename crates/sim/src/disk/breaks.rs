@@ -25,11 +25,13 @@ pub enum Break {
     GivesNoSignOfLife,
     /// Reuses a segment before the base is synced.
     ForgetsToSyncTheBase,
+    /// Keeps lock-delays in memory alone.
+    ForgetsDelays,
 }
 
 impl Break {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::AnswersBeforeSync,
         Self::IgnoresFailedSync,
         Self::TrustsTornFrames,
@@ -37,7 +39,14 @@ impl Break {
         Self::ReadsLeftovers,
         Self::GivesNoSignOfLife,
         Self::ForgetsToSyncTheBase,
+        Self::ForgetsDelays,
     ];
+
+    /// Whether this build can: what is not between the engine and its disk is a break of the kernel's own, which only
+    /// the feature `breaks` has.
+    pub const fn can_be_switched_on(self) -> bool {
+        cfg!(feature = "breaks") || !matches!(self, Self::ForgetsDelays)
+    }
 
     /// What is wrong, in words.
     pub const fn words(self) -> &'static str {
@@ -49,6 +58,7 @@ impl Break {
             Self::ReadsLeftovers => "reads what an earlier turn left in a segment",
             Self::GivesNoSignOfLife => "renews without a sign of life on the disk",
             Self::ForgetsToSyncTheBase => "reuses a segment before the base is synced",
+            Self::ForgetsDelays => "lock-delay in memory: a restart forgets it",
         }
     }
 }
@@ -194,6 +204,17 @@ impl redb::StorageBackend for Unsynced {
         redb::StorageBackend::write(&self.0, offset, data)
     }
 }
+
+/// Switches on what is broken in the engine itself, or nothing.
+#[cfg(feature = "breaks")]
+pub(crate) fn switch(how: Option<Break>) {
+    let inside = how.filter(|how| *how == Break::ForgetsDelays);
+    lease::breaks::set(inside.map(|_| lease::breaks::Break::DelayInMemory));
+}
+
+/// Without the feature nothing inside the engine can be broken.
+#[cfg(not(feature = "breaks"))]
+pub(crate) fn switch(_: Option<Break>) {}
 
 /// The disk that an engine gets.
 pub(crate) fn disk(platter: &Platter, how: Option<Break>) -> Arc<dyn Disk> {

@@ -17,6 +17,11 @@ impl Time {
     pub(crate) fn advance(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
+
+    /// Moves on to a moment that another clock shows.
+    pub(crate) fn come_to(&self, at: u64) {
+        self.0.fetch_max(at, Ordering::Relaxed);
+    }
 }
 
 /// A clock that keeps true time from its machine's start on. Its wall clock may be wrong.

@@ -1,6 +1,6 @@
 //! I10 and I11: what was let go does not stay held, and does not come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::calm::Calm;
 use super::reigns::{Reign, reigns};
@@ -56,7 +56,7 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
             What::Invoked { op, client, call } => {
                 if let (CallVerb::Acquire | CallVerb::Replace, Some(token)) = (call.verb, call.token) {
                     asked.insert((*client, token), (*at, call));
-                    doubles.asked(*op, (*client, token));
+                    doubles.asked(*op, (*client, token), call.wait.is_some());
                 }
             }
             What::Returned { op, answer } => doubles.answered(*op, &answer.word),
@@ -67,11 +67,14 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
                     continue;
                 }
                 let (wait, ttl) = (call.wait.unwrap_or(0), call.ttl.unwrap_or(0));
+                // By a clock that runs fast the time is up sooner.
+                let by_its_clock =
+                    |time: Nanos| time * 1_000_000 / (1_000_000 + Nanos::from(history.setting.drift_ppm));
                 let owed = match guarded.contains_key(&(*client, *token)) {
-                    true => at + ttl,
-                    false => sent + wait + ttl / 3 + ttl,
+                    true => at + by_its_clock(ttl),
+                    false => sent + by_its_clock(wait + ttl / 3 + ttl),
                 };
-                // A little earlier, for clocks that run fast.
+                // A little earlier still, for the way.
                 let owed = owed - ttl / 10;
                 gone.push(Gone { client: *client, key, token: *token, at: *at, owed });
             }
@@ -81,18 +84,22 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
     gone
 }
 
-/// Claims that the network doubled. Whoever was told that a key is busy owes nothing; a second copy of the
-/// question may still be granted, to nobody, and then only the TTL ends it.
+/// Claims that the network doubled. Whoever did not wait and was told that a key is busy owes nothing; a second copy
+/// of the question may still be granted, to nobody, and then only the TTL ends it. A claim that waited is given up.
 #[derive(Default)]
 struct Doubles {
     ops: BTreeMap<OpId, (Client, TokenId)>,
     open: BTreeMap<(Client, TokenId), u32>,
     busy: BTreeMap<(Client, TokenId), bool>,
+    waited: BTreeSet<(Client, TokenId)>,
 }
 
 impl Doubles {
-    fn asked(&mut self, op: OpId, whose: (Client, TokenId)) {
+    fn asked(&mut self, op: OpId, whose: (Client, TokenId), waits: bool) {
         self.ops.insert(op, whose);
+        if waits {
+            self.waited.insert(whose);
+        }
         *self.open.entry(whose).or_default() += 1;
     }
 
@@ -103,7 +110,8 @@ impl Doubles {
     }
 
     fn excuse(&self, whose: (Client, TokenId)) -> bool {
-        self.busy.get(&whose).copied().unwrap_or(false) && self.open.get(&whose).is_some_and(|open| *open > 0)
+        let busy = self.busy.get(&whose).copied().unwrap_or(false) && !self.waited.contains(&whose);
+        busy && self.open.get(&whose).is_some_and(|open| *open > 0)
     }
 }
 
@@ -230,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_claim_that_was_busy_is_left_to_its_ttl() {
+    fn a_doubled_claim_that_did_not_wait_and_was_busy_is_left_to_its_ttl() {
         let mut seen = story(61 * S, None);
         let mut twin = seen.events[1].clone();
         if let What::Invoked { op, .. } = &mut twin.what {
@@ -239,6 +247,28 @@ mod tests {
         seen.events.insert(2, twin);
         assert_eq!(nothing_is_left(&seen).len(), 1);
         seen.events.insert(4, Event { at: S, what: answer(2, "busy", 0) });
+        assert_eq!(nothing_is_left(&seen), []);
+        // Whoever waited gives it up.
+        if let What::Invoked { call, .. } = &mut seen.events[2].what {
+            call.wait = Some(S);
+        }
+        assert_eq!(nothing_is_left(&seen).len(), 1);
+    }
+
+    #[test]
+    fn a_debt_is_over_when_the_debtors_clock_says_so() {
+        // Parked for up to 100 s, let go after one, granted to nobody after 150 s.
+        let mut seen = story(210 * S, None);
+        if let What::Invoked { call, .. } = &mut seen.events[1].what {
+            call.wait = Some(100 * S);
+        }
+        let grant = seen.events.iter_mut().find(|event| matches!(event.what, What::Store { .. })).unwrap();
+        grant.at = 150 * S;
+        let end = seen.events.iter_mut().find(|event| matches!(event.what, What::End)).unwrap();
+        end.at = 300 * S;
+        seen.sort();
+        assert_eq!(nothing_is_left(&seen).len(), 1);
+        seen.setting.drift_ppm = 428_571;
         assert_eq!(nothing_is_left(&seen), []);
     }
 

@@ -6,15 +6,22 @@
 //! time running out is a step that may be taken from the first moment at which the store's clock can have come to
 //! it, and must have been taken after the last. An operation without an answer may happen at any later moment, or
 //! never. Order among those who wait is not looked at here.
+//!
+//! A claim without an answer can always be thought of as never granted, unless an answer shows its reign: so only
+//! reigns that some answer names, or whose end it tells, are looked for among them.
 
+mod mask;
 mod op;
 mod spec;
+mod terms;
 
 use std::collections::HashSet;
 use std::fmt;
 
+use self::mask::Mask;
 use self::op::{Op, by_key};
-use self::spec::{Drift, NEVER, Spot};
+use self::spec::{NEVER, Spot};
+use self::terms::{Drift, Terms};
 use crate::history::{History, Nanos};
 
 /// How much was looked at.
@@ -28,6 +35,15 @@ pub struct Looked {
     pub situations: usize,
     /// Keys whose search was given up as too long: nothing is known of them.
     pub given_up: usize,
+}
+
+impl std::ops::AddAssign for Looked {
+    fn add_assign(&mut self, more: Self) {
+        self.keys += more.keys;
+        self.operations += more.operations;
+        self.situations += more.situations;
+        self.given_up += more.given_up;
+    }
 }
 
 /// No order explains what a key answered.
@@ -50,16 +66,16 @@ impl fmt::Display for Broken {
 /// The most situations that are looked at for one key.
 const PATIENCE: usize = 400_000;
 /// The most operations beyond the first one that has no place yet.
-const WINDOW: usize = 128;
+const WINDOW: usize = Mask::BITS;
 
 /// Looks for an order that explains a history, for each of its keys.
 pub fn check(history: &History) -> Result<Looked, Broken> {
     let mut looked = Looked::default();
-    let drift = Drift(history.setting.drift_ppm);
+    let (drift, rises) = (Drift(history.setting.drift_ppm), history.setting.generations_rise);
     for (key, ops) in by_key(history) {
         looked.keys += 1;
         looked.operations += ops.len();
-        match search(&ops, drift, history.setting.generations_rise) {
+        match search(&ops, &Terms::of(&ops, drift, rises)) {
             Found::Order(situations) => looked.situations += situations,
             Found::Nothing(situations) => {
                 looked.situations += situations;
@@ -84,15 +100,15 @@ struct Place {
     /// All answered operations before this one have their place.
     first: usize,
     /// Those after it that have theirs.
-    mask: u128,
+    mask: Mask,
     /// Unanswered ones that happened.
     taken: Vec<u32>,
 }
 
-fn search(ops: &[Op], drift: Drift, rises: bool) -> Found {
+fn search(ops: &[Op], terms: &Terms) -> Found {
     let (open, sure): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| op.open());
     let mut seen = HashSet::new();
-    let mut stack = vec![Place { spot: Spot::new(), first: 0, mask: 0, taken: Vec::new() }];
+    let mut stack = vec![Place { spot: Spot::new(), first: 0, mask: Mask::default(), taken: Vec::new() }];
     let (mut situations, mut furthest, mut cut) = (0, (0, 0), false);
     while let Some(place) = stack.pop() {
         if place.first == sure.len() {
@@ -108,8 +124,8 @@ fn search(ops: &[Op], drift: Drift, rises: bool) -> Found {
         if situations > PATIENCE {
             return Found::Nothing(situations);
         }
-        furthest = furthest.max((place.first, place.mask.count_ones()));
-        cut |= next(&place, &sure, &open, (drift, rises), &mut stack);
+        furthest = furthest.max((place.first, place.mask.count()));
+        cut |= next(&place, &sure, &open, terms, &mut stack);
     }
     if cut {
         return Found::Nothing(situations);
@@ -126,35 +142,34 @@ fn search(ops: &[Op], drift: Drift, rises: bool) -> Found {
 }
 
 /// Puts every place that can follow on the stack, the likeliest last. True when some were left out.
-fn next(place: &Place, sure: &[&Op], open: &[&Op], how: (Drift, bool), stack: &mut Vec<Place>) -> bool {
+fn next(place: &Place, sure: &[&Op], open: &[&Op], terms: &Terms, stack: &mut Vec<Place>) -> bool {
     // Whatever comes next was asked before the first of those answered that are left.
     let window = &sure[place.first..sure.len().min(place.first + WINDOW)];
-    let left = |i: &usize| place.mask >> i & 1 == 0;
+    let left = |i: &usize| !place.mask.has(*i);
     let limit = (0..window.len()).filter(left).map(|i| window[i].returned).min().unwrap_or(NEVER);
     let beyond = sure.get(place.first + WINDOW).is_some_and(|op| op.invoked <= limit);
-    for (n, op) in open.iter().enumerate().filter(|(_, op)| op.invoked <= limit) {
-        if place.taken.contains(&(n as u32)) {
+    let mut candidates: Vec<usize> =
+        (0..window.len()).filter(left).filter(|i| window[*i].invoked <= limit).collect();
+    let late = candidates.iter().any(|i| place.spot.is_over_by(window[*i].invoked));
+    // They are in the order in which they were asked.
+    for (n, op) in open.iter().enumerate().take_while(|(_, op)| op.invoked <= limit) {
+        if !place.spot.may_care(op, terms, late) || place.taken.contains(&(n as u32)) {
             continue;
         }
-        for spot in place.spot.after(op, how.0, how.1) {
+        for spot in place.spot.after(op, terms) {
             let mut taken = place.taken.clone();
             taken.push(n as u32);
             taken.sort_unstable();
             stack.push(Place { spot, taken, ..*place });
         }
     }
-    let mut candidates: Vec<usize> =
-        (0..window.len()).filter(left).filter(|i| window[*i].invoked <= limit).collect();
     candidates.sort_by_key(|i| std::cmp::Reverse(window[*i].returned));
     for i in candidates {
-        let ways = place.spot.after(window[i], how.0, how.1);
+        let ways = place.spot.after(window[i], terms);
         // What needs no time to pass is tried first.
         for spot in ways.into_iter().rev() {
-            let (mut first, mut mask) = (place.first, place.mask | 1 << i);
-            while mask & 1 == 1 {
-                (first, mask) = (first + 1, mask >> 1);
-            }
-            stack.push(Place { spot, first, mask, taken: place.taken.clone() });
+            let (mask, done) = place.mask.with(i);
+            stack.push(Place { spot, first: place.first + done, mask, taken: place.taken.clone() });
         }
     }
     beyond

@@ -55,15 +55,15 @@ impl Op {
         self.outcome == Outcome::Unknown
     }
 
-    fn restart(at: Nanos) -> Self {
+    fn restart((from, until): (Nanos, Nanos)) -> Self {
         Self {
             id: None,
             asked: Asked::Restart,
             token: None,
             generation: None,
             holder: None,
-            invoked: at,
-            returned: at,
+            invoked: from,
+            returned: until,
             outcome: Outcome::Ok,
             word: "restarted".into(),
             why: None,
@@ -73,6 +73,7 @@ impl Op {
 }
 
 /// The operations of every key in the order in which they were asked. Those that certainly did nothing are left out.
+/// Where requests may be sent again on the way, every one has a twin that nobody hears of.
 pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
     let mut open: BTreeMap<u64, (String, Op)> = BTreeMap::new();
     let mut done: Vec<(String, Op)> = Vec::new();
@@ -120,7 +121,13 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
                 }
                 done.push((key, entry));
             }
-            What::Fault { name, host: None, .. } if name.starts_with("crash") => restarts.push(event.at),
+            // The store is everybody's, or on the host of its number. One that keeps all that it answered, and counts
+            // time in its own, does not notice.
+            What::Fault { name, host: None | Some(0), until }
+                if name.starts_with("crash") && history.setting.engine != "redis" =>
+            {
+                restarts.push((event.at, *until.max(&event.at)));
+            }
             _ => {}
         }
     }
@@ -128,6 +135,16 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
     let (wipes, done): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, op)| op.asked == Asked::Wipe);
     let mut keys: BTreeMap<String, Vec<Op>> = BTreeMap::new();
     for (key, op) in done {
+        if history.setting.resends && op.may_have_a_twin() {
+            let twin = Op {
+                id: None,
+                outcome: Outcome::Unknown,
+                word: "unknown".into(),
+                returned: NEVER,
+                ..op.clone()
+            };
+            keys.entry(key.clone()).or_default().push(Op { why: None, answered: None, ..twin });
+        }
         if op.matters() {
             keys.entry(key).or_default().push(op);
         }
@@ -145,6 +162,16 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
 }
 
 impl Op {
+    /// Whether a client sends it again by itself when no answer comes, and that makes a difference: of two
+    /// releases only one can have found something, and if neither was answered one of them stands for both.
+    fn may_have_a_twin(&self) -> bool {
+        match self.asked {
+            Asked::Acquire { .. } | Asked::Renew { .. } => true,
+            Asked::Release => self.outcome == Outcome::Refused,
+            _ => false,
+        }
+    }
+
     /// Whether it can have changed or shown anything.
     fn matters(&self) -> bool {
         let looks = matches!(self.asked, Asked::Verify | Asked::Inspect | Asked::Write);
@@ -160,6 +187,7 @@ impl Op {
                     | "key_is_leased"
                     | "conflict"
                     | "unknown"
+                    | "refused"
             ),
         }
     }

@@ -13,6 +13,7 @@ use lease::{
 };
 
 use super::op::{Asked, Op};
+use super::terms::{Drift, Terms};
 use crate::history::{Nanos, Outcome, TokenId};
 
 /// Later than anything.
@@ -32,26 +33,16 @@ pub(super) struct Spot {
     loose: bool,
     /// From when on what the key is doing may be over, and until when it may last.
     over: (Nanos, Nanos),
+    /// The longest TTL that the reign may go on with, and the longest it ever had: a store that comes back may not
+    /// know that it was shortened.
+    most: Nanos,
+    longest: Nanos,
     /// What time has ended and nobody followed: a restarted store may give it its time back.
     ghost: Option<(State, Option<TokenId>)>,
     spent: Vec<TokenId>,
     buried: Vec<(TokenId, Nanos)>,
     /// The earliest moment at which the last operation can have happened.
     pub(super) clock: Nanos,
-}
-
-/// The moments that a duration may end at, given the most that clocks are wrong.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Drift(pub(super) u32);
-
-impl Drift {
-    fn least(self, of: Nanos) -> Nanos {
-        of - of / 1_000_000 * Nanos::from(self.0)
-    }
-
-    fn most(self, of: Nanos) -> Nanos {
-        of + of / 1_000_000 * Nanos::from(self.0)
-    }
 }
 
 /// The digest of a token that nobody has, and of those that a history names.
@@ -71,6 +62,8 @@ impl Spot {
             token: None,
             loose: false,
             over: (NEVER, NEVER),
+            most: 0,
+            longest: 0,
             ghost: None,
             spent: Vec::new(),
             buried: Vec::new(),
@@ -92,14 +85,57 @@ impl Spot {
             }
         };
         (phase, generation, self.token, self.loose, self.over, self.clock).hash(&mut hash);
+        (self.most, self.longest, self.tenant().map(|tenant| tenant.ttl.as_millis())).hash(&mut hash);
         self.entry.last.hash(&mut hash);
         self.ghost.as_ref().map(|(state, token)| (matches!(state, State::Held(_)), *token)).hash(&mut hash);
         (&self.spent, &self.buried).hash(&mut hash);
         hash.finish()
     }
 
+    /// Whether an operation without an answer can make a difference here. `late` says that one of those that may come
+    /// next was asked when the reign must have been over: only then is it worth to prolong it, and not sooner. To shorten
+    /// it may be worth it at any time.
+    pub(super) fn may_care(&self, op: &Op, terms: &Terms, late: bool) -> bool {
+        let own = self.token == op.token;
+        match op.asked {
+            Asked::Renew { ttl } => own && (late || self.would_shorten(op, ttl)),
+            Asked::Transfer => own,
+            // One that finds nothing leaves a tombstone, which shows if somebody runs into it.
+            Asked::Release => own || self.may_bury(op, terms).is_some(),
+            // It ends a reign, which shows.
+            Asked::Acquire { instead_of: Some(_), .. } => self.tenant().is_some(),
+            Asked::Acquire { ttl, .. } => {
+                let held = self.tenant().is_some();
+                let prolongs = held && own && (late || self.would_shorten(op, Some(ttl)));
+                // Whoever reigns may be over by the time it comes.
+                let least = if terms.rises { self.next() } else { 0 };
+                let shown = terms.vague || op.token.is_some_and(|token| terms.shown.contains(&token));
+                prolongs
+                    || (held && self.token.is_none())
+                    || shown
+                    || terms.numbers(op, least).next().is_some()
+            }
+            _ => true,
+        }
+    }
+
+    fn would_shorten(&self, op: &Op, ttl: Option<Nanos>) -> bool {
+        let granted = self.tenant().map_or(0, |tenant| tenant.ttl.as_millis() * 1_000_000);
+        self.clock.max(op.invoked).saturating_add(ttl.unwrap_or(granted)) < self.over.0
+    }
+
+    /// Whether an operation that was asked then comes after the latest end of the reign.
+    pub(super) fn is_over_by(&self, asked: Nanos) -> bool {
+        self.over.1 < asked
+    }
+
+    /// The least generation that may be granted.
+    fn next(&self) -> u64 {
+        self.entry.last.map_or(1, |last| last.get() + 1)
+    }
+
     /// Every way in which `op` can come next.
-    pub(super) fn after(&self, op: &Op, drift: Drift, rises: bool) -> Vec<Self> {
+    pub(super) fn after(&self, op: &Op, terms: &Terms) -> Vec<Self> {
         let mut ways = Vec::new();
         let mut here = self.clone();
         here.clock = here.clock.max(op.invoked);
@@ -111,11 +147,11 @@ impl Spot {
             here.time_passes();
         }
         let over = here.over.0;
-        ways.extend(here.clone().apply(op, drift, rises));
+        ways.extend(here.clone().apply(op, terms));
         if over <= op.returned && !matches!(here.entry.state, State::Free) {
             here.clock = here.clock.max(over);
             here.time_passes();
-            ways.extend(here.apply(op, drift, rises));
+            ways.extend(here.apply(op, terms));
         }
         ways
     }
@@ -129,14 +165,15 @@ impl Spot {
         }
     }
 
-    fn apply(mut self, op: &Op, drift: Drift, rises: bool) -> Vec<Self> {
+    fn apply(mut self, op: &Op, terms: &Terms) -> Vec<Self> {
+        let drift = terms.drift;
         match op.asked {
             Asked::Restart => self.restarted(),
-            Asked::Acquire { .. } => self.acquired(op, drift, rises).into_iter().collect(),
+            Asked::Acquire { .. } => self.acquired(op, terms),
             _ => {
                 let fits = match op.asked {
                     Asked::Renew { ttl } => self.renewed(op, ttl, drift),
-                    Asked::Release => self.released(op, drift),
+                    Asked::Release => self.released(op, terms),
                     Asked::Transfer => self.transferred(op),
                     Asked::Revoke { delay } => self.revoked(op, delay, drift),
                     Asked::Verify => self.verified(op),
@@ -197,9 +234,29 @@ impl Spot {
         self.ghost = None;
     }
 
-    fn acquired(mut self, op: &Op, drift: Drift, rises: bool) -> Option<Self> {
+    fn acquired(self, op: &Op, terms: &Terms) -> Vec<Self> {
+        let Some(id) = op.token else { return Vec::new() };
+        if !op.open() {
+            return self.claimed(op, id, terms, None).into_iter().collect();
+        }
+        // What nobody was told of began under a number that somebody saw, or was seen without one.
+        let mut ways = Vec::new();
+        if self.token == op.token || self.tenant().is_some() {
+            ways.extend(self.clone().claimed(op, id, terms, None));
+        } else {
+            if terms.vague || terms.shown.contains(&id) {
+                ways.extend(self.clone().claimed(op, id, terms, None));
+            }
+            let numbers = terms.numbers(op, if terms.rises { self.next() } else { 0 });
+            ways.extend(numbers.filter_map(|named| self.clone().claimed(op, id, terms, Some(named))));
+        }
+        ways
+    }
+
+    /// A claim took place; `named` is the number of a reign that no answer granted.
+    fn claimed(mut self, op: &Op, id: TokenId, terms: &Terms, named: Option<u64>) -> Option<Self> {
         let Asked::Acquire { ttl, instead_of, .. } = op.asked else { return None };
-        let id = op.token?;
+        let drift = terms.drift;
         // An heir that was promised the key takes it under the number that the transfer named.
         if self.token.is_none()
             && let Some(tenant) = self.tenant()
@@ -234,7 +291,7 @@ impl Spot {
                 if self.tenant().is_some() {
                     self.end();
                 }
-                self.grant(op, &claim, drift, rises)
+                self.grant(op, &claim, terms, named)
             }
             (Verdict::Spent, "token_spent") => Some(self),
             (_, "token_spent") => buried.map(|_| self),
@@ -256,10 +313,11 @@ impl Spot {
         (same && self.names(op.answered)).then_some(self)
     }
 
-    fn grant(mut self, op: &Op, claim: &Claim, drift: Drift, rises: bool) -> Option<Self> {
-        let next = self.entry.last.map_or(1, |last| last.get() + 1);
-        let generation = match op.answered {
-            Some(named) if rises && named < next => return None,
+    fn grant(mut self, op: &Op, claim: &Claim, terms: &Terms, named: Option<u64>) -> Option<Self> {
+        let next = self.next();
+        let named = op.answered.or(named);
+        let generation = match named {
+            Some(named) if terms.rises && named < next => return None,
             Some(named) if self.entry.last.is_some_and(|last| last.get() == named) => return None,
             Some(named) => named,
             None => next,
@@ -278,9 +336,9 @@ impl Spot {
         });
         self.token = op.token;
         self.ghost = None;
-        let unknown = op.answered.is_none();
-        self.loose = unknown;
-        self.begin(op, claim.ttl.as_duration().as_nanos() as u64, drift, unknown);
+        self.loose = named.is_none();
+        self.longest = 0;
+        self.begin(op, claim.ttl.as_duration().as_nanos() as u64, terms.drift, op.open());
         Some(self)
     }
 
@@ -289,10 +347,19 @@ impl Spot {
         if let State::Held(tenant) = &mut self.entry.state {
             tenant.digest = digest(self.token);
         }
+        self.lasts(ttl);
         let latest = if op.returned == NEVER { NEVER } else { op.returned + drift.most(ttl) };
         let earliest = if unheard { self.clock } else { self.clock + drift.least(ttl) };
         // A reign that may have been longer before is not known to be shorter for an answer that never came.
         self.over = (earliest, if unheard { NEVER } else { latest });
+    }
+
+    /// The reign goes on with this TTL.
+    fn lasts(&mut self, ttl: Nanos) {
+        if let (State::Held(tenant), Ok(ttl)) = (&mut self.entry.state, Ttl::from_millis(ttl / 1_000_000)) {
+            tenant.ttl = ttl;
+        }
+        (self.most, self.longest) = (ttl, self.longest.max(ttl));
     }
 
     fn renewed(&mut self, op: &Op, ttl: Option<Nanos>, drift: Drift) -> bool {
@@ -301,15 +368,13 @@ impl Spot {
             (Outcome::Ok, true) | (Outcome::Unknown, true) => {
                 let fits = self.names(op.generation);
                 let granted = self.tenant().map_or(0, |t| t.ttl.as_duration().as_nanos() as u64);
-                let asked = ttl.unwrap_or(granted);
-                if let (State::Held(tenant), Some(ttl)) = (&mut self.entry.state, ttl)
-                    && let Ok(ttl) = Ttl::from_millis(ttl / 1_000_000)
-                {
-                    tenant.ttl = ttl;
+                if let Some(ttl) = ttl {
+                    self.lasts(ttl);
                 }
-                let (earliest, latest) = (self.clock + drift.least(asked), op.returned);
+                let (least, most) = (ttl.unwrap_or(granted), ttl.unwrap_or(self.most));
+                let (earliest, latest) = (self.clock + drift.least(least), op.returned);
                 self.over = match op.outcome {
-                    Outcome::Ok => (earliest, latest.saturating_add(drift.most(asked))),
+                    Outcome::Ok => (earliest, latest.saturating_add(drift.most(most))),
                     // It may have come at any later moment.
                     _ => (self.over.0.min(earliest), NEVER),
                 };
@@ -320,15 +385,31 @@ impl Spot {
         }
     }
 
-    fn released(&mut self, op: &Op, drift: Drift) -> bool {
+    /// The token that a release without an answer may have given up although it held nothing.
+    fn may_bury(&self, op: &Op, terms: &Terms) -> Option<TokenId> {
+        let token = op.token.filter(|token| terms.refused.contains(token))?;
+        (!self.spent.contains(&token) && self.buried.iter().all(|(buried, _)| *buried != token))
+            .then_some(token)
+    }
+
+    fn bury(&mut self, token: TokenId, drift: Drift) {
+        let until = self.clock + drift.least(limits::TOMBSTONE_MS * 1_000_000);
+        self.buried.retain(|(buried, _)| *buried != token);
+        self.buried.push((token, until));
+    }
+
+    fn released(&mut self, op: &Op, terms: &Terms) -> bool {
+        let drift = terms.drift;
         match (op.outcome, self.holds(op)) {
             (Outcome::Refused, false) => {
                 if let Some(token) = op.token.filter(|token| !self.spent.contains(token)) {
-                    let until = self.clock + drift.least(limits::TOMBSTONE_MS * 1_000_000);
-                    self.buried.retain(|(buried, _)| *buried != token);
-                    self.buried.push((token, until));
+                    self.bury(token, drift);
                 }
                 true
+            }
+            (Outcome::Unknown, false) => {
+                let token = self.may_bury(op, terms);
+                token.map(|token| self.bury(token, drift)).is_some()
             }
             (Outcome::Ok | Outcome::Unknown, true) => {
                 self.end();
@@ -432,9 +513,12 @@ impl Spot {
     }
 
     /// A store that comes back ends the leases of its own process, gives the others their time again, forgets
-    /// reservations and tombstones, and may not know that a reign's time was up.
+    /// reservations and, if it likes, tombstones, and may not know that a reign's time was up, or was shortened.
     fn restarted(mut self) -> Vec<Self> {
-        self.buried.clear();
+        for (_, until) in &mut self.buried {
+            *until = self.clock;
+        }
+        self.most = self.longest;
         let mut ways = Vec::new();
         if matches!(self.entry.state, State::Free)
             && let Some((state, token)) = self.ghost.clone()

@@ -50,6 +50,17 @@ impl By {
         self.op(when, CallVerb::Renew, (token, Some(generation)), (Outcome::Ok, "renewed", None))
     }
 
+    /// A renewal for another time, or for whatever the reign has.
+    fn renewed_for(&mut self, (from, to): (Nanos, Nanos), token: u64, ttl: Option<Nanos>) -> &mut Self {
+        self.renewed((from, to), token, 5);
+        let asked = self.events.iter_mut().rev().find_map(|event| match &mut event.what {
+            What::Invoked { call, .. } => Some(call),
+            _ => None,
+        });
+        asked.unwrap().ttl = ttl;
+        self
+    }
+
     fn released(&mut self, when: (Nanos, Nanos), token: u64) -> &mut Self {
         self.op(when, CallVerb::Release, (token, None), (Outcome::Ok, "released", None))
     }
@@ -69,7 +80,11 @@ impl By {
     }
 
     fn check(&self) -> Result<Looked, Broken> {
-        let mut history = History { setting: Setting::default(), events: self.events.clone() };
+        self.check_in(Setting::default())
+    }
+
+    fn check_in(&self, setting: Setting) -> Result<Looked, Broken> {
+        let mut history = History { setting, events: self.events.clone() };
         history.sort();
         check(&history)
     }
@@ -225,4 +240,102 @@ fn a_store_that_comes_back_may_give_a_reign_its_time_again_but_forgets_nothing()
     let mut by = By::default();
     by.granted((0, 1), 1, 5).crash(4).granted((5, 6), 2, 4);
     by.check().unwrap_err();
+}
+
+#[test]
+fn a_store_that_comes_back_may_not_know_that_a_ttl_was_shortened() {
+    let shortened = |crashes: bool| {
+        let mut by = By::default();
+        by.granted((0, 1), 1, 5).renewed_for((2, 3), 1, Some(S));
+        if crashes {
+            by.crash(3);
+        }
+        by.renewed_for((3, 4), 1, None).busy((7, 8), 2, 5);
+        by.check()
+    };
+    shortened(true).unwrap();
+    shortened(false).unwrap_err();
+    // It knows every TTL that was longer.
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).crash(2).renewed_for((3, 4), 1, None).granted((11, 12), 2, 6);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_request_that_was_sent_again_may_have_happened_twice() {
+    let again = Setting { resends: true, ..Setting::default() };
+    // The first copy ended the reign, the second found nothing.
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5);
+    by.op((2, 3), CallVerb::Release, (1, None), (Outcome::Refused, "not_held", None)).granted((4, 5), 2, 6);
+    by.check().unwrap_err();
+    by.check_in(again.clone()).unwrap();
+    // The first copy began a reign that others saw, the second one that was answered.
+    let mut by = By::default();
+    by.granted((0, 40), 1, 7).busy((5, 6), 2, 5);
+    by.check().unwrap_err();
+    by.check_in(again.clone()).unwrap();
+    // Nobody may have had this number.
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).released((1, 2), 1).busy((3, 4), 2, 9);
+    by.check_in(again).unwrap_err();
+}
+
+#[test]
+fn a_server_that_died_in_between_came_back_at_some_moment() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5);
+    let what = What::Fault { name: "crash".into(), host: Some(0), until: 20 * S };
+    by.events.push(Event { at: 9 * S, what });
+    by.renewed((15, 21), 1, 5);
+    by.check().unwrap();
+    // A store whose clock and memory outlive it gives nothing its time again.
+    by.check_in(Setting { engine: "redis".into(), ..Setting::default() }).unwrap_err();
+}
+
+#[test]
+fn a_long_wait_does_not_hide_those_who_came_later() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5);
+    by.op((1, 290), CallVerb::Acquire, (2, None), (Outcome::Refused, "busy", Some(5)));
+    for n in 0..280 {
+        by.renewed((2 + n, 3 + n), 1, 5);
+    }
+    assert_eq!(by.check().map(|looked| looked.given_up), Ok(0));
+}
+
+#[test]
+fn the_reign_that_a_second_claim_is_told_of_may_be_that_of_the_first() {
+    let mut by = By::default();
+    by.unknown((0, 1), CallVerb::Acquire, 1).busy((2, 3), 2, 5).granted((4, 5), 1, 5);
+    by.check().unwrap();
+    // Not that of somebody else.
+    let mut by = By::default();
+    by.unknown((0, 1), CallVerb::Acquire, 1).busy((2, 3), 2, 5).granted((4, 5), 3, 5);
+    by.check().unwrap_err();
+}
+
+#[test]
+fn a_replacement_without_an_answer_shows_in_who_is_gone() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).op((2, 3), CallVerb::Replace, (2, Some(5)), (Outcome::Unknown, "unknown", None));
+    by.granted((4, 5), 3, 7);
+    by.check().unwrap();
+}
+
+#[test]
+fn a_release_without_an_answer_may_have_given_its_token_up() {
+    let spent = |by: &mut By| {
+        by.op((4, 5), CallVerb::Acquire, (1, None), (Outcome::Refused, "token_spent", None));
+        by.check()
+    };
+    spent(By::default().unknown((0, 1), CallVerb::Release, 1)).unwrap();
+    spent(By::default().unknown((0, 1), CallVerb::Release, 2)).unwrap_err();
+}
+
+#[test]
+fn a_claim_without_an_answer_may_follow_a_reign_that_time_has_ended() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Acquire, 2).seen((12, 13), "held", Some(6));
+    by.check().unwrap();
 }

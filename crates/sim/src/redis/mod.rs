@@ -5,17 +5,20 @@
 //! What is judged follows from the profile. A single server: one holder at a time and rising generations over every
 //! restart, thanks to the quarantine. Sentinel: numbers never repeat, so fencing holds; not single holding. Strict
 //! (answers only once all configured replicas have it): single holding and rising generations over stale promotions.
+//!
+//! Callers in the model's own world keep deadlines by the rule; in some seeds real keepers do, over a slow network
+//! that loses requests and answers, each with a clock of its own.
 
 mod cluster;
 mod data;
+mod keepers;
 mod store;
 mod world;
 
-pub use store::{Connection, Servers};
-
 use self::world::World;
 use crate::disk::Failure;
-use crate::history::What;
+use crate::history::{Event, History, What};
+use crate::linear::{self, Broken, Looked};
 
 /// How Redis is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +89,10 @@ pub struct Stats {
     pub changes: u32,
     /// A number that two runs share only if they did the same.
     pub trace: u64,
+    /// The search for an order of what was answered.
+    pub order: Looked,
+    /// Permits that real keepers gave, where the seed has some.
+    pub permits: u64,
 }
 
 /// How many things happen in one run.
@@ -111,9 +118,30 @@ fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
         world.step();
     }
     world.note(What::End);
-    match world.wrong {
-        Some(words) => Err(Box::new(Failure { seed, words, history: world.history })),
-        None => Ok(Stats { profile, asked: world.ops, changes: world.changes, trace: world.dice.next() }),
+    let order = match world.wrong.take() {
+        Some(words) => Err(words),
+        None => ordered(profile, &world.history).map_err(|broken| broken.to_string()),
+    };
+    match order {
+        Err(words) => Err(Box::new(Failure { seed, words, history: world.history })),
+        Ok(order) => {
+            let (asked, changes, trace) = (world.ops, world.changes, world.dice.next());
+            let permits = if seed % 16 == 3 { keepers::run(seed, how)? } else { 0 };
+            Ok(Stats { profile, asked, changes, trace, order, permits })
+        }
+    }
+}
+
+/// Looks for an order that explains what was answered. The strict profile owes one over everything that happens to its servers;
+/// the others do until the first of them restarts or is replaced, which may take back what was answered.
+fn ordered(profile: Profile, history: &History) -> Result<Looked, Broken> {
+    match profile {
+        Profile::Strict => linear::check(history),
+        Profile::Single | Profile::Sentinel => {
+            let calm = |event: &&Event| !matches!(event.what, What::Fault { .. });
+            let events = history.events.iter().take_while(calm).cloned().collect();
+            linear::check(&History { setting: history.setting.clone(), events })
+        }
     }
 }
 
@@ -128,6 +156,19 @@ mod tests {
                 panic!("{failure}");
             }
         }
+    }
+
+    #[test]
+    fn keepers_on_it_never_hold_one_key_together() {
+        let permits: u64 = (0..40).map(|seed| keepers::run(seed, None).unwrap()).sum();
+        assert!(permits > 40 * 20, "{permits}");
+    }
+
+    #[test]
+    fn keepers_on_it_would_show_a_break() {
+        let how = Break::NoQuarantine;
+        let found = (0..400).find(|seed| keepers::run(*seed, Some(how)).is_err());
+        assert!(found.is_some(), "nobody noticed that it {}", how.words());
     }
 
     #[test]

@@ -15,81 +15,94 @@ use super::cluster::{Caller, Cluster};
 use super::data::{Data, Head};
 use super::{Break, Profile};
 use crate::disk::clock::Time;
+use crate::disk::dice::Dice;
 
 const ENGINE: &str = "redis model";
 /// How often a parked claim asks again: the model rings no bells.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// The servers of one store; clones share them. Their time is true time, moved by [`Servers::advance`].
-#[derive(Clone, Debug)]
-pub struct Servers {
+/// The servers of one store; clones share them and their clock.
+#[derive(Clone)]
+pub(crate) struct Servers {
     cluster: Arc<Mutex<Cluster>>,
     time: Time,
+    clock: Arc<dyn Clock>,
     profile: Profile,
 }
 
 impl Servers {
     /// Starts the servers of a profile. Nothing is granted for `quarantine`, which is also the longest TTL, after
     /// a server was replaced.
-    pub fn start(profile: Profile, quarantine: Duration, how: Option<Break>) -> Self {
+    pub(crate) fn start(
+        profile: Profile,
+        quarantine: Duration,
+        how: Option<Break>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let time = Time::default();
         let replicas = if profile == Profile::Single { 0 } else { 2 };
         let cluster = Cluster::new(&time, replicas, (quarantine, profile == Profile::Strict), how);
-        Self { cluster: Arc::new(Mutex::new(cluster)), time, profile }
+        Self { cluster: Arc::new(Mutex::new(cluster)), time, clock, profile }
     }
 
-    /// Lets time pass for the servers.
-    pub fn advance(&self, by: Duration) {
-        self.time.advance(by.as_nanos() as u64);
-    }
-
-    /// A replica catches up with its master, but for the last writes.
-    pub fn copy(&self, replica: usize, behind: usize) {
-        self.with(|cluster| cluster.copy(replica, behind));
-    }
-
-    /// A replica hears its master no more, or again.
-    pub fn cut(&self, replica: usize, cut: bool) {
-        self.with(|cluster| cluster.cut(replica, cut));
-    }
-
-    /// A replica becomes the master; the old one lives on.
-    pub fn promote(&self, replica: usize) {
-        self.with(|cluster| cluster.promote(replica));
-    }
-
-    /// An old master becomes a replica of the new one.
-    pub fn demote(&self, old: usize, new: usize) {
-        self.with(|cluster| cluster.demote(old, new));
-    }
-
-    /// A server restarts with what it had `behind` writes ago, or with nothing.
-    pub fn restart(&self, node: usize, behind: Option<usize>) {
-        self.with(|cluster| cluster.restart(node, behind));
-    }
-
-    /// A caller's connection, with the caller's own clock.
-    pub fn connect(&self, node: usize, clock: Arc<dyn Clock>) -> Connection {
+    /// A caller's connection over a network that is slow and loses what it likes, with the caller's own clock.
+    pub(crate) fn connect(&self, node: usize, clock: Arc<dyn Clock>, road: Dice) -> Connection {
         let caller = Mutex::new(Caller { node, ..Caller::default() });
-        Connection { servers: self.clone(), caller, clock }
+        Connection { servers: self.clone(), caller, clock, road: Mutex::new(road) }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Cluster) -> T) -> T {
-        act(&mut self.cluster.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Does something to the servers, now.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Cluster) -> T) -> T {
+        let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        self.time.come_to(self.clock.now().as_nanos());
+        act(&mut cluster)
     }
 }
 
 /// One caller's way to the servers.
-pub struct Connection {
+pub(crate) struct Connection {
     servers: Servers,
     caller: Mutex<Caller>,
     clock: Arc<dyn Clock>,
+    road: Mutex<Dice>,
+}
+
+/// What the network does to one request, in nanoseconds.
+struct Trip {
+    there: u64,
+    back: u64,
+    /// It never arrives.
+    lost: bool,
+    /// Its answer never arrives.
+    unheard: bool,
 }
 
 impl Connection {
     /// Talks to another server from now on.
-    pub fn turn_to(&self, node: usize) {
+    pub(crate) fn turn_to(&self, node: usize) {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner).node = node;
+    }
+
+    fn trip(&self) -> Trip {
+        let mut road = self.road.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut way = || match road.one_in(40) {
+            true => road.within(100_000_000, 2_000_000_000),
+            false => road.within(100_000, 4_000_000),
+        };
+        let (there, back) = (way(), way());
+        Trip { there, back, lost: road.one_in(30), unheard: road.one_in(30) }
+    }
+
+    /// One request and its answer.
+    async fn ask<T>(&self, step: impl FnOnce(&mut Data, &Head) -> T + Send) -> Result<T> {
+        let trip = self.trip();
+        self.clock.sleep_until(self.clock.now() + Duration::from_nanos(trip.there)).await;
+        let answer = match trip.lost {
+            true => Err(Error::unknown(ENGINE, "the connection was reset")),
+            false => self.call(step),
+        };
+        self.clock.sleep_until(self.clock.now() + Duration::from_nanos(trip.back)).await;
+        if trip.unheard { Err(Error::unknown(ENGINE, "the connection was reset")) } else { answer }
     }
 
     fn call<T>(&self, step: impl FnOnce(&mut Data, &Head) -> T) -> Result<T> {
@@ -133,7 +146,7 @@ impl Leases for Connection {
         let deadline = self.clock.now() + claim.wait.unwrap_or_default();
         let mut parked = false;
         loop {
-            let answer = self.call(|data, head| data.acquire(&claim, head))??;
+            let answer = self.ask(|data, head| data.acquire(&claim, head)).await??;
             match answer {
                 Acquired::Granted(grant) => return Ok(Acquired::Granted(Grant { parked, ..grant })),
                 Acquired::Busy(busy) => {
@@ -149,32 +162,32 @@ impl Leases for Connection {
     }
 
     async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
-        self.call(|data, head| items.iter().map(|item| data.renew(item, head)).collect())
+        self.ask(|data, head| items.iter().map(|item| data.renew(item, head)).collect()).await
     }
 
     async fn release(&self, release: Release) -> Result<Released> {
-        self.call(|data, head| data.release(&release, head))
+        self.ask(|data, head| data.release(&release, head)).await
     }
 
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
-        self.call(|data, head| data.transfer(&transfer, head))
+        self.ask(|data, head| data.transfer(&transfer, head)).await
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<Revoked> {
-        self.call(|data, head| data.revoke(&revoke, head))
+        self.ask(|data, head| data.revoke(&revoke, head)).await
     }
 
     async fn verify(&self, key: &Key, token: &Token) -> Result<Verified> {
-        self.call(|data, head| data.verify(key, token.digest(), head.now))
+        self.ask(|data, head| data.verify(key, token.digest(), head.now)).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Status> {
-        self.call(|data, head| data.cells.get(key).cloned().unwrap_or_default().status(key, head.now))
+        self.ask(|data, head| data.cells.get(key).cloned().unwrap_or_default().status(key, head.now)).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Status>> {
         query.check()?;
-        self.call(|data, head| {
+        self.ask(|data, head| {
             let keys = data.cells.iter().filter(|(key, _)| key.starts_with(&query.prefix));
             let after = keys.filter(|(key, _)| query.after.as_ref().is_none_or(|after| *key > after));
             let mut items: Vec<Status> = after
@@ -187,13 +200,15 @@ impl Leases for Connection {
             let next = more.then(|| items.last().map(|status| status.key.clone())).flatten();
             Page { items, next, revision: Revision::new(data.revision) }
         })
+        .await
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Reign>> {
-        self.call(|data, _| {
+        self.ask(|data, _| {
             let past = data.cells.get(key).map(|cell| cell.past.clone()).unwrap_or_default();
             past.into_iter().map(|(_, reign)| reign).collect()
         })
+        .await
     }
 
     async fn watch(&self, _: &Prefix, _: Option<Revision>) -> Result<Box<dyn Watch>> {
@@ -201,27 +216,27 @@ impl Leases for Connection {
     }
 
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
-        self.call(|data, head| data.wipe(&wipe, head))
+        self.ask(|data, head| data.wipe(&wipe, head)).await
     }
 }
 
 #[async_trait]
 impl Records for Connection {
     async fn commit(&self, ops: &[Op]) -> Result<Committed> {
-        self.call(|data, head| data.commit(ops, None, head))?
+        self.ask(|data, head| data.commit(ops, None, head)).await?
     }
 
     async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
-        self.call(|data, head| data.commit(ops, Some(fence), head))?
+        self.ask(|data, head| data.commit(ops, Some(fence), head)).await?
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
-        self.call(|data, head| data.get(key, head.now))
+        self.ask(|data, head| data.get(key, head.now)).await
     }
 
     async fn scan(&self, query: &Query) -> Result<Page<Record>> {
         query.check()?;
-        self.call(|data, head| {
+        self.ask(|data, head| {
             let keys = data.records.keys().filter(|key| key.starts_with(&query.prefix));
             let after = keys.filter(|key| query.after.as_ref().is_none_or(|after| *key > after));
             let found = after.filter_map(|key| data.get(key, head.now));
@@ -231,15 +246,17 @@ impl Records for Connection {
             let next = more.then(|| items.last().map(|record| record.key.clone())).flatten();
             Page { items, next, revision: Revision::new(data.revision) }
         })
+        .await
     }
 
     async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
         let limit = limit.min(limits::BATCH);
-        self.call(|data, _| {
+        self.ask(|data, _| {
             let entries = data.logs.get(log).map(Vec::as_slice).unwrap_or_default();
             let numbered = entries.iter().enumerate().map(|(n, value)| (n as u64 + 1, value));
             let wanted = numbered.filter(|(seq, _)| *seq > after).take(limit);
             wanted.map(|(seq, value)| LogEntry { seq, value: value.clone() }).collect()
         })
+        .await
     }
 }

@@ -12,7 +12,7 @@ use lease_store::Local;
 
 use crate::history::{Client, History, Nanos, Setting, What};
 use crate::judge::{self, Invariant, Violation};
-use crate::linear;
+use crate::linear::{self, Looked};
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::work;
@@ -32,6 +32,8 @@ pub struct Run {
     pub history: History,
     /// What was wrong with it.
     pub violations: Vec<Violation>,
+    /// The search for an order of what was answered, where one was made.
+    pub order: Looked,
 }
 
 /// Runs a plan and judges it.
@@ -39,14 +41,17 @@ pub fn run(plan: &Plan) -> Run {
     let (history, mut violations) = Running::new(plan).finish();
     violations.extend(judge::judge(&history));
     // A server in memory that died forgot: no order of operations explains that.
-    if plan.ordered
-        && !plan.server_dies()
-        && let Err(broken) = linear::check(&history)
-    {
-        violations.push(Violation::new(Invariant::Linearizable, broken.at, broken.to_string()));
+    let mut order = Looked::default();
+    if plan.ordered && !plan.server_dies() {
+        match linear::check(&history) {
+            Ok(looked) => order = looked,
+            Err(broken) => {
+                violations.push(Violation::new(Invariant::Linearizable, broken.at, broken.to_string()));
+            }
+        }
     }
     violations.sort_by_key(|violation| (violation.at, violation.invariant));
-    Run { history, violations }
+    Run { history, violations, order }
 }
 
 struct Running {
@@ -67,6 +72,7 @@ impl Running {
         let plan = Arc::new(plan.clone());
         let mut rng = Rng::new(plan.seed);
         let world = World::new(plan.hosts.len(), rng.fork(), setting(&plan));
+        world.lock().net.repeats = (plan.repeats, nanos(plan.ttl_ms));
         if plan.listen {
             world.lock().record.secrets = Some(Default::default());
             crate::log::listen();
@@ -373,5 +379,7 @@ fn setting(plan: &Plan) -> Setting {
         service_bound: 100_000_000,
         reaper_bound: ttl * 7 / 10 + 50_000_000,
         drift_ppm: plan.hosts.iter().map(|host| off_by(host.ppm)).max().unwrap_or(0),
+        // Copies that the network makes are operations of their own in the history.
+        resends: false,
     }
 }

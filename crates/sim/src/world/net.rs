@@ -30,6 +30,8 @@ pub struct Weather {
 /// The state of the network.
 pub(crate) struct Net {
     pub(crate) weather: Weather,
+    /// Percent of requests that arrive once more, and how much later at most.
+    pub(crate) repeats: (u8, Nanos),
     /// Per host: packets from it, and to it, that are lost because of cuts under way.
     pub(crate) cut: Vec<[u32; 2]>,
     /// Requests that wait for an answer, by number.
@@ -58,6 +60,7 @@ impl Net {
     pub(crate) fn new(hosts: usize) -> Self {
         Self {
             weather: Weather::default(),
+            repeats: (0, 1),
             cut: vec![[0; 2]; hosts],
             waiting: BTreeMap::new(),
             streams: BTreeMap::new(),
@@ -101,9 +104,23 @@ impl State {
             self.schedule(now + flight, Item::Deliver(to, Box::new(twin)));
             twice = true;
         }
+        twice |= !twice && self.repeat(now, to, &packet);
         let flight = self.flight();
         self.schedule(now + flight, Item::Deliver(to, Box::new(packet)));
         twice
+    }
+
+    /// A request arrives once more, some time later.
+    fn repeat(&mut self, now: Nanos, to: HostId, packet: &Packet) -> bool {
+        let (percent, late) = self.net.repeats;
+        let asks = matches!(packet, Packet::Ask { .. });
+        if percent == 0 || !asks || !self.rng.chance(u64::from(percent)) {
+            return false;
+        }
+        let Some(twin) = packet.twin() else { return false };
+        let flight = self.flight() + self.rng.below(late);
+        self.schedule(now + flight, Item::Deliver(to, Box::new(twin)));
+        true
     }
 
     /// An answer has come: whoever waits for it is told.

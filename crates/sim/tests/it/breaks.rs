@@ -13,17 +13,17 @@ fn found(breaks: &[Break]) {
 
 #[test]
 fn breaks_of_the_holder_are_found() {
-    found(&Break::ALL[..11]);
+    found(&Break::ALL[..12]);
 }
 
 #[test]
 fn breaks_of_the_store_are_found() {
-    found(&Break::ALL[11..19]);
+    found(&Break::ALL[12..20]);
 }
 
 #[test]
 fn breaks_of_the_queue_and_the_fence_are_found() {
-    found(&Break::ALL[19..]);
+    found(&Break::ALL[20..]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lease::breaks::{Break, broken};
 use lease::rules::{State, Tenant};
 use lease::{End, Floor, Origin, Result, Revision, Tick};
 
@@ -53,6 +54,7 @@ fn load_slots(base: &Base, table: &mut Table, renewed: Tick, now: Now) -> Result
         }
         let state = match loaded {
             Loaded::Free => State::Free,
+            Loaded::Delayed { .. } if broken(Break::DelayInMemory) => State::Free,
             Loaded::Delayed { ms } => State::Delayed { until: now.tick + Duration::from_millis(ms) },
             Loaded::Held { holder, digest, generation, ttl, since, meta, origin } => {
                 if origin == Origin::Local {
