@@ -1,0 +1,1 @@
+//! The orchestrator from outside.
