@@ -104,7 +104,8 @@ impl Life {
         match taken {
             Taken::All { leases, slot } => {
                 self.leases = leases;
-                let (pipeline, updated) = (Stage::LeaseAcquired, world.wall().max(self.entry.session.updated));
+                let (pipeline, updated) =
+                    (Stage::LeaseAcquired, world.wall().max(self.entry.session.updated));
                 let next = session::Session { slot, pipeline, updated, ..self.entry.session.clone() };
                 self.entry.save(&world, next).await?;
                 Ok(None)

@@ -22,7 +22,12 @@ const LOG: &str = "ffmpeg.log";
 /// Refuses a program that does not start.
 pub(super) async fn check(source: &Ffmpeg) -> Result<(), Fatal> {
     let mut command = tokio::process::Command::new(&source.program);
-    command.arg("-version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command
+        .arg("-version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
     let why = match command.status().await {
         Ok(status) if status.success() => return Ok(()),
         Ok(status) => status.to_string(),
@@ -160,7 +165,9 @@ struct Found {
 
 impl Watch {
     fn judge(&mut self, found: &Found, now: Tick, ended: bool) -> Option<News> {
-        let failed = |reason, detail, words: &str| Some(News::Failed(Cause::new(reason, Some(detail), words.to_owned())));
+        let failed = |reason, detail, words: &str| {
+            Some(News::Failed(Cause::new(reason, Some(detail), words.to_owned())))
+        };
         if found.bytes > self.bounds.bytes {
             return failed(Reason::PackagerFailed, Detail::DiskLimit, "the output grew beyond its bound");
         }
@@ -176,9 +183,11 @@ impl Watch {
             false if silent >= self.bounds.first => {
                 failed(Reason::PackagerFailed, Detail::FirstSegmentTimeout, "there was no picture in time")
             }
-            true if silent >= self.bounds.stall => {
-                failed(Reason::UpstreamCorrupt, Detail::UpstreamStalled, "nothing came from upstream for too long")
-            }
+            true if silent >= self.bounds.stall => failed(
+                Reason::UpstreamCorrupt,
+                Detail::UpstreamStalled,
+                "nothing came from upstream for too long",
+            ),
             _ => None,
         }
     }
@@ -246,10 +255,7 @@ mod tests {
 
     #[test]
     fn no_picture_in_time_and_too_much_of_it_are_failures() {
-        assert_eq!(
-            detail(watch().judge(&found(None, 0), at(30), false)),
-            Some(Detail::FirstSegmentTimeout)
-        );
+        assert_eq!(detail(watch().judge(&found(None, 0), at(30), false)), Some(Detail::FirstSegmentTimeout));
         assert_eq!(detail(watch().judge(&found(Some(1), 1_001), at(1), false)), Some(Detail::DiskLimit));
         assert_eq!(watch().judge(&found(None, 0), at(30), true), None, "how it ended says more");
     }

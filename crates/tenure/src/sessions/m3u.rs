@@ -104,7 +104,8 @@ mod tests {
             http://box/web/stream.m3u?name=x&ref=1%3A0%3A19%3A2B66%3A3F3%3A1%3AC00000%3A0%3A0%3A0%3A\n\
             http://user:secret@box:8001/1:0:1:445D:453:1:C00000:0:0:0:\n";
         let read = read(text);
-        let names: Vec<_> = read.entries.iter().map(|one| (one.name.as_str(), one.service_ref.as_str())).collect();
+        let names: Vec<_> =
+            read.entries.iter().map(|one| (one.name.as_str(), one.service_ref.as_str())).collect();
         assert_eq!(
             names,
             [

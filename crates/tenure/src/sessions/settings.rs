@@ -1,13 +1,14 @@
 //! The section `[sessions]`, and what its texts stand for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lease::{Entropy, Ttl};
-use lease_keeper::OsEntropy;
 use service::config::{Kind, Spec};
-use session::{ProfileId, Secret, Secrets, ServiceRef};
+use session::{ProfileId, ServiceRef};
+use session_api::{Channel, Cidr, Lan};
+use session_worker::default_profiles;
 
 use super::m3u;
 
@@ -44,11 +45,12 @@ pub(crate) const SPECS: &[Spec] = &[
     count("session_heartbeat_ms", 10, 24 * HOUR_MS, "30000"),
     count("idle_timeout_ms", 100, 24 * HOUR_MS, "300000"),
     count("stall_timeout_ms", 100, HOUR_MS, "12000"),
-    count("first_segment_timeout_ms", 100, HOUR_MS, "20000"),
+    count("first_segment_timeout_ms", 100, HOUR_MS, "30000"),
     count("stop_timeout_ms", 100, HOUR_MS, "5000"),
+    count("drain_timeout_ms", 100, 24 * HOUR_MS, "600000"),
     count("reconcile_ms", 50, HOUR_MS, "5000"),
     count("retention_ms", 1_000, 24 * HOUR_MS, "86400000"),
-    count("max_output_bytes", 1 << 20, 1 << 40, "536870912"),
+    count("max_output_bytes", 1 << 20, 1 << 40, "8589934592"),
     Spec::new(SECTION, "lan_allow_cidrs", Kind::Words(&[])),
     Spec::new(SECTION, "trusted_proxies", Kind::Words(&[])),
 ];
@@ -58,31 +60,8 @@ const HIGHEST_SLOT: u32 = 1_023;
 /// Most channels in the file of settings.
 const MOST_CHANNELS: usize = 10_000;
 
-/// The default profiles and the arguments of ffmpeg that they stand for.
-const PROFILES: [(&str, &str); 3] = [
-    (
-        "high",
-        "-map 0:v:0 -map 0:a:0? -c:v libx264 -preset veryfast -crf 21 -maxrate 6M -bufsize 12M -pix_fmt yuv420p \
-         -vf yadif=deint=interlaced -g 100 -sc_threshold 0 -c:a aac -b:a 192k -ac 2",
-    ),
-    (
-        "low",
-        "-map 0:v:0 -map 0:a:0? -c:v libx264 -preset veryfast -crf 27 -maxrate 1200k -bufsize 2400k -pix_fmt yuv420p \
-         -vf yadif=deint=interlaced,scale=-2:480 -g 100 -sc_threshold 0 -c:a aac -b:a 96k -ac 2",
-    ),
-    ("copy", "-map 0:v:0 -map 0:a:0? -c:v copy -c:a aac -b:a 160k -ac 2"),
-];
-
 /// The profile of a wish that names none.
 pub(super) const DEFAULT_PROFILE: &str = "high";
-
-/// A channel that can be watched.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Channel {
-    pub(super) service_ref: ServiceRef,
-    pub(super) name: String,
-    pub(super) logo: Option<String>,
-}
 
 /// Where the picture comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,6 +70,19 @@ pub(super) enum Pipeline {
     Ffmpeg,
     /// From nowhere: a test pattern.
     Pattern,
+}
+
+/// The secrets of idempotency keys, as they were given.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) current: Option<String>,
+    pub(super) previous: Option<String>,
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
 }
 
 /// The section as the process uses it.
@@ -103,14 +95,12 @@ pub(super) struct Settings {
     pub(super) output_dir: PathBuf,
     pub(super) slots: BTreeSet<u32>,
     pub(super) channels: Vec<Channel>,
-    pub(super) profiles: BTreeMap<ProfileId, Vec<String>>,
-    pub(super) secrets: Secrets,
-    /// No secret was given: keys are good for this process only.
-    pub(super) secret_is_random: bool,
+    pub(super) profiles: BTreeMap<String, Vec<String>>,
+    pub(super) secrets: Given,
     pub(super) phase_one: bool,
-    pub(super) lease_ttl: Ttl,
+    pub(super) lease_ttl: Duration,
     pub(super) heartbeat: Duration,
-    pub(super) guard_ttl: Ttl,
+    pub(super) guard_ttl: Duration,
     pub(super) guard_heartbeat: Duration,
     pub(super) session_lease_ttl: Duration,
     pub(super) session_heartbeat: Duration,
@@ -118,11 +108,11 @@ pub(super) struct Settings {
     pub(super) stall_timeout: Duration,
     pub(super) first_segment_timeout: Duration,
     pub(super) stop_timeout: Duration,
+    pub(super) drain_timeout: Duration,
     pub(super) reconcile: Duration,
     pub(super) retention: Duration,
     pub(super) max_output_bytes: u64,
-    pub(super) lan_allow: Vec<String>,
-    pub(super) trusted_proxies: Vec<String>,
+    pub(super) lan: Lan,
 }
 
 /// Typed looks into the section, which was checked against [`SPECS`].
@@ -143,17 +133,13 @@ impl Reader<'_> {
         Duration::from_millis(self.number(name))
     }
 
-    fn ttl(&self, name: &str) -> Result<Ttl, String> {
-        Ttl::from_millis(self.number(name)).map_err(|error| wrong(name, error))
-    }
-
     fn words(&self, name: &str) -> Vec<String> {
         let list = self.0.get(name).and_then(toml::Value::as_array).into_iter().flatten();
         list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
     }
 }
 
-fn wrong(name: &str, why: impl std::fmt::Display) -> String {
+fn wrong(name: &str, why: impl fmt::Display) -> String {
     format!("sessions.{name}: {why}")
 }
 
@@ -162,18 +148,17 @@ impl Settings {
     pub(super) fn read(section: Option<&toml::Table>, data_dir: &Path) -> Result<Self, String> {
         let empty = toml::Table::new();
         let read = Reader(section.unwrap_or(&empty));
-        let (secrets, secret_is_random) = secrets(&read)?;
         let receiver_url = read.text("receiver_url").map(checked_template).transpose()?;
         let recordings_dir = read.text("recordings_dir").map(PathBuf::from);
         let pipeline = match read.text("pipeline") {
-            Some("ffmpeg") if receiver_url.is_none() && recordings_dir.is_none() => {
+            Some("ffmpeg") if receiver_url.is_none() => {
                 let why = "ffmpeg needs something to read: give receiver_url, such as \
-                           http://192.168.1.20:8001/{serviceRef}, or recordings_dir";
+                           http://192.168.1.20:8001/{serviceRef}";
                 return Err(wrong("pipeline", why));
             }
             Some("ffmpeg") => Pipeline::Ffmpeg,
             Some("pattern") => Pipeline::Pattern,
-            _ if receiver_url.is_some() || recordings_dir.is_some() => Pipeline::Ffmpeg,
+            _ if receiver_url.is_some() => Pipeline::Ffmpeg,
             _ => Pipeline::Pattern,
         };
         let mut channels = channels(&read)?;
@@ -186,15 +171,18 @@ impl Settings {
             recordings_dir,
             ffmpeg: read.text("ffmpeg").unwrap_or("ffmpeg").into(),
             output_dir: read.text("output_dir").map_or_else(|| data_dir.join("hls"), PathBuf::from),
-            slots: slots(read.text("tuner_slots").unwrap_or_default()).map_err(|why| wrong("tuner_slots", why))?,
+            slots: slots(read.text("tuner_slots").unwrap_or_default())
+                .map_err(|why| wrong("tuner_slots", why))?,
             channels,
             profiles: profiles(&read)?,
-            secrets,
-            secret_is_random,
+            secrets: Given {
+                current: read.text("idem_secret").map(str::to_owned),
+                previous: read.text("idem_secret_previous").map(str::to_owned),
+            },
             phase_one: read.0.get("api_leases").and_then(toml::Value::as_bool).unwrap_or_default(),
-            lease_ttl: read.ttl("lease_ttl_ms")?,
+            lease_ttl: read.time("lease_ttl_ms"),
             heartbeat: read.time("heartbeat_ms"),
-            guard_ttl: read.ttl("guard_ttl_ms")?,
+            guard_ttl: read.time("guard_ttl_ms"),
             guard_heartbeat: read.time("guard_heartbeat_ms"),
             session_lease_ttl: read.time("session_lease_ttl_ms"),
             session_heartbeat: read.time("session_heartbeat_ms"),
@@ -202,11 +190,11 @@ impl Settings {
             stall_timeout: read.time("stall_timeout_ms"),
             first_segment_timeout: read.time("first_segment_timeout_ms"),
             stop_timeout: read.time("stop_timeout_ms"),
+            drain_timeout: read.time("drain_timeout_ms"),
             reconcile: read.time("reconcile_ms"),
             retention: read.time("retention_ms"),
             max_output_bytes: read.number("max_output_bytes"),
-            lan_allow: read.words("lan_allow_cidrs"),
-            trusted_proxies: read.words("trusted_proxies"),
+            lan: lan(&read)?,
         })
     }
 }
@@ -217,7 +205,9 @@ fn slots(text: &str) -> Result<BTreeSet<u32>, String> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let number = |text: &str| match text.trim().parse::<u32>() {
             Ok(slot) if slot <= HIGHEST_SLOT => Ok(slot),
-            _ => Err(format!("{part:?} is no slot; write numbers from 0 to {HIGHEST_SLOT}, such as 0,1 or 0-3")),
+            _ => Err(format!(
+                "{part:?} is no slot; write numbers from 0 to {HIGHEST_SLOT}, such as 0,1 or 0-3"
+            )),
         };
         let (first, last) = match part.split_once("..").or_else(|| part.split_once('-')) {
             Some((first, last)) => (number(first)?, number(last)?),
@@ -231,45 +221,36 @@ fn slots(text: &str) -> Result<BTreeSet<u32>, String> {
     Ok(slots)
 }
 
-fn secrets(read: &Reader<'_>) -> Result<(Secrets, bool), String> {
-    let secret = |name: &str| {
-        read.text(name).map(Secret::new).transpose().map_err(|error| wrong(name, error))
+fn lan(read: &Reader<'_>) -> Result<Lan, String> {
+    let networks = |name: &str| -> Result<Vec<Cidr>, String> {
+        let parse = |text: &String| text.parse().map_err(|error| wrong(name, error));
+        read.words(name).iter().map(parse).collect()
     };
-    let (given, previous) = (secret("idem_secret")?, secret("idem_secret_previous")?);
-    let is_random = given.is_none();
-    let current = match given {
-        Some(given) => given,
-        None => {
-            let mut bytes = [0; 32];
-            OsEntropy.fill(&mut bytes);
-            let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            Secret::new(&text).map_err(|error| wrong("idem_secret", error))?
-        }
-    };
-    Ok((Secrets { current, previous }, is_random))
+    let (allow, trusted) = (networks("lan_allow_cidrs")?, networks("trusted_proxies")?);
+    let house = Lan::default().allow;
+    Ok(Lan { allow: if allow.is_empty() { house } else { allow }, trusted })
 }
 
 fn checked_template(url: &str) -> Result<String, String> {
     let why = match () {
-        () if !url.starts_with("http://") && !url.starts_with("https://") => "must begin with http:// or https://",
+        () if !url.starts_with("http://") && !url.starts_with("https://") => {
+            "must begin with http:// or https://"
+        }
         () if !url.contains("{serviceRef}") => "must have {serviceRef} where the channel goes",
         () => return Ok(url.to_owned()),
     };
     Err(wrong("receiver_url", why))
 }
 
-fn profiles(read: &Reader<'_>) -> Result<BTreeMap<ProfileId, Vec<String>>, String> {
+fn profiles(read: &Reader<'_>) -> Result<BTreeMap<String, Vec<String>>, String> {
     let given = read.0.get("profiles").and_then(toml::Value::as_table);
-    let mut texts: BTreeMap<String, String> =
-        PROFILES.map(|(name, arguments)| (name.to_owned(), arguments.to_owned())).into();
+    let mut profiles = default_profiles();
     for (name, arguments) in given.into_iter().flatten() {
-        texts.insert(name.clone(), arguments.as_str().unwrap_or_default().to_owned());
+        ProfileId::new(name).map_err(|error| wrong("profiles", error))?;
+        let arguments = arguments.as_str().unwrap_or_default().split_whitespace();
+        profiles.insert(name.clone(), arguments.map(str::to_owned).collect());
     }
-    let profile = |(name, arguments): (String, String)| {
-        let id = ProfileId::new(&name).map_err(|error| wrong("profiles", error))?;
-        Ok((id, arguments.split_whitespace().map(str::to_owned).collect()))
-    };
-    texts.into_iter().map(profile).collect()
+    Ok(profiles)
 }
 
 fn channels(read: &Reader<'_>) -> Result<Vec<Channel>, String> {
@@ -308,7 +289,8 @@ fn from_file(path: &Path) -> Result<Vec<Channel>, String> {
     if read.skipped > 0 {
         tracing::warn!(file = %path.display(), skipped = read.skipped, "entries of the M3U file are no channels");
     }
-    let channel = |entry: m3u::Entry| Channel { service_ref: entry.service_ref, name: entry.name, logo: entry.logo };
+    let channel =
+        |entry: m3u::Entry| Channel { service_ref: entry.service_ref, name: entry.name, logo: entry.logo };
     Ok(read.entries.into_iter().map(channel).collect())
 }
 
@@ -351,9 +333,9 @@ mod tests {
     fn with_nothing_configured_there_is_a_pattern_on_sample_channels() {
         let settings = Settings::read(None, Path::new("data")).unwrap();
         assert_eq!(settings.pipeline, Pipeline::Pattern);
-        assert!(settings.channels.len() > 2 && settings.secret_is_random && !settings.phase_one);
+        assert!(settings.channels.len() > 2 && settings.secrets.current.is_none() && !settings.phase_one);
         assert_eq!(settings.slots.len(), 0, "the loader fills the default in");
-        assert_eq!(settings.guard_ttl.as_millis(), 15_000);
+        assert_eq!(settings.guard_ttl, Duration::from_secs(15));
         assert_eq!(settings.output_dir, Path::new("data/hls"));
     }
 
@@ -361,23 +343,27 @@ mod tests {
     fn a_receiver_makes_it_ffmpeg_and_brings_no_sample_channels() {
         let settings = read("receiver_url = 'http://box:8001/{serviceRef}'").unwrap();
         assert_eq!((settings.pipeline, settings.channels.len()), (Pipeline::Ffmpeg, 0));
-        let profile = |name: &str| settings.profiles[&ProfileId::new(name).unwrap()].join(" ");
+        let profile = |name: &str| settings.profiles[name].join(" ");
         assert!(profile("high").contains("libx264") && profile("copy").contains("-c:v copy"));
     }
 
     #[test]
     fn profiles_are_added_and_replaced_by_name() {
         let settings = read("[profiles]\ntiny = '-vf scale=160:-2'\nlow = '-c copy'").unwrap();
-        let names: Vec<_> = settings.profiles.keys().map(ProfileId::as_str).collect();
+        let names: Vec<_> = settings.profiles.keys().map(String::as_str).collect();
         assert_eq!(names, ["copy", "high", "low", "tiny"]);
-        assert_eq!(settings.profiles[&ProfileId::new("low").unwrap()], ["-c", "copy"]);
+        assert_eq!(settings.profiles["low"], ["-c", "copy"]);
     }
 
     #[test]
     fn channels_come_from_the_settings_and_from_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("channels.m3u");
-        std::fs::write(&path, "#EXTINF:-1,Two\nhttp://box/1:0:1:2:0\n#EXTINF:-1,One again\nhttp://box/1:0:1:1:0\n").unwrap();
+        std::fs::write(
+            &path,
+            "#EXTINF:-1,Two\nhttp://box/1:0:1:2:0\n#EXTINF:-1,One again\nhttp://box/1:0:1:1:0\n",
+        )
+        .unwrap();
         let inline = "channels = [{ service_ref = '1:0:1:1:0', name = 'One' }]";
         let settings = read(&format!("{inline}\nchannels_m3u = '{}'", path.display())).unwrap();
         let names: Vec<_> = settings.channels.iter().map(|channel| channel.name.as_str()).collect();
@@ -396,6 +382,7 @@ mod tests {
             ("channels = [{ service_ref = '1', nme = 'x' }]", "there is no `nme`"),
             ("channels_m3u = '/nonexistent.m3u'", "sessions.channels_m3u: /nonexistent.m3u"),
             ("[profiles]\n'a b' = ''", "sessions.profiles"),
+            ("lan_allow_cidrs = ['10.0.0.0/99']", "sessions.lan_allow_cidrs: `10.0.0.0/99`"),
         ] {
             let error = read(toml).unwrap_err();
             assert!(error.contains(words), "{error}");

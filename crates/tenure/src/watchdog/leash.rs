@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice, PipeWriter};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as Pair;
@@ -13,7 +13,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::{Child, Command};
 
 use super::line::{Inbox, Order, Report};
 use super::plan::Times;
@@ -23,8 +23,13 @@ use super::session::Session;
 pub(crate) enum Desk<'a> {
     /// Ours: our folder, standard input, output and error.
     Shared,
-    /// Its own: a folder, nothing to read, and its words come to us by [`Leash::words`].
-    Own(&'a Path),
+    /// Its own: a folder, nothing to read, and a pipe for its words.
+    Own {
+        /// Where it works.
+        folder: &'a Path,
+        /// Where its standard output and standard error go.
+        words: PipeWriter,
+    },
 }
 
 /// Work on a leash. Dropping it lets go of the socket, and that kills the work.
@@ -43,7 +48,7 @@ impl Leash {
         command: &[OsString],
         variables: &[(&str, String)],
         times: Times,
-        desk: &Desk<'_>,
+        desk: Desk<'_>,
     ) -> io::Result<Self> {
         let (ours, theirs) = Pair::pair()?;
         // Not the path: the file may have been replaced since we started.
@@ -56,9 +61,9 @@ impl Leash {
             .stdin(Stdio::from(OwnedFd::from(theirs)));
         match desk {
             Desk::Shared => hand_over(&ours, times, io::stdin())?,
-            Desk::Own(folder) => {
+            Desk::Own { folder, words } => {
                 hand_over(&ours, times, File::open("/dev/null")?)?;
-                watchdog.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
+                watchdog.current_dir(folder).stdout(words.try_clone()?).stderr(words);
             }
         }
         let watchdog = watchdog.spawn()?;
@@ -66,11 +71,6 @@ impl Leash {
         let number = watchdog.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let session = Session::of(number.ok_or_else(|| io::Error::other("the watchdog ended at once"))?);
         Ok(Self { socket: UnixStream::from_std(ours)?, inbox: Inbox::default(), watchdog, session })
-    }
-
-    /// What work at a desk of its own says, once.
-    pub(crate) fn words(&mut self) -> Option<ChildStderr> {
-        self.watchdog.stderr.take()
     }
 
     /// Later times: the lease was prolonged.

@@ -36,7 +36,7 @@ pub(super) async fn supervise(
     ];
     let deadline = guard.deadline();
     let times = Times::of(deadline, guard.lease().ttl);
-    let leash = Leash::start(command, &variables, times, &Desk::Shared)
+    let leash = Leash::start(command, &variables, times, Desk::Shared)
         .map_err(|error| Failure::internal(format!("cannot start the watchdog: {error}")))?;
     let mut watch = Watch { guard, keeper, leash, deadline, times, lost: None };
     let ended = watch.run(signals, command).await;
