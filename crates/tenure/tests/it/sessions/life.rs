@@ -65,7 +65,7 @@ async fn a_session_is_watched_from_its_wish_to_its_end() {
 }
 
 /// What a player does: the playlist, and everything that it names.
-async fn play(door: &Door, url: &str) {
+pub(crate) async fn play(door: &Door, url: &str) {
     let playlist = door.ask(READER, "GET", url, None).await;
     assert_eq!(playlist.status, 200, "{playlist:?}");
     assert!(

@@ -6,7 +6,7 @@ use testkit::wait;
 use super::house::{Door, House, channel};
 use crate::rig::{LIMIT, code};
 
-const GUARD: &str = "system:orchestrator:guard_lock";
+pub(crate) const GUARD: &str = "system:orchestrator:guard_lock";
 
 /// The processes that work for a session, ours and all below.
 pub(crate) fn workers_for(session: &str) -> Vec<String> {
@@ -21,7 +21,7 @@ pub(crate) fn workers_for(session: &str) -> Vec<String> {
     working.map(|process| process.file_name().to_string_lossy().into_owned()).collect()
 }
 
-async fn until_free(door: &Door, key: &str) {
+pub(crate) async fn until_free(door: &Door, key: &str) {
     wait::until_async(&format!("{key} is free"), LIMIT, async || door.holder(key).await.is_none())
         .await
         .unwrap();
