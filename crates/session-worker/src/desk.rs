@@ -43,8 +43,14 @@ impl Cause {
 
 impl Entry {
     /// What an event does to the session, written. An event that changes nothing writes nothing.
-    pub(crate) async fn step(&mut self, world: &World, event: Event, cause: Option<Cause>) -> Result<(), Broken> {
-        let next = self.session.after(event, world.wall()).map_err(|error| Broken::Store(error.to_string()))?;
+    pub(crate) async fn step(
+        &mut self,
+        world: &World,
+        event: Event,
+        cause: Option<Cause>,
+    ) -> Result<(), Broken> {
+        let next =
+            self.session.after(event, world.wall()).map_err(|error| Broken::Store(error.to_string()))?;
         let Some(mut next) = next else { return Ok(()) };
         if let Some(Cause { reason, detail, words }) = cause {
             next = next.because(reason, detail, words);

@@ -17,7 +17,9 @@ pub enum Fatal {
         why: String,
     },
     /// The program of the pipelines does not start.
-    #[error("{program} does not start ({why}): install ffmpeg, or set the pipeline to \"pattern\" to try it without one")]
+    #[error(
+        "{program} does not start ({why}): install ffmpeg, or set the pipeline to \"pattern\" to try it without one"
+    )]
     Pipeline {
         /// Which program.
         program: String,
@@ -33,13 +35,17 @@ pub enum Fatal {
         why: String,
     },
     /// Another worker has the guard.
-    #[error("the guard system:orchestrator:guard_lock is held by {holder}: one worker at a time runs the sessions of a store")]
+    #[error(
+        "the guard system:orchestrator:guard_lock is held by {holder}: one worker at a time runs the sessions of a store"
+    )]
     Held {
         /// Who.
         holder: String,
     },
     /// Nobody says who has the guard.
-    #[error("the guard system:orchestrator:guard_lock is neither free nor held by anybody that can be named: {why}")]
+    #[error(
+        "the guard system:orchestrator:guard_lock is neither free nor held by anybody that can be named: {why}"
+    )]
     Ambiguous {
         /// What the store says.
         why: String,

@@ -55,7 +55,11 @@ impl Identity {
 pub(crate) fn look(pid: u32) -> Look {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => parse(&stat).unwrap_or(Look::Unreadable),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && fs::metadata("/proc/self/stat").is_ok() => Look::Gone,
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound && fs::metadata("/proc/self/stat").is_ok() =>
+        {
+            Look::Gone
+        }
         // A process that ends while it is read.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Look::Gone,
         Err(_) => Look::Unreadable,

@@ -54,7 +54,8 @@ fn works_for(process: Pid, id: &SessionId) -> bool {
 fn session_of(process: Pid) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).ok()?;
     let mut entries = environment.split(|byte| *byte == 0);
-    let found = entries.find_map(|entry| entry.strip_prefix(SESSION_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
+    let found =
+        entries.find_map(|entry| entry.strip_prefix(SESSION_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
     String::from_utf8(found.to_vec()).ok()
 }
 
@@ -73,7 +74,8 @@ mod tests {
         let name = |tail: &str| SessionId::new(format!("left-{}-{tail}", std::process::id())).unwrap();
         let (ours, other) = (name("a"), name("ab"));
         let (mut child, mut stranger) = (work(&ours), work(&other));
-        testkit::wait::until("both run", Duration::from_secs(30), || !is_gone(&ours) && !is_gone(&other)).unwrap();
+        testkit::wait::until("both run", Duration::from_secs(30), || !is_gone(&ours) && !is_gone(&other))
+            .unwrap();
         assert!(all().contains(ours.as_str()));
         assert!(kill(&ours));
         child.wait().unwrap();

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lease::{Committed, Happened, Key, Op, Prefix, Query, Record, Revision, Store, Ttl, Verb, Watch, Watched};
+use lease::{
+    Committed, Happened, Key, Op, Prefix, Query, Record, Revision, Store, Ttl, Verb, Watch, Watched,
+};
 use session::{
-    Bus, Changes, Created, Error, Found, IdempotencyKey, Listed, Notice, Result, Session, SessionId, SessionLog,
-    State, StopRequest, UnixMs, Version,
+    Bus, Changes, Created, Error, Found, IdempotencyKey, Listed, Notice, Result, Session, SessionId,
+    SessionLog, State, StopRequest, UnixMs, Version,
 };
 
 use crate::{keys, limits, rows};
@@ -96,10 +98,12 @@ impl SessionLog for Log {
             Ok(Committed::Written { revision }) => Ok(Created::Created(Version(revision.get()))),
             Ok(Committed::Conflict { index: 0, .. }) => Ok(Created::Taken),
             Ok(_) => Err(Error::Unavailable("the id of the session is taken".to_owned())),
-            Err(unheard) if unheard.happened() == Happened::Maybe => match self.is_there(&record, &value).await {
-                Some(revision) => Ok(Created::Created(Version(revision.get()))),
-                None => Err(error(unheard)),
-            },
+            Err(unheard) if unheard.happened() == Happened::Maybe => {
+                match self.is_there(&record, &value).await {
+                    Some(revision) => Ok(Created::Created(Version(revision.get()))),
+                    None => Err(error(unheard)),
+                }
+            }
             Err(refused) => Err(error(refused)),
         }
     }
@@ -166,7 +170,8 @@ impl SessionLog for Log {
 
     async fn changes(&self, id: &SessionId) -> Result<Box<dyn Changes>> {
         let key = keys::session(id).map_err(error)?;
-        let watch = self.store.watch(&Prefix::new(key.as_str()).map_err(error)?, None).await.map_err(error)?;
+        let watch =
+            self.store.watch(&Prefix::new(key.as_str()).map_err(error)?, None).await.map_err(error)?;
         Ok(Box::new(Stream { log: self.clone(), key, watch, look: false }))
     }
 }

@@ -10,7 +10,8 @@ pub(crate) const TARGET: &str = "tenure::sessions";
 /// A session went from one state to another.
 pub(crate) fn moved(session: &Session, from: State) {
     let (to, profile) = (session.state, session.profile.to_string());
-    metrics::counter!("v3_fsm_transitions_total", "state_from" => from.word(), "state_to" => to.word()).increment(1);
+    metrics::counter!("v3_fsm_transitions_total", "state_from" => from.word(), "state_to" => to.word())
+        .increment(1);
     tracing::info!(
         target: TARGET,
         session = %session.id,
@@ -26,7 +27,8 @@ pub(crate) fn moved(session: &Session, from: State) {
         started("ready", "none", profile);
     } else if to.is_terminal() {
         let reason = session.reason.word();
-        metrics::counter!("xg2g_v3_session_end_total", "reason" => reason, "profile" => profile.clone()).increment(1);
+        metrics::counter!("xg2g_v3_session_end_total", "reason" => reason, "profile" => profile.clone())
+            .increment(1);
         if !matches!(from, State::Ready | State::Draining) && session.published.is_none() {
             started("failed", class(session.reason), profile);
         }
@@ -71,7 +73,8 @@ pub(crate) fn expired(state: State) {
 
 pub(crate) fn first_playlist(session: &Session, took: Duration) {
     let profile = session.profile.to_string();
-    metrics::histogram!("xg2g_v3_time_to_first_playlist_seconds", "profile" => profile).record(took.as_secs_f64());
+    metrics::histogram!("xg2g_v3_time_to_first_playlist_seconds", "profile" => profile)
+        .record(took.as_secs_f64());
 }
 
 pub(crate) fn tuners_in_use(count: usize) {

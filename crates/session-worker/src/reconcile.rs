@@ -37,7 +37,10 @@ pub(crate) struct Truth {
 }
 
 /// Compares claims with leases.
-pub(crate) fn judge<'s>(sessions: impl Iterator<Item = &'s Session>, holders: &BTreeMap<u32, String>) -> Truth {
+pub(crate) fn judge<'s>(
+    sessions: impl Iterator<Item = &'s Session>,
+    holders: &BTreeMap<u32, String>,
+) -> Truth {
     let mut live = BTreeSet::new();
     let mut claims: BTreeMap<u32, Vec<&SessionId>> = BTreeMap::new();
     for session in sessions.filter(|session| !session.state.is_terminal()) {

@@ -119,7 +119,7 @@ impl Round {
         self.stopping.retain(|id, _| stopping.contains(id));
         for id in stopping {
             let since = *self.stopping.entry(id.clone()).or_insert(now);
-            if is_stuck(now.since(since))
+            if now.since(since) >= limits::STUCK
                 && let Some(handle) = handles.get(&id)
             {
                 handle.orders.send_modify(|orders| (orders.kill, orders.force) = (true, true));
@@ -136,30 +136,25 @@ impl Round {
     ) -> Result<(), Broken> {
         let before = std::mem::take(&mut self.orphans);
         for entry in sessions.iter().filter(|entry| !handles.contains_key(&entry.session.id)) {
-            let Some(event) = recovery::event(entry.session.state) else { continue };
+            if recovery::event(entry.session.state).is_none() {
+                continue;
+            }
             if !before.contains(&entry.session.id) {
                 self.orphans.insert(entry.session.id.clone());
                 continue;
             }
-            recovery::recover(world, &mut entry.clone(), orphan(event)).await?;
+            // Also half-way through its start: starting it again may end the same way.
+            recovery::recover(world, &mut entry.clone(), Event::Fail).await?;
         }
         Ok(())
     }
 }
 
-/// What has no worker has failed, also half-way through its start: starting it again may end the same way.
-const fn orphan(_event: Event) -> Event {
-    Event::Fail
-}
-
-const fn is_stuck(time: Duration) -> bool {
-    time.as_millis() >= limits::STUCK.as_millis()
-}
-
 /// Who holds which tuner.
 async fn holders(world: &World) -> Result<BTreeMap<u32, String>, Broken> {
     let held = scan::held(world, keys::TUNER).await?;
-    let holder = |status: &lease::Status| Some((keys::slot_in(&status.key)?, status.holder.as_ref()?.to_string()));
+    let holder =
+        |status: &lease::Status| Some((keys::slot_in(&status.key)?, status.holder.as_ref()?.to_string()));
     Ok(held.iter().filter_map(holder).collect())
 }
 
@@ -170,14 +165,17 @@ async fn still_claims(
     handles: &HashMap<SessionId, Handle>,
     (id, slot, rule): &Violation,
 ) -> Result<bool, Broken> {
-    let key = lease::Key::new(format!("{}{slot}", keys::TUNER)).map_err(|error| Broken::Store(error.to_string()))?;
+    let key = lease::Key::new(format!("{}{slot}", keys::TUNER))
+        .map_err(|error| Broken::Store(error.to_string()))?;
     let status = world.ask(world.store.inspect(&key)).await?;
-    let holds = status.phase == lease::Phase::Held && status.holder.is_some_and(|holder| holder.as_str() == id.as_str());
+    let holds = status.phase == lease::Phase::Held
+        && status.holder.is_some_and(|holder| holder.as_str() == id.as_str());
     let key = keys::session(id).map_err(|error| Broken::Store(error.to_string()))?;
     let record = world.ask(world.store.get(&key)).await?;
-    let claims = record.as_ref().and_then(scan::entry).is_some_and(|entry| {
-        entry.session.slot == Some(*slot) && entry.session.state.may_hold()
-    });
+    let claims = record
+        .as_ref()
+        .and_then(scan::entry)
+        .is_some_and(|entry| entry.session.slot == Some(*slot) && entry.session.state.may_hold());
     let ending = handles.get(id).is_some_and(|handle| handle.ending.load(Ordering::Acquire));
     Ok(claims && !ending && (!holds || *rule == reconcile::Rule::DuplicateSlotClaim))
 }
@@ -200,7 +198,9 @@ async fn release_ended(
                 continue;
             }
             let (key, reason) = (status.key.clone(), Motive::new("its session is over").unwrap_or_default());
-            world.ask(world.store.revoke(Revoke { key, generation, delay: Some(Duration::ZERO), reason })).await?;
+            world
+                .ask(world.store.revoke(Revoke { key, generation, delay: Some(Duration::ZERO), reason }))
+                .await?;
             tracing::warn!(target: metric::TARGET, key = %status.key, %holder, "a lease of a session that is over was ended");
         }
     }
@@ -229,8 +229,12 @@ async fn remove_folders(world: &World, handles: &HashMap<SessionId, Handle>, ses
     let removed = tokio::task::spawn_blocking(move || {
         for id in folder::all(&root).into_iter().filter(|id| !kept.contains(id)) {
             match folder::remove(&folder::of(&root, &id)) {
-                Ok(()) => tracing::info!(target: metric::TARGET, session = %id, "a folder that nobody needs was removed"),
-                Err(error) => tracing::warn!(target: metric::TARGET, session = %id, %error, "a folder could not be removed"),
+                Ok(()) => {
+                    tracing::info!(target: metric::TARGET, session = %id, "a folder that nobody needs was removed")
+                }
+                Err(error) => {
+                    tracing::warn!(target: metric::TARGET, session = %id, %error, "a folder could not be removed")
+                }
             }
         }
     });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use session::{
-    CorrelationId, Detail, Error, IdempotencyKey, Pipeline, ProfileId, Reason, Result, Session, SessionId, State,
-    StopRequest, Target, Ticket, UnixMs,
+    CorrelationId, Detail, Error, IdempotencyKey, Pipeline, ProfileId, Reason, Result, Session, SessionId,
+    State, StopRequest, Target, Ticket, UnixMs,
 };
 
 use crate::Identity;
@@ -180,8 +180,9 @@ fn write(row: &impl Serialize) -> Result<Arc<[u8]>> {
 
 fn read<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
     // The text of serde's error may quote a value, and a row may hold a ticket.
-    serde_json::from_slice(bytes)
-        .map_err(|error| Error::Unavailable(format!("a {what} in the store cannot be read at {}", error.column())))
+    serde_json::from_slice(bytes).map_err(|error| {
+        Error::Unavailable(format!("a {what} in the store cannot be read at {}", error.column()))
+    })
 }
 
 fn word<T>(field: &str, known: Option<T>) -> Result<T> {
@@ -224,7 +225,10 @@ mod tests {
         assert_eq!(read_mapping(&mapping(&id).unwrap()).unwrap(), id);
         assert_eq!(read_seen(&seen(UnixMs(5)).unwrap()).unwrap(), UnixMs(5));
         let asked = StopRequest { session: id, reason: Reason::ClientStop, correlation: None, at: UnixMs(1) };
-        assert_eq!(read_stop(&stop(&asked, 2).unwrap()).unwrap(), Asked { reason: Reason::ClientStop, times: 2 });
+        assert_eq!(
+            read_stop(&stop(&asked, 2).unwrap()).unwrap(),
+            Asked { reason: Reason::ClientStop, times: 2 }
+        );
     }
 
     #[test]

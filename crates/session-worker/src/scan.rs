@@ -29,13 +29,15 @@ pub(crate) fn entry(record: &Record) -> Option<Entry> {
 
 /// Which sessions are wanted to stop.
 pub(crate) async fn stops(world: &World) -> Result<BTreeMap<SessionId, Asked>, Broken> {
-    let read = |record: &Record| Some((keys::id_in(&record.key, keys::STOP)?, rows::read_stop(&record.value).ok()?));
+    let read =
+        |record: &Record| Some((keys::id_in(&record.key, keys::STOP)?, rows::read_stop(&record.value).ok()?));
     Ok(records(world, keys::STOP).await?.iter().filter_map(read).collect())
 }
 
 /// When sessions were last seen to be watched.
 pub(crate) async fn seen(world: &World) -> Result<BTreeMap<SessionId, UnixMs>, Broken> {
-    let read = |record: &Record| Some((keys::id_in(&record.key, keys::SEEN)?, rows::read_seen(&record.value).ok()?));
+    let read =
+        |record: &Record| Some((keys::id_in(&record.key, keys::SEEN)?, rows::read_seen(&record.value).ok()?));
     Ok(records(world, keys::SEEN).await?.iter().filter_map(read).collect())
 }
 

@@ -105,7 +105,8 @@ impl Projector {
         let inner = self.inner;
         loop {
             let idle = inner.house.lock().shows.is_empty();
-            let next = inner.epoch + SEGMENT * (u32::try_from(inner.turns(inner.clock.now())).unwrap_or(0) + 1);
+            let next =
+                inner.epoch + SEGMENT * (u32::try_from(inner.turns(inner.clock.now())).unwrap_or(0) + 1);
             tokio::select! {
                 biased;
                 () = closing.cancelled() => return,

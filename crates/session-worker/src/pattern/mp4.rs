@@ -112,7 +112,8 @@ mod tests {
     fn a_segment_moves_in_time_and_stays_as_it_is() {
         let before = starts(SECOND);
         let later = moved(SECOND, 77, |track| Some(u64::from(track) * 1_000)).unwrap();
-        let expected: Vec<_> = before.iter().map(|(track, at)| (*track, at + u64::from(*track) * 1_000)).collect();
+        let expected: Vec<_> =
+            before.iter().map(|(track, at)| (*track, at + u64::from(*track) * 1_000)).collect();
         assert_eq!(starts(&later), expected);
         assert_eq!(later.len(), SECOND.len());
         let changed = SECOND.iter().zip(&later).filter(|(a, b)| a != b).count();

@@ -21,7 +21,12 @@ pub(super) fn recording(dir: &Path, id: &str) -> Option<PathBuf> {
 }
 
 /// All arguments for a session with this profile; `file` is that of its recording.
-pub(super) fn all(source: &Ffmpeg, session: &Session, profile: &[String], file: Option<&Path>) -> Vec<OsString> {
+pub(super) fn all(
+    source: &Ffmpeg,
+    session: &Session,
+    profile: &[String],
+    file: Option<&Path>,
+) -> Vec<OsString> {
     let mut args: Vec<OsString> = words("-nostdin -hide_banner -nostats -loglevel warning").collect();
     match (&session.target, file) {
         (Target::Live(service_ref), _) => {
@@ -40,10 +45,14 @@ pub(super) fn all(source: &Ffmpeg, session: &Session, profile: &[String], file: 
     match session.target {
         Target::Live(_) => {
             args.extend(["-hls_list_size".into(), WINDOW.into()]);
-            args.extend(words("-hls_delete_threshold 3 -hls_flags delete_segments+independent_segments+temp_file"));
+            args.extend(words(
+                "-hls_delete_threshold 3 -hls_flags delete_segments+independent_segments+temp_file",
+            ));
         }
         Target::Recording { .. } => {
-            args.extend(words("-hls_list_size 0 -hls_playlist_type event -hls_flags independent_segments+temp_file"));
+            args.extend(words(
+                "-hls_list_size 0 -hls_playlist_type event -hls_flags independent_segments+temp_file",
+            ));
         }
     }
     args.push(folder::PLAYLIST.into());
@@ -103,13 +112,19 @@ mod tests {
         let target = Target::new(None, Some("rec-1"), Some(60_250)).unwrap();
         let recording = line(target, Some("/rec/rec-1.ts"));
         assert!(recording.contains("-re -ss 60.250 -i /rec/rec-1.ts -c copy"), "{recording}");
-        assert!(recording.contains("-hls_list_size 0") && !recording.contains("delete_segments"), "{recording}");
+        assert!(
+            recording.contains("-hls_list_size 0") && !recording.contains("delete_segments"),
+            "{recording}"
+        );
     }
 
     #[test]
     fn a_channel_cannot_lead_anywhere_else() {
         let service_ref = ServiceRef::new("../../etc?x=1#y%2f\\").unwrap();
-        assert_eq!(receiver("http://r/{serviceRef}", &service_ref), "http://r/..%2F..%2Fetc%3Fx=1%23y%252f%5C");
+        assert_eq!(
+            receiver("http://r/{serviceRef}", &service_ref),
+            "http://r/..%2F..%2Fetc%3Fx=1%23y%252f%5C"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lease::{Clock, Tick};
 use session::{Detail, Kind, Reason, Session, Target};
+use tokio::task::JoinHandle;
 
 use super::{News, Pipeline, args, not_started, verdict};
 use crate::desk::Cause;
@@ -22,7 +23,12 @@ const LOG: &str = "ffmpeg.log";
 /// Refuses a program that does not start.
 pub(super) async fn check(source: &Ffmpeg) -> Result<(), Fatal> {
     let mut command = tokio::process::Command::new(&source.program);
-    command.arg("-version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command
+        .arg("-version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
     let why = match command.status().await {
         Ok(status) if status.success() => return Ok(()),
         Ok(status) => status.to_string(),
@@ -69,7 +75,16 @@ pub(super) async fn start(
         bytes: world.options.max_output_bytes,
     };
     let watch = Watch { bounds, published: false, newest: None, moved: now };
-    Ok(Box::new(Running { process, clock, folder, kind: session.kind(), watch, next_look: now, exit: None }))
+    Ok(Box::new(Running {
+        process,
+        clock,
+        folder,
+        kind: session.kind(),
+        watch,
+        next_look: now,
+        looking: None,
+        exit: None,
+    }))
 }
 
 /// A process, and what its folder told so far.
@@ -80,6 +95,7 @@ struct Running {
     kind: Kind,
     watch: Watch,
     next_look: Tick,
+    looking: Option<JoinHandle<Found>>,
     exit: Option<Exit>,
 }
 
@@ -89,6 +105,7 @@ impl Pipeline for Running {
         loop {
             let exit = match self.exit {
                 Some(exit) => Some(exit),
+                None if self.looking.is_some() => None,
                 None => tokio::select! {
                     biased;
                     exit = self.process.wait() => Some(exit),
@@ -96,8 +113,10 @@ impl Pipeline for Running {
                 },
             };
             self.exit = exit;
-            // Also after the end: the last segment may be the first.
-            let found = look(self.folder.clone()).await;
+            // Also after the end: the last segment may be the first. A look that was left is taken up again.
+            let looking = self.looking.get_or_insert_with(|| look(self.folder.clone()));
+            let found = looking.await.unwrap_or_default();
+            self.looking = None;
             let now = self.clock.now();
             self.next_look = now + limits::LOOK;
             if let Some(news) = self.watch.judge(&found, now, exit.is_some()) {
@@ -160,7 +179,9 @@ struct Found {
 
 impl Watch {
     fn judge(&mut self, found: &Found, now: Tick, ended: bool) -> Option<News> {
-        let failed = |reason, detail, words: &str| Some(News::Failed(Cause::new(reason, Some(detail), words.to_owned())));
+        let failed = |reason, detail, words: &str| {
+            Some(News::Failed(Cause::new(reason, Some(detail), words.to_owned())))
+        };
         if found.bytes > self.bounds.bytes {
             return failed(Reason::PackagerFailed, Detail::DiskLimit, "the output grew beyond its bound");
         }
@@ -176,17 +197,19 @@ impl Watch {
             false if silent >= self.bounds.first => {
                 failed(Reason::PackagerFailed, Detail::FirstSegmentTimeout, "there was no picture in time")
             }
-            true if silent >= self.bounds.stall => {
-                failed(Reason::UpstreamCorrupt, Detail::UpstreamStalled, "nothing came from upstream for too long")
-            }
+            true if silent >= self.bounds.stall => failed(
+                Reason::UpstreamCorrupt,
+                Detail::UpstreamStalled,
+                "nothing came from upstream for too long",
+            ),
             _ => None,
         }
     }
 }
 
 /// Looks at a folder, beside the runtime.
-async fn look(folder: PathBuf) -> Found {
-    tokio::task::spawn_blocking(move || look_at(&folder)).await.unwrap_or_default()
+fn look(folder: PathBuf) -> JoinHandle<Found> {
+    tokio::task::spawn_blocking(move || look_at(&folder))
 }
 
 fn look_at(folder: &Path) -> Found {
@@ -246,10 +269,7 @@ mod tests {
 
     #[test]
     fn no_picture_in_time_and_too_much_of_it_are_failures() {
-        assert_eq!(
-            detail(watch().judge(&found(None, 0), at(30), false)),
-            Some(Detail::FirstSegmentTimeout)
-        );
+        assert_eq!(detail(watch().judge(&found(None, 0), at(30), false)), Some(Detail::FirstSegmentTimeout));
         assert_eq!(detail(watch().judge(&found(Some(1), 1_001), at(1), false)), Some(Detail::DiskLimit));
         assert_eq!(watch().judge(&found(None, 0), at(30), true), None, "how it ended says more");
     }

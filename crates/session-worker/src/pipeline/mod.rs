@@ -55,7 +55,11 @@ pub(crate) async fn check(options: &Options) -> Result<(), Fatal> {
 }
 
 /// Starts the picture of a session that holds its leases.
-pub(crate) async fn start(world: &World, session: &Session, times: Times) -> Result<Box<dyn Pipeline>, Cause> {
+pub(crate) async fn start(
+    world: &World,
+    session: &Session,
+    times: Times,
+) -> Result<Box<dyn Pipeline>, Cause> {
     let folder = folder::of(&world.options.output_dir, &session.id);
     match &world.options.source {
         Source::Ffmpeg(source) => ffmpeg::start(world, source, session, folder, times).await,

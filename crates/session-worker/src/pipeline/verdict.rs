@@ -19,7 +19,9 @@ pub(super) fn ended(exit: Exit, kind: Kind, published: bool, log: &str) -> News 
         }
         Exit::Code(0) if published => (Reason::ProcessEnded, Some(Detail::UpstreamEnded)),
         _ if published => (Reason::ProcessEnded, None),
-        _ if has(log, &["404 Not Found", "HTTP error 404", "No such file or directory"]) => (Reason::NotFound, None),
+        _ if has(log, &["404 Not Found", "HTTP error 404", "No such file or directory"]) => {
+            (Reason::NotFound, None)
+        }
         _ if has(log, &["timed out", "Operation timed out"]) => (Reason::TuneTimeout, None),
         _ if has(log, &REFUSED) => (Reason::TuneFailed, None),
         Exit::Code(0) => (Reason::PackagerFailed, Some(Detail::UpstreamEnded)),
@@ -49,8 +51,12 @@ const REFUSED: [&str; 7] = [
     "Failed to resolve hostname",
     "Connection reset",
 ];
-const CORRUPT: [&str; 4] =
-    ["Invalid data found", "does not contain any stream", "could not find codec parameters", "matches no streams"];
+const CORRUPT: [&str; 4] = [
+    "Invalid data found",
+    "does not contain any stream",
+    "could not find codec parameters",
+    "matches no streams",
+];
 
 fn has(log: &str, signs: &[&str]) -> bool {
     signs.iter().any(|sign| log.contains(sign))
