@@ -71,7 +71,7 @@ fn lost_guard(loss: &Loss, lost: Lost, last_resort: Option<Duration>) {
     let forced = std::thread::Builder::new().name("last-resort".to_owned()).spawn(move || {
         let (_kept, never) = mpsc::sync_channel::<()>(1);
         // Nobody sends: this waits for the time to pass.
-        drop(never.recv_timeout(time));
+        let _time_is_over = never.recv_timeout(time);
         std::process::exit(lease_keeper::limits::EXIT);
     });
     if forced.is_err() {

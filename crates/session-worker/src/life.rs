@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lease::{Key, Tick};
 use lease_keeper::{Bundle, Lost};
-use session::{Detail, Event, Pipeline as Stage, Reason, State};
+use session::{Detail, Event, Pipeline as Stage, Reason};
 use tokio::sync::watch;
 
 use crate::desk::{Broken, Cause, Entry};
@@ -35,6 +35,8 @@ pub(crate) struct Life {
     /// Set when its leases are about to be given back, so that nobody takes that for a violation.
     pub(crate) ending: Arc<AtomicBool>,
     leases: Bundle,
+    /// The taking of leases was broken off: what came of it is given back by the reaper.
+    broken_off: bool,
     pipeline: Option<Box<dyn Pipeline>>,
 }
 
@@ -57,7 +59,7 @@ impl Life {
         orders: watch::Receiver<Orders>,
         ending: Arc<AtomicBool>,
     ) -> Self {
-        Self { world, entry, orders, ending, leases: Bundle::default(), pipeline: None }
+        Self { world, entry, orders, ending, leases: Bundle::default(), broken_off: false, pipeline: None }
     }
 
     /// Lives it. What is left behind in every case: no process, no lease, no folder.
@@ -98,7 +100,10 @@ impl Life {
         let world = self.world.clone();
         let taken = tokio::select! {
             biased;
-            ending = interrupted(&world, &mut self.orders) => return ending.map(Some),
+            ending = interrupted(&world, &mut self.orders) => {
+                self.broken_off = true;
+                return ending.map(Some);
+            }
             taken = leases::take(&world, &self.entry.session) => taken,
         };
         match taken {
@@ -255,12 +260,19 @@ impl Life {
 
     /// Gives the leases back and removes the folder.
     async fn clean_up(&mut self) {
-        // What cannot be given back now is the reaper's, for as long as it may be held.
-        drop(std::mem::take(&mut self.leases).release().await);
-        let world = self.world.clone();
-        tokio::select! {
-            () = world.keeper.settled() => {}
-            () = world.pause(limits::GUARD_RELEASE) => {}
+        let (world, leases) = (self.world.clone(), std::mem::take(&mut self.leases));
+        // What is not given back here is the reaper's, for as long as it may be held. Without the guard there is no time.
+        match world.loss.is_told() {
+            true => drop(leases),
+            false => drop(leases.release().await),
+        }
+        if self.broken_off {
+            tokio::select! {
+                biased;
+                _ = world.loss.told() => {}
+                () = world.keeper.settled() => {}
+                () = world.pause(limits::GUARD_RELEASE) => {}
+            }
         }
         let (id, root) = (self.entry.session.id.clone(), world.options.output_dir.clone());
         let removed = tokio::task::spawn_blocking(move || folder::remove(&folder::of(&root, &id)));
@@ -305,9 +317,4 @@ fn ordered(orders: &Orders) -> Option<Ending> {
 fn lease_lost(key: &Key, how: Lost) -> Cause {
     metric::lease_lost();
     Cause::new(Reason::LeaseExpired, Some(leases::lost_detail(key)), format!("{key} was lost: {how}"))
-}
-
-/// Whether a session that is in this state may still be taken up.
-pub(crate) const fn is_fresh(state: State) -> bool {
-    matches!(state, State::New)
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use lease::{Event as Change, Tick, Verb, Watch, Watched};
-use session::{Reason, SessionId};
+use session::{Reason, SessionId, State};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::desk::{Broken, Entry};
-use crate::life::{self, Life, Orders};
+use crate::life::{Life, Orders};
 use crate::round::Round;
 use crate::rows::Asked;
 use crate::world::World;
@@ -183,7 +183,7 @@ impl Orchestrator {
     fn take_up(&mut self, entry: Entry) {
         let id = entry.session.id.clone();
         let known = self.handles.contains_key(&id);
-        if known || !life::is_fresh(entry.session.state) || self.handles.len() >= limits::LIVES {
+        if known || entry.session.state != State::New || self.handles.len() >= limits::LIVES {
             return;
         }
         let (orders, heard) = watch::channel(Orders::default());

@@ -119,7 +119,7 @@ impl Round {
         self.stopping.retain(|id, _| stopping.contains(id));
         for id in stopping {
             let since = *self.stopping.entry(id.clone()).or_insert(now);
-            if is_stuck(now.since(since))
+            if now.since(since) >= limits::STUCK
                 && let Some(handle) = handles.get(&id)
             {
                 handle.orders.send_modify(|orders| (orders.kill, orders.force) = (true, true));
@@ -136,24 +136,18 @@ impl Round {
     ) -> Result<(), Broken> {
         let before = std::mem::take(&mut self.orphans);
         for entry in sessions.iter().filter(|entry| !handles.contains_key(&entry.session.id)) {
-            let Some(event) = recovery::event(entry.session.state) else { continue };
+            if recovery::event(entry.session.state).is_none() {
+                continue;
+            }
             if !before.contains(&entry.session.id) {
                 self.orphans.insert(entry.session.id.clone());
                 continue;
             }
-            recovery::recover(world, &mut entry.clone(), orphan(event)).await?;
+            // Also half-way through its start: starting it again may end the same way.
+            recovery::recover(world, &mut entry.clone(), Event::Fail).await?;
         }
         Ok(())
     }
-}
-
-/// What has no worker has failed, also half-way through its start: starting it again may end the same way.
-const fn orphan(_event: Event) -> Event {
-    Event::Fail
-}
-
-const fn is_stuck(time: Duration) -> bool {
-    time.as_millis() >= limits::STUCK.as_millis()
 }
 
 /// Who holds which tuner.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lease::Store;
 use lease_keeper::{Gate, Keeper, Slots};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -17,11 +18,12 @@ use crate::{Fatal, Launcher, Options, guard, keys, limits, metric, pipeline, rec
 /// everything as [`Worker::close`] does, without waiting.
 pub struct Worker {
     world: Arc<World>,
-    gate: Gate,
+    /// None once it was given back.
+    gate: Mutex<Option<Gate>>,
     tasks: TaskTracker,
     closing: CancellationToken,
     /// Dropped with the worker, it ends everything.
-    ends: DropGuard,
+    _ends: DropGuard,
     questions: mpsc::Sender<oneshot::Sender<()>>,
     fatal: watch::Receiver<Option<Fatal>>,
 }
@@ -69,8 +71,8 @@ impl Worker {
             say.send_replace(Some(ended));
         });
         tasks.close();
-        let ends = closing.clone().drop_guard();
-        Ok(Self { world, gate, tasks, closing, ends, questions, fatal })
+        let (gate, ends) = (Mutex::new(Some(gate)), closing.clone().drop_guard());
+        Ok(Self { world, gate, tasks, closing, _ends: ends, questions, fatal })
     }
 
     /// Whether it does its work.
@@ -100,13 +102,15 @@ impl Worker {
         }
     }
 
-    /// Ends every pipeline, gives everything back in reverse and the guard last.
-    pub async fn close(self) {
-        let Self { world, gate, tasks, ends, .. } = self;
-        drop(ends);
-        tasks.wait().await;
-        within(&world, async { drop(gate.close().await) }).await;
-        within(&world, world.keeper.settled()).await;
+    /// Ends every pipeline, gives everything back in reverse and the guard last. Bounded; a second time changes nothing.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.wait().await;
+        let gate = self.gate.lock().take();
+        if let Some(gate) = gate {
+            within(&self.world, async { drop(gate.close().await) }).await;
+            within(&self.world, self.world.keeper.settled()).await;
+        }
     }
 }
 

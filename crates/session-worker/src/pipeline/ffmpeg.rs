@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lease::{Clock, Tick};
 use session::{Detail, Kind, Reason, Session, Target};
+use tokio::task::JoinHandle;
 
 use super::{News, Pipeline, args, not_started, verdict};
 use crate::desk::Cause;
@@ -74,7 +75,16 @@ pub(super) async fn start(
         bytes: world.options.max_output_bytes,
     };
     let watch = Watch { bounds, published: false, newest: None, moved: now };
-    Ok(Box::new(Running { process, clock, folder, kind: session.kind(), watch, next_look: now, exit: None }))
+    Ok(Box::new(Running {
+        process,
+        clock,
+        folder,
+        kind: session.kind(),
+        watch,
+        next_look: now,
+        looking: None,
+        exit: None,
+    }))
 }
 
 /// A process, and what its folder told so far.
@@ -85,6 +95,7 @@ struct Running {
     kind: Kind,
     watch: Watch,
     next_look: Tick,
+    looking: Option<JoinHandle<Found>>,
     exit: Option<Exit>,
 }
 
@@ -94,6 +105,7 @@ impl Pipeline for Running {
         loop {
             let exit = match self.exit {
                 Some(exit) => Some(exit),
+                None if self.looking.is_some() => None,
                 None => tokio::select! {
                     biased;
                     exit = self.process.wait() => Some(exit),
@@ -101,8 +113,10 @@ impl Pipeline for Running {
                 },
             };
             self.exit = exit;
-            // Also after the end: the last segment may be the first.
-            let found = look(self.folder.clone()).await;
+            // Also after the end: the last segment may be the first. A look that was left is taken up again.
+            let looking = self.looking.get_or_insert_with(|| look(self.folder.clone()));
+            let found = looking.await.unwrap_or_default();
+            self.looking = None;
             let now = self.clock.now();
             self.next_look = now + limits::LOOK;
             if let Some(news) = self.watch.judge(&found, now, exit.is_some()) {
@@ -194,8 +208,8 @@ impl Watch {
 }
 
 /// Looks at a folder, beside the runtime.
-async fn look(folder: PathBuf) -> Found {
-    tokio::task::spawn_blocking(move || look_at(&folder)).await.unwrap_or_default()
+fn look(folder: PathBuf) -> JoinHandle<Found> {
+    tokio::task::spawn_blocking(move || look_at(&folder))
 }
 
 fn look_at(folder: &Path) -> Found {
