@@ -98,12 +98,15 @@ async function end(id) {
   refresh();
 }
 
+/** A time without the parts of a second, which only flicker. */
+const whole = (ms) => (ms < 60_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : duration(ms));
+
 /** How long it runs, and when it would end by itself. */
 function times(session) {
   const parts = [session.profile];
-  if (session.createdAtMs) parts.push(`for ${duration(Math.max(0, serverNow() - session.createdAtMs))}`);
+  if (session.createdAtMs) parts.push(`for ${whole(serverNow() - session.createdAtMs)}`);
   const left = Date.parse(session.leaseExpiresAt ?? "") - serverNow();
-  if (left > 0) parts.push(`ends in ${duration(left)} if nobody watches`);
+  if (left > 0) parts.push(`ends in ${whole(left)} if nobody watches`);
   return parts.filter(Boolean).join(" · ");
 }
 

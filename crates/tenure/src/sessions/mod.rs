@@ -29,14 +29,12 @@ pub(crate) use settings::SPECS;
 
 /// How long a scrape waits for the comparison of records and leases before it shows what it has.
 const COMPARE: Duration = Duration::from_secs(2);
-/// How often it is looked whether a scrape is over.
-const GLANCE: Duration = Duration::from_millis(10);
 /// How long starts that are being recorded may hold up the end.
 const FINISH: Duration = Duration::from_secs(5);
 /// How long everything else may take to end once the orchestrator is over.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long the process may go on after the guard was lost.
-const LAST_RESORT: Duration = Duration::from_secs(5);
+const LAST_RESORT: Duration = Duration::from_secs(10);
 
 /// Which part of the sessions runs here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -160,7 +158,7 @@ impl Sessions {
             () = shutdown.wait() => {}
         }
         *self.stage.lock() = Stage::Over("the server is shutting down".into());
-        close(worker).await;
+        worker.close().await;
         Ok(())
     }
 
@@ -251,17 +249,6 @@ impl Sessions {
             last_resort: Some(LAST_RESORT),
             ..Options::new(settings.slots.clone(), settings.output_dir.clone(), source)
         }
-    }
-}
-
-/// Ends the orchestrator once no scrape looks at it any more.
-async fn close(mut worker: Arc<Worker>) {
-    loop {
-        match Arc::try_unwrap(worker) {
-            Ok(worker) => return worker.close().await,
-            Err(shared) => worker = shared,
-        }
-        BootClock.sleep_until(BootClock.now() + GLANCE).await;
     }
 }
 

@@ -115,7 +115,7 @@ fn the_tv_page_is_worth_a_picture() {
     page.sees_element(&tuner(2, true));
     moves(&page);
     page.colour_scheme(ColourScheme::Light).unwrap();
-    page.screen(1120, 900, 1.0, false).unwrap();
+    page.screen(1120, 760, 1.0, false).unwrap();
     take(&page, "tv.png");
     page.colour_scheme(ColourScheme::Dark).unwrap();
     take(&page, "tv-dark.png");

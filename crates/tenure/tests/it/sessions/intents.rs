@@ -114,9 +114,7 @@ async fn who_may_not_and_what_is_wrong_leaves_nothing_behind() {
     door.until_ready().await;
     let before = door.traces().await;
     let good = json!({ "serviceRef": channel(1), "profileID": "high" }).to_string();
-    let start = |token, body: String| {
-        door.ask(token, "POST", "/api/v3/intents", Some(Box::leak(body.into_boxed_str())))
-    };
+    let start = async |token, body: String| door.ask(token, "POST", "/api/v3/intents", Some(&body)).await;
     let unknown = start("", good.clone()).await;
     assert!(unknown.is_problem(401, "UNAUTHORIZED"), "{unknown:?}");
     assert_eq!(start("nobody-knows-this", good.clone()).await.status, 401);
@@ -153,7 +151,8 @@ async fn who_may_not_and_what_is_wrong_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn without_tuners_live_channels_are_refused_and_a_changed_secret_still_finds_the_session() {
-    let none = House::embedded().with("TUNER_SLOTS", "");
+    let none = House::embedded();
+    std::fs::write(none.dir.path().join("tenure.toml"), "[sessions]\ntuner_slots = ''").unwrap();
     let door = none.up();
     door.until_ready().await;
     let refused = door.intent(&json!({ "serviceRef": channel(1) })).await;

@@ -4,3 +4,4 @@ mod house;
 mod intents;
 mod life;
 mod loss;
+mod pictures;

@@ -14,7 +14,7 @@ fn until_gone(session: &str) {
 }
 
 fn with_receiver(house: House, receiver: &Receiver) -> House {
-    house.with("RECEIVER_URL", receiver.template()).with("FIRST_SEGMENT_TIMEOUT_MS", "60000")
+    house.with("RECEIVER_URL", receiver.url()).with("FIRST_SEGMENT_TIMEOUT_MS", "60000")
 }
 
 #[tokio::test]
