@@ -1,1 +1,15 @@
-//! The door, from outside.
+//! The door over a real server, with a world behind it that counts and can fail.
+
+mod events;
+mod heartbeat;
+mod hls;
+mod house;
+mod intents;
+mod lan;
+mod openapi;
+mod phase1;
+mod refusals;
+mod sessions;
+mod stop;
+mod trouble;
+mod world;
