@@ -127,7 +127,7 @@ pub(crate) async fn serve(config: Config, role: Role, store_token: Option<&str>)
     node.as_ref().inspect(|node| poll::greet(node));
     tv.inspect(|tv| tv.greet(&server.url()));
     let serving = poll::beside(node, &shutdown, server.run(router, shutdown.clone()));
-    let rest = async { tokio::join!(serving, control::close(control, shutdown.clone())).0 };
+    let rest = Box::pin(async { tokio::join!(serving, control::close(control, shutdown.clone())).0 });
     let served = sessions::beside(tv, opened, &shutdown, rest).await;
     drop((address, tasks));
     served?.map_err(|error| Failure::internal(words(&error)))?;

@@ -4,6 +4,7 @@ mod launch;
 mod m3u;
 mod settings;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,11 +259,10 @@ pub(crate) async fn beside<T>(
     sessions: Option<&Sessions>,
     store: Arc<dyn Store>,
     shutdown: &Shutdown,
-    rest: impl Future<Output = T>,
+    mut rest: Pin<Box<dyn Future<Output = T> + Send + '_>>,
 ) -> Result<T> {
     let Some(sessions) = sessions else { return Ok(rest.await) };
-    let running = sessions.run(store, shutdown);
-    tokio::pin!(running, rest);
+    let mut running = Box::pin(sessions.run(store, shutdown));
     tokio::select! {
         biased;
         over = &mut running => match over {

@@ -26,7 +26,7 @@ pub(crate) fn channel(number: u32) -> String {
 /// Where the house keeps what it knows.
 pub(crate) enum Engine {
     Embedded,
-    Redis(RedisServer),
+    Redis(Box<RedisServer>),
 }
 
 pub(crate) struct House {
@@ -85,7 +85,7 @@ impl House {
     }
 
     pub(crate) fn redis() -> Self {
-        Self::new(Engine::Redis(RedisServer::start().unwrap()))
+        Self::new(Engine::Redis(Box::new(RedisServer::start().unwrap())))
     }
 
     /// With a setting of `[sessions]`.

@@ -90,7 +90,11 @@ async fn a_frozen_worker_loses_its_pictures_in_time_and_writes_nothing_when_it_w
     door.until(&session, "READY").await;
     frozen.process.pause().unwrap();
     until_free(&door, &format!("lease:service:{}", channel(1))).await;
-    assert_eq!(workers_for(&session), [""; 0], "its picture is gone before anybody else can have the channel");
+    assert_eq!(
+        workers_for(&session),
+        [""; 0],
+        "its picture is gone before anybody else can have the channel"
+    );
     until_free(&door, GUARD).await;
     let second = house.start("second", &["session-worker"]);
     second.until_ready().await;
