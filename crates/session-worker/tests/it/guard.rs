@@ -95,7 +95,7 @@ async fn a_guard_key_that_is_no_lease_of_ours_is_fatal_at_once() {
     let id = house.wish("1:0:1:", "high").await;
     redis.command(&["HSET", GUARD, "what", "is this"]).unwrap();
     let fatal = house.try_worker().await.err().unwrap();
-    assert!(matches!(fatal, Fatal::Ambiguous { .. } | Fatal::Store { .. }), "{fatal}");
+    assert!(matches!(fatal, Fatal::Ambiguous { .. }), "{fatal}");
     assert_eq!(house.get(&id).await.state, State::New);
 }
 
