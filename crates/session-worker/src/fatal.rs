@@ -1,7 +1,7 @@
 //! Why there is no worker.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use lease_keeper::Lost;
 
@@ -72,7 +72,7 @@ impl Fatal {
         Self::Options { field, why: why.into() }
     }
 
-    pub(crate) fn folder(folder: &PathBuf, error: &io::Error) -> Self {
+    pub(crate) fn folder(folder: &Path, error: &io::Error) -> Self {
         Self::Folder { folder: folder.display().to_string(), why: error.to_string() }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lease::{Holder, Key, Meta, Status, Store, Ttl};
+use lease::{Holder, Key, Meta, Reason, Status, Store, Ttl};
 use lease_keeper::{Error, Gate, Keeper, Lost, OsEntropy, Terms};
 
 use crate::world::Loss;
@@ -33,8 +33,8 @@ pub(crate) async fn open(keeper: &Keeper, options: &Options, loss: &Loss) -> Res
     );
     opened.await.map_err(|error| match error {
         Error::Busy { busy, .. } => match &busy.holder {
-            Some(holder) => Fatal::Held { holder: holder.to_string() },
-            None => Fatal::Ambiguous { why: busy.reason.as_str().to_owned() },
+            Some(holder) if busy.reason != Reason::Foreign => Fatal::Held { holder: holder.to_string() },
+            _ => Fatal::Ambiguous { why: busy.reason.as_str().to_owned() },
         },
         error => Fatal::store(error),
     })

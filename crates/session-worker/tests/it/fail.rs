@@ -38,7 +38,7 @@ async fn a_session_that_loses_its_channel_fails() {
 #[tokio::test]
 async fn a_redis_that_stands_still_ends_the_worker_and_its_pictures() {
     let redis = RedisServer::start().unwrap();
-    let house = House::on(&redis.url()).await;
+    let house = House::redis(&redis).await;
     let worker = house.worker().await;
     let id = house.wish(CHANNEL, "high").await;
     house.until(&id, State::Ready).await;

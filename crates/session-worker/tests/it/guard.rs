@@ -66,7 +66,7 @@ async fn ghost(house: &House, identity: &Identity) {
 #[tokio::test]
 async fn on_redis_the_guard_of_a_process_that_is_proven_dead_is_taken_at_once() {
     let redis = RedisServer::start().unwrap();
-    let house = House::on(&redis.url()).await;
+    let house = House::redis(&redis).await;
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let pid = child.id();
     child.wait().unwrap();
@@ -79,7 +79,7 @@ async fn on_redis_the_guard_of_a_process_that_is_proven_dead_is_taken_at_once() 
 #[tokio::test]
 async fn on_redis_the_guard_of_a_process_that_may_live_is_waited_for() {
     let redis = RedisServer::start().unwrap();
-    let house = House::on(&redis.url()).await;
+    let house = House::redis(&redis).await;
     let me = Identity::of_this_process().unwrap();
     // As dead as the other one, but of another boot of the machine, or of another machine.
     ghost(&house, &Identity { boot: "another".to_owned(), started: 1, ..me }).await;
@@ -91,18 +91,18 @@ async fn on_redis_the_guard_of_a_process_that_may_live_is_waited_for() {
 #[tokio::test]
 async fn a_guard_key_that_is_no_lease_of_ours_is_fatal_at_once() {
     let redis = RedisServer::start().unwrap();
-    let house = House::on(&redis.url()).await;
+    let house = House::redis(&redis).await;
     let id = house.wish("1:0:1:", "high").await;
     redis.command(&["HSET", GUARD, "what", "is this"]).unwrap();
     let fatal = house.try_worker().await.err().unwrap();
-    assert!(matches!(fatal, Fatal::Ambiguous { .. } | Fatal::Store { .. }), "{fatal}");
+    assert!(matches!(fatal, Fatal::Ambiguous { .. }), "{fatal}");
     assert_eq!(house.get(&id).await.state, State::New);
 }
 
 #[tokio::test]
 async fn a_store_that_does_not_answer_is_fatal() {
     let redis = RedisServer::start().unwrap();
-    let mut house = House::on(&redis.url()).await;
+    let mut house = House::redis(&redis).await;
     house.options.guard_ttl = Duration::from_secs(3);
     redis.kill9().unwrap();
     let fatal = house.try_worker().await.err().unwrap();

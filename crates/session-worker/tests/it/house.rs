@@ -11,6 +11,7 @@ use session::{
 };
 use session_worker::{Ffmpeg, Log, Options, Source, Worker, default_profiles};
 use tempfile::TempDir;
+use testkit::RedisServer;
 use testkit::wait::until_async;
 
 use crate::launcher::Plain;
@@ -29,6 +30,11 @@ pub(crate) struct House {
 impl House {
     pub(crate) async fn memory() -> Self {
         Self::on("memory:").await
+    }
+
+    /// On a Redis that is known to be new, so that nobody can hold anything in it.
+    pub(crate) async fn redis(server: &RedisServer) -> Self {
+        Self::on(&format!("{}?quarantine_ms=0&max_ttl_ms=600000", server.url())).await
     }
 
     pub(crate) async fn on(url: &str) -> Self {
@@ -51,16 +57,13 @@ impl House {
 
     /// The same house with a receiver.
     pub(crate) fn receiver(mut self, template: String) -> Self {
-        let fast = "-map 0:v:0 -map 0:a:0? -c copy";
-        let mut profiles = default_profiles();
-        profiles.insert("copy".to_owned(), fast.split(' ').map(str::to_owned).collect());
         let recordings = self.dir.path().join("recordings");
         std::fs::create_dir_all(&recordings).unwrap();
         self.options.source = Source::Ffmpeg(Ffmpeg {
             program: "ffmpeg".into(),
             receiver_url: template,
             recordings_dir: Some(recordings),
-            profiles,
+            profiles: default_profiles(),
         });
         self
     }

@@ -41,7 +41,7 @@ struct Running {
 impl Running {
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
         self.exit = self.child.try_wait()?;
-        drop(kill_process_group(self.group, signal));
+        let _no_members = kill_process_group(self.group, signal);
         self.exit = self.child.try_wait()?;
         Ok(())
     }

@@ -43,7 +43,7 @@ async fn a_session_starts_is_watched_and_stops_in_memory() {
 #[tokio::test]
 async fn a_session_starts_is_watched_and_stops_on_redis() {
     let redis = RedisServer::start().unwrap();
-    a_whole_life(&House::on(&redis.url()).await).await;
+    a_whole_life(&House::redis(&redis).await).await;
 }
 
 #[tokio::test]
@@ -191,6 +191,50 @@ async fn many_sessions_start_with_few_places_and_stops_do_not_wait_for_them() {
     }
     assert_eq!(slots.len(), 30, "no tuner twice");
     worker.close().await;
+}
+
+/// A pipeline that shows a picture and does not listen when it is asked to stop.
+fn stubborn(house: House) -> House {
+    use std::os::unix::fs::PermissionsExt;
+    let mut house = house.receiver("http://127.0.0.1:1/{serviceRef}".to_owned());
+    let program = house.dir.path().join("stubborn");
+    let script = "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\ntrap '' TERM\necho x > seg-00001.m4s\n\
+                  printf '#EXTM3U\\n#EXTINF:2,\\nseg-00001.m4s\\n' > index.m3u8\nwhile :; do sleep 1; done\n";
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let session_worker::Source::Ffmpeg(source) = &mut house.options.source else { panic!("no ffmpeg") };
+    source.program = program;
+    (house.options.stop_timeout, house.options.stall_timeout) = (LIMIT * 10, LIMIT * 10);
+    house
+}
+
+#[tokio::test]
+async fn a_session_that_is_stopping_ends_at_once_when_it_is_asked_again() {
+    let house = stubborn(House::memory().await);
+    let worker = house.worker().await;
+    let id = house.wish(CHANNEL, "high").await;
+    house.until(&id, State::Ready).await;
+    house.ask_stop(&id).await;
+    house.until(&id, State::Stopping).await;
+    assert_eq!(house.holder("lease:tuner:0").await.as_deref(), Some(id.as_str()), "held until it is gone");
+    assert!(!house.ask_stop(&id).await);
+    let over = house.until_over(&id).await;
+    assert_eq!((over.state, over.reason), (State::Stopped, Reason::ClientStop));
+    assert_eq!(house.holder("lease:tuner:0").await, None);
+    worker.close().await;
+}
+
+#[tokio::test]
+async fn a_pipeline_that_does_not_listen_is_killed_when_its_time_to_stop_is_over() {
+    let mut house = stubborn(House::memory().await);
+    house.options.stop_timeout = Duration::from_millis(200);
+    let worker = house.worker().await;
+    let id = house.wish(CHANNEL, "high").await;
+    house.until(&id, State::Ready).await;
+    worker.close().await;
+    let over = house.get(&id).await;
+    assert_eq!((over.state, over.reason), (State::Stopped, Reason::Cancelled));
+    assert_eq!(house.holder("lease:tuner:0").await, None);
 }
 
 #[tokio::test]

@@ -121,5 +121,5 @@ async fn the_log_keeps_its_word_in_memory() {
 #[tokio::test]
 async fn the_log_keeps_its_word_on_redis() {
     let redis = RedisServer::start().unwrap();
-    all(&House::on(&redis.url()).await).await;
+    all(&House::redis(&redis).await).await;
 }

@@ -64,7 +64,7 @@ async fn what_a_vanished_worker_left_is_put_right_in_memory() {
 #[tokio::test]
 async fn what_a_vanished_worker_left_is_put_right_on_redis() {
     let redis = RedisServer::start().unwrap();
-    everything_is_put_right(&House::on(&redis.url()).await).await;
+    everything_is_put_right(&House::redis(&redis).await).await;
 }
 
 #[tokio::test]
