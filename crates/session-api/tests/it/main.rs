@@ -1,5 +1,5 @@
 //! The door over a real server, with a world behind it that counts and can fail.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod events;
 mod heartbeat;
