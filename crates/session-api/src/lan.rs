@@ -132,7 +132,7 @@ impl Lan {
         Some(client)
     }
 
-    fn check(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), Problem> {
+    pub(crate) fn check(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), Problem> {
         let client = peer.and_then(|peer| self.client(peer.to_canonical(), headers));
         match client {
             Some(client) if self.allow.iter().any(|network| network.contains(client)) => Ok(()),

@@ -12,6 +12,8 @@ mod channels;
 mod clock;
 mod describe;
 mod events;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gate;
 mod heartbeat;
 mod hls;

@@ -100,6 +100,10 @@ async fn a_wish_that_stands_without_a_lease_is_a_conflict_and_the_lease_is_given
 #[tokio::test]
 async fn a_wish_that_others_record_meanwhile_gives_the_lease_back() {
     let (house, leases) = house().await;
+    house.log.creations_end(&[Fault::Overtaken]);
+    assert_eq!(house.intend(json!({"serviceRef": CHANNEL})).await.code(), (409, "LEASE_BUSY"));
+    assert_eq!((leases.held(), leases.released.load(Ordering::SeqCst)), (0, 1));
+    house.log.forget("rival");
     house.log.creations_always_end(Fault::Taken);
     assert_eq!(house.intend(json!({"serviceRef": CHANNEL})).await.code(), (503, "V3_UNAVAILABLE"));
     assert_eq!((leases.held(), house.log.sessions().len()), (0, 0));

@@ -132,7 +132,7 @@ async fn a_body_over_a_mebibyte_is_refused_whether_or_not_it_says_so() {
 #[tokio::test]
 async fn bad_ids_and_pages_are_refused() {
     let house = House::new().await;
-    for id in ["a.b", "a%2Fb", "%2e%2e", "a%20b", &"s".repeat(65)] {
+    for id in ["a.b", "a%2Fb", "a%2e%2e", "a%20b", &"s".repeat(65)] {
         for path in ["", "/events", "/hls/index.m3u8"] {
             let refused = house.get(&format!("/sessions/{id}{path}")).await;
             assert_eq!(refused.code(), (400, "INVALID_INPUT"), "{id}{path}");

@@ -88,6 +88,22 @@ async fn a_write_that_was_lost_is_written_again_as_the_same_session() {
 }
 
 #[tokio::test]
+async fn whoever_is_overtaken_gets_the_session_of_the_faster_one() {
+    let house = House::new().await;
+    house.log.creations_end(&[Fault::Overtaken]);
+    let taken = house.intend(json!({"serviceRef": CHANNEL})).await;
+    assert_eq!(
+        (&taken.body["sessionId"], &taken.body["status"]),
+        (&json!("rival"), &json!("idempotent_replay"))
+    );
+    assert_eq!(
+        (house.log.sessions().len(), house.bus.count(Topic::Start)),
+        (1, 0),
+        "the faster one publishes it"
+    );
+}
+
+#[tokio::test]
 async fn nobody_tries_for_ever() {
     let house = House::new().await;
     for (fault, code) in [(Fault::Taken, "V3_UNAVAILABLE"), (Fault::Lost, "SERVICE_UNAVAILABLE")] {

@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     Lost,
     /// Somebody else was faster, and is gone again.
     Taken,
+    /// Somebody else was faster: the session `rival` stands.
+    Overtaken,
 }
 
 #[derive(Default)]
@@ -195,6 +197,11 @@ impl SessionLog for Memory {
             }
             Some(Fault::Lost) => Err(Error::Unknown("the question was cut".into())),
             Some(Fault::Taken) => Ok(Created::Taken),
+            Some(Fault::Overtaken) => {
+                let id = SessionId::new("rival")?;
+                self.insert(&Session { id, ticket: None, ..session.clone() }, instead_of);
+                Ok(Created::Taken)
+            }
         }
     }
 
