@@ -60,8 +60,8 @@ impl Gate {
     /// Takes the gate as [`Gate::open_with`] does, but waits up to `wait` for a holder that is in the way, and takes
     /// its place at once when `is_dead` is sure that it lives no more.
     ///
-    /// Only a live holder, and what a store keeps free after one, is waited for. Everything else in the way, and every
-    /// doubt, is an error at once.
+    /// Only a live holder, and what a store keeps free after one, is waited for; the quarantine of a store comes before
+    /// that. Everything else in the way, and every doubt, is an error at once.
     pub async fn open_after(
         keeper: &Keeper,
         key: Key,
@@ -72,7 +72,7 @@ impl Gate {
     ) -> Result<Self> {
         let terms = terms.policy(Policy::FailClosed);
         let clock = keeper.clock().clone();
-        let end = clock.now() + wait;
+        let mut end = clock.now() + wait;
         let mut dead = None;
         loop {
             let taken = acquire::acquire(keeper, key.clone(), terms.clone(), Want::once(dead)).await;
@@ -82,6 +82,10 @@ impl Gate {
                 Err(error) => return Err(error),
             };
             let now = clock.now();
+            if busy.reason == Reason::Quarantine {
+                // Nobody can hold it meanwhile, and it has an end of its own: the wait for a holder begins after it.
+                end = now + wait;
+            }
             if !is_waited_for(&busy) || now >= end {
                 return Err(Error::Busy { key, busy });
             }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Process, RedisServer, wait};
 
-use crate::rig::{LIMIT, known_new, tenure};
+use crate::rig::{LIMIT, tenure};
 
 pub(crate) const ADMIN: &str = "admin-of-the-house";
 pub(crate) const WRITER: &str = "somebody-who-may-watch";
@@ -27,6 +27,8 @@ pub(crate) fn channel(number: u32) -> String {
 pub(crate) enum Engine {
     Embedded,
     Redis(Box<RedisServer>),
+    /// A running server's, at this address.
+    Server(String),
 }
 
 pub(crate) struct House {
@@ -69,7 +71,12 @@ impl Answer {
 impl House {
     pub(crate) fn new(engine: Engine) -> Self {
         service::install_crypto();
-        let house = Self { engine, dir: tempfile::tempdir().unwrap(), settings: Vec::new(), store: "" };
+        let house = Self {
+            engine,
+            dir: tempfile::tempdir().unwrap(),
+            settings: Vec::new(),
+            store: "?quarantine_ms=0",
+        };
         // Long against a busy machine, short enough to be waited for.
         house
             .with("IDEM_SECRET", "of this test")
@@ -96,7 +103,13 @@ impl House {
 
     /// With a Redis that grants more than an hour.
     pub(crate) fn with_long_leases(mut self) -> Self {
-        self.store = "&max_ttl_ms=3600000";
+        self.store = "?quarantine_ms=0&max_ttl_ms=3600000";
+        self
+    }
+
+    /// With a Redis that may have forgotten somebody when it was started.
+    pub(crate) fn in_quarantine(mut self) -> Self {
+        self.store = "?max_ttl_ms=9000";
         self
     }
 
@@ -110,8 +123,14 @@ impl House {
         let data = self.dir.path().join(name);
         let mut command = tenure(self.dir.path(), args);
         command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
-        if let Engine::Redis(redis) = &self.engine {
-            command.args(["--store", &format!("{}{}", known_new(&redis.url()), self.store)]);
+        match &self.engine {
+            Engine::Embedded => {}
+            Engine::Redis(redis) => {
+                command.args(["--store", &format!("{}{}", redis.url(), self.store)]);
+            }
+            Engine::Server(url) => {
+                command.args(["--store", url]).env("TENURE_TOKEN", ADMIN);
+            }
         }
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("XG2G_") {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::wait;
 
-use super::house::{Door, House, channel};
+use super::house::{Door, Engine, House, channel};
 use crate::rig::{LIMIT, code};
 
 pub(crate) const GUARD: &str = "system:orchestrator:guard_lock";
@@ -115,6 +115,33 @@ async fn who_loses_the_guard_ends_and_who_loses_a_tuner_ends_that_session_only()
     assert_eq!(code(&door.process), 70, "{}", door.said());
     assert!(door.said().contains(GUARD), "{}", door.said());
     assert_eq!(watcher.session(&second).await["state"], "READY", "nobody writes without the guard");
+}
+
+#[tokio::test]
+async fn a_store_in_quarantine_is_waited_for() {
+    let house = House::redis().in_quarantine().with("GUARD_TTL_MS", "1500").with("GUARD_HEARTBEAT_MS", "400");
+    let door = house.up();
+    let ready = door.get("/health/ready").await;
+    assert!(ready.is_problem(503, "UNAVAILABLE"), "{ready:?}");
+    door.until_ready().await;
+}
+
+#[tokio::test]
+async fn the_two_halves_share_the_store_of_a_running_server() {
+    let mut house = House::embedded();
+    let server = house.start("server", &["up", "--only", "lease"]);
+    house.engine = Engine::Server(format!("tenure://{}", server.address));
+    let door = house.start("api", &["session-api"]);
+    let worker = house.start("worker", &["session-worker"]);
+    worker.until_ready().await;
+    let (session, _) = door.watch(1, "high").await;
+    door.until(&session, "READY").await;
+    assert_eq!(server.holder("lease:tuner:0").await.as_ref(), Some(&session));
+    door.stop(&session).await;
+    door.until(&session, "STOPPED").await;
+    worker.process.terminate().unwrap();
+    assert_eq!(code(&worker.process), 0, "{}", worker.said());
+    assert_eq!(server.holder(GUARD).await, None, "given back at the end");
 }
 
 #[tokio::test]
