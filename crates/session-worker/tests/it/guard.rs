@@ -108,39 +108,3 @@ async fn a_store_that_does_not_answer_is_fatal() {
     let fatal = house.try_worker().await.err().unwrap();
     assert!(matches!(fatal, Fatal::Store { .. }), "{fatal}");
 }
-
-#[tokio::test]
-async fn on_an_embedded_store_a_worker_that_vanished_is_followed_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("embedded:{}", folder.path().display());
-    let id = {
-        let house = House::on(&url).await;
-        let worker = house.worker().await;
-        let id = house.wish("1:0:1:", "high").await;
-        house.until(&id, State::Ready).await;
-        // As after kill -9: nothing is given back. The folder is copied as it lies there.
-        copy(folder.path(), &folder.path().with_extension("after"));
-        worker.close().await;
-        id
-    };
-    let after = folder.path().with_extension("after");
-    let house = House::on(&format!("embedded:{}", after.display())).await;
-    let worker = house.worker().await;
-    assert_eq!(house.get(&id).await.state, State::Failed);
-    let again = house.wish("1:0:1:", "low").await;
-    house.until(&again, State::Ready).await;
-    worker.close().await;
-    drop(house);
-    std::fs::remove_dir_all(after).unwrap();
-}
-
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().flatten() {
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(std::fs::copy(entry.path(), target).unwrap()),
-        }
-    }
-}

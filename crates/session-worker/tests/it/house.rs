@@ -1,6 +1,6 @@
 //! A house: a store, a folder, workers, and people who want to watch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,4 +165,22 @@ pub(crate) fn session(target: Target, profile: &str) -> Session {
         key,
         UnixMs(u64::from(number)),
     )
+}
+
+/// A program that shows a picture as ffmpeg would, writes its number down, and does not listen when it is asked to stop.
+pub(crate) fn stubborn_program(dir: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let program = dir.join("stubborn");
+    let script = r#"#!/bin/sh
+[ "$1" = -version ] && exit 0
+trap '' TERM
+echo $$ > pid
+echo x > seg-00001.m4s
+printf '#EXTM3U\n#EXTINF:2,\nseg-00001.m4s\n' > index.m3u8.tmp
+mv index.m3u8.tmp index.m3u8
+while :; do sleep 1; done
+"#;
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program
 }

@@ -7,7 +7,7 @@ use session_worker::LeaseAdmission;
 use testkit::RedisServer;
 use testkit::wait::until_async;
 
-use crate::house::{House, LIMIT, session};
+use crate::house::{House, LIMIT, session, stubborn_program};
 
 const CHANNEL: &str = "1:0:1:445D:453:1:C00000:0:0:0:";
 const OTHER: &str = "1:0:1:445E:453:1:C00000:0:0:0:";
@@ -193,15 +193,10 @@ async fn many_sessions_start_with_few_places_and_stops_do_not_wait_for_them() {
     worker.close().await;
 }
 
-/// A pipeline that shows a picture and does not listen when it is asked to stop.
+/// A house whose pipelines do not listen when they are asked to stop.
 fn stubborn(house: House) -> House {
-    use std::os::unix::fs::PermissionsExt;
     let mut house = house.receiver("http://127.0.0.1:1/{serviceRef}".to_owned());
-    let program = house.dir.path().join("stubborn");
-    let script = "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\ntrap '' TERM\necho x > seg-00001.m4s\n\
-                  printf '#EXTM3U\\n#EXTINF:2,\\nseg-00001.m4s\\n' > index.m3u8\nwhile :; do sleep 1; done\n";
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = stubborn_program(house.dir.path());
     let session_worker::Source::Ffmpeg(source) = &mut house.options.source else { panic!("no ffmpeg") };
     source.program = program;
     (house.options.stop_timeout, house.options.stall_timeout) = (LIMIT * 10, LIMIT * 10);

@@ -8,5 +8,6 @@ mod house;
 mod launcher;
 mod life;
 mod log;
+mod process;
 mod recovery;
 mod truth;
