@@ -44,14 +44,14 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         &["64 clients", "wishes/s", "CPU of the server per wish", "wishes/s of one core", "p50", "p99"],
         &rows,
     );
-    let starts = clients.block_on(starts(&Site::start(&bench.folder("sessions")?, true)?))?;
+    let starts = clients.block_on(starts(&Site::start(bench.folder("sessions")?, true)?))?;
     report::line(&format!(
         "From the wish to the tuner's lease, one after the other: p50 {}, p99 {} ({} starts).\n",
         short(starts.at(50.0)),
         short(starts.at(99.0)),
         starts.count()
     ));
-    let idle = clients.block_on(idle(&Site::start(&bench.folder("sessions")?, true)?, time))?;
+    let idle = clients.block_on(idle(&Site::start(bench.folder("sessions")?, true)?, time))?;
     report::goals(&[
         Goal::at_least("replays per second of one core", 5_000.0, replays.of_one_core()),
         Goal::at_least("fresh sessions per second of one core", 1_500.0, fresh.of_one_core()),
@@ -106,7 +106,7 @@ fn rate(
     time: Duration,
     which: impl Fn(usize, usize) -> u64 + Copy + Send + 'static,
 ) -> Result<Rate> {
-    let site = Site::start(&bench.folder("sessions")?, false)?;
+    let site = Site::start(bench.folder("sessions")?, false)?;
     let address = site.address;
     let work = async {
         let mut ready = try_join_all((0..CLIENTS).map(|_| Client::connect(address))).await?;

@@ -25,13 +25,14 @@ pub(super) struct Site {
     store: Arc<dyn Store>,
     shutdown: Shutdown,
     runtime: Option<Runtime>,
+    _folder: TempDir,
 }
 
 type Started = std::sync::mpsc::SyncSender<Result<(SocketAddr, Arc<dyn Store>)>>;
 
 impl Site {
     /// A door over an embedded store in `folder`, and a worker behind it if there is to be one.
-    pub(super) fn start(folder: &TempDir, worker: bool) -> Result<Self> {
+    pub(super) fn start(folder: TempDir, worker: bool) -> Result<Self> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("bench-server").build()?;
         let shutdown = Shutdown::new();
@@ -44,7 +45,7 @@ impl Site {
         });
         let started = receiver.recv_timeout(Duration::from_secs(30)).context("the server did not start")?;
         let (address, store) = started?;
-        Ok(Self { address, store, shutdown, runtime: Some(runtime) })
+        Ok(Self { address, store, shutdown, runtime: Some(runtime), _folder: folder })
     }
 
     pub(super) fn store(&self) -> &Arc<dyn Store> {
