@@ -133,8 +133,14 @@ impl Life {
         }
         let world = self.world.clone();
         let times = world.times(self.leases.deadline());
-        // Not raced with anything: a process that was started is known from its first moment on.
-        match pipeline::start(&world, &self.entry.session, times).await {
+        // Raced with the guard alone: a process that is known is ended as it should be, and one that is not dies when
+        // its start is dropped.
+        let started = tokio::select! {
+            biased;
+            _ = world.loss.told() => return Err(Broken::GuardLost),
+            started = pipeline::start(&world, &self.entry.session, times) => started,
+        };
+        match started {
             Ok(started) => self.pipeline = Some(started),
             Err(cause) => return Ok(Some(Ending::Fail(cause))),
         }

@@ -1,9 +1,10 @@
 //! Leases that are lost, caused for real.
 
-use session::{Detail, Reason, State};
+use session::{Detail, Reason, SessionLog, State};
 use testkit::RedisServer;
+use testkit::wait::until_async;
 
-use crate::house::House;
+use crate::house::{House, LIMIT};
 
 const CHANNEL: &str = "1:0:1:";
 
@@ -47,6 +48,9 @@ async fn a_redis_that_stands_still_ends_the_worker_and_its_pictures() {
     assert!(matches!(fatal, session_worker::Fatal::Lost { .. }), "{fatal}");
     assert!(!house.folder(&id).exists(), "the picture ended first");
     redis.resume().unwrap();
+    // The connection may have to be made anew first.
+    let answers = async || house.log.get(&id).await.is_ok();
+    until_async("redis answers again", LIMIT, answers).await.unwrap();
     assert_eq!(house.get(&id).await.state, State::Ready, "it wrote nothing after the loss");
     worker.close().await;
 }

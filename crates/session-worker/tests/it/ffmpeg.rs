@@ -20,7 +20,7 @@ fn segments(house: &House, id: &SessionId) -> usize {
 
 #[tokio::test]
 async fn a_channel_is_made_into_segments_until_it_is_stopped() {
-    let receiver = Receiver::with_pace(4.0).unwrap();
+    let receiver = Receiver::with_pace(2.0).unwrap();
     let house = house(&receiver).await;
     let worker = house.worker().await;
     let id = house.wish("1:0:1:", "copy").await;
@@ -38,7 +38,7 @@ async fn a_channel_is_made_into_segments_until_it_is_stopped() {
 
 #[tokio::test]
 async fn a_picture_is_made_anew_in_the_profile_that_was_asked_for() {
-    let receiver = Receiver::with_pace(4.0).unwrap();
+    let receiver = Receiver::with_pace(2.0).unwrap();
     let house = house(&receiver).await;
     let worker = house.worker().await;
     let id = house.wish("1:0:1:", "low").await;
@@ -94,7 +94,7 @@ async fn an_output_that_grows_beyond_its_bound_ends_the_session() {
 
 #[tokio::test]
 async fn a_lost_tuner_and_a_lost_guard_end_ffmpeg() {
-    let receiver = Receiver::with_pace(4.0).unwrap();
+    let receiver = Receiver::with_pace(2.0).unwrap();
     let house = house(&receiver).await;
     let worker = house.worker().await;
     let (first, second) = (house.wish("1:0:1:", "copy").await, house.wish("1:0:2:", "copy").await);
@@ -124,7 +124,7 @@ fn recording(house: &House, name: &str, start_ms: u64, secs: u32) -> Session {
 async fn a_recording_is_played_from_its_start_without_a_tuner_and_drains_at_its_end() {
     let receiver = Receiver::start().unwrap();
     let mut house = house(&receiver).await;
-    house.options.drain_timeout = Duration::from_millis(1_500);
+    house.options.drain_timeout = LIMIT * 10;
     let wish = recording(&house, "rec-1", 3_000, 6);
     let worker = house.worker().await;
     let id = house.record(wish).await;
@@ -137,9 +137,22 @@ async fn a_recording_is_played_from_its_start_without_a_tuner_and_drains_at_its_
     let lengths = playlist.lines().filter_map(|line| line.strip_prefix("#EXTINF:")?.strip_suffix(','));
     let played: f64 = lengths.map(|length| length.parse::<f64>().unwrap()).sum();
     assert!((2.0..5.0).contains(&played), "three of six seconds: {played}");
+    house.ask_stop(&id).await;
+    assert_eq!(house.until_over(&id).await.state, State::Stopped);
+    assert_eq!(house.holder("lease:recording:rec-1:3").await, None);
+    worker.close().await;
+}
+
+#[tokio::test]
+async fn a_recording_that_was_played_ends_by_itself() {
+    let mut house = House::memory().await.receiver("http://127.0.0.1:1/{serviceRef}".to_owned());
+    house.options.drain_timeout = Duration::from_millis(1);
+    let wish = recording(&house, "rec-1", 0, 2);
+    let worker = house.worker().await;
+    let id = house.record(wish).await;
     let over = house.until_over(&id).await;
     assert_eq!((over.state, over.detail), (State::Stopped, Some(Detail::EndOfRecording)));
-    assert_eq!(house.holder("lease:recording:rec-1:3").await, None);
+    assert!(over.published.is_some() && !house.folder(&id).exists());
     worker.close().await;
 }
 

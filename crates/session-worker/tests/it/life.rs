@@ -1,9 +1,10 @@
 //! Sessions from their wish to their end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use session::{Admission, Admitted, Detail, Reason, SessionLog, State, Target};
-use session_worker::LeaseAdmission;
+use session_worker::{Command, Launcher, LeaseAdmission, Process, Times, Worker};
 use testkit::RedisServer;
 use testkit::wait::until_async;
 
@@ -230,6 +231,54 @@ async fn a_pipeline_that_does_not_listen_is_killed_when_its_time_to_stop_is_over
     let over = house.get(&id).await;
     assert_eq!((over.state, over.reason), (State::Stopped, Reason::Cancelled));
     assert_eq!(house.holder("lease:tuner:0").await, None);
+}
+
+/// Starts nothing, for ever.
+struct Hanging;
+
+#[async_trait::async_trait]
+impl Launcher for Hanging {
+    async fn launch(&self, _command: Command, _times: Times) -> std::io::Result<Box<dyn Process>> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn starts_that_hang_delay_neither_stops_nor_the_loss_of_the_guard() {
+    let mut house = stubborn(House::memory().await);
+    house.options.starts = 1;
+    let worker = Worker::start(house.store.clone(), house.options.clone(), Arc::new(Hanging)).await.unwrap();
+    let hanging = house.wish(CHANNEL, "high").await;
+    house.until_that(&hanging, "it has its tuner", |session| session.slot.is_some()).await;
+    let waiting = house.wish(OTHER, "high").await;
+    house.ask_stop(&waiting).await;
+    assert_eq!(house.until_over(&waiting).await.state, State::Stopped);
+    assert_eq!(house.get(&hanging).await.state, State::Starting);
+    house.revoke(crate::house::GUARD).await;
+    assert!(matches!(worker.failed().await, session_worker::Fatal::Lost { .. }));
+    worker.close().await;
+}
+
+#[tokio::test]
+async fn no_line_of_a_log_shows_a_ticket_or_a_token() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let file = Arc::new(log.reopen().unwrap());
+    tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(file).init();
+    let house = House::memory().await;
+    let admission = LeaseAdmission::new(house.store.clone(), house.options.lease_ttl);
+    let target = Target::new(Some(CHANNEL), None, None).unwrap();
+    let mut wish = session(target.clone(), "high");
+    let worker = house.worker().await;
+    let Admitted::Yes(ticket) = admission.admit(&target, &wish.id).await.unwrap() else { panic!("busy") };
+    wish.ticket = Some(ticket.clone());
+    let id = house.record(wish).await;
+    house.until(&id, State::Ready).await;
+    house.revoke("lease:tuner:0").await;
+    house.until_over(&id).await;
+    worker.close().await;
+    let text = std::fs::read_to_string(log.path()).unwrap();
+    assert!(text.contains(id.as_str()) && text.contains("READY"), "it is a log of this session");
+    assert!(!text.contains(ticket.reveal()));
 }
 
 #[tokio::test]
