@@ -53,6 +53,7 @@ enum Case {
     PollSpread,
     PollRate,
     PollCluster,
+    Sessions,
     /// Every case over the network.
     Network,
     /// Every case.
@@ -71,6 +72,7 @@ const OWN: &[Case] = &[
     Case::PollSpread,
     Case::PollRate,
     Case::PollCluster,
+    Case::Sessions,
 ];
 /// Against `tenure up` as a process of its own.
 const NETWORK: &[Case] = &[
@@ -107,6 +109,7 @@ fn main() -> Result<()> {
             Case::PollRate => cases::poll_rate::run(&bench)?,
             Case::PollCluster => cases::poll_cluster::run(&bench)?,
             Case::Control => cases::control::run(&bench)?,
+            Case::Sessions => cases::sessions::run(&bench)?,
             Case::NetworkCycle => cases::network_cycle::run(&bench)?,
             Case::NetworkRenew => cases::network_renew::run(&bench)?,
             Case::NetworkFight => cases::network_fight::run(&bench)?,

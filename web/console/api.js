@@ -21,6 +21,8 @@ const WORDS = {
   NO_SUCCESSOR: "The successor is not waiting for this key. It must be parked in an acquire under exactly that holder name first.",
   TOKEN_SPENT: "That token has already ended its reign. A token serves one reign only.",
   BUSY: "Somebody else holds the lease.",
+  LEASE_BUSY: "This channel is being watched or started by somebody else right now. Try again in a moment.",
+  ADMISSION_NO_TUNERS: "No tuner is configured, so nothing can be watched: see [sessions] tuner_slots in the settings.",
   INVALID_REQUEST: "The server did not accept one of the values.",
   RATE_LIMITED: "Too many requests with this token. Wait a moment.",
   TOO_MANY: "A limit of the server is reached.",
@@ -107,6 +109,22 @@ export const pollTarget = async (id) => (await call("GET", target(id))).data;
 export const pollResults = async (id) => (await call("GET", target(id, "results"))).data.results ?? [];
 export const pollHistory = async (id) => ((await call("GET", target(id, "history"))).data.reigns ?? []).map((reign) => ({ ...reign, holder: reign.owner, end: reign.end || null }));
 export const pollWrite = async (method, id, what) => (await call(method, target(id, what))).data;
+
+/** TV: the house with its channels, what runs, start, stop, one session, and that somebody watches it. */
+const tv = (id, what = "") => `/api/v3/sessions/${encodeURIComponent(id)}${what && `/${what}`}`;
+export const tvChannels = async () => (await call("GET", "/api/v3/channels")).data;
+export const tvSessions = async () => (await call("GET", "/api/v3/sessions", { query: { limit: 1000 } })).data.sessions ?? [];
+export const tvStart = async (body) => (await call("POST", "/api/v3/intents", { body })).data;
+export const tvStop = (sessionId) => tvStart({ type: "stream.stop", sessionId });
+export const tvBeat = async (id) => (await call("POST", tv(id, "heartbeat"))).data;
+/** A session; one that is over is an answer too. */
+export async function tvSession(id) {
+  const { data, status } = await call("GET", tv(id), { any: true });
+  if (status === 200) return data;
+  if (status === 410) return { sessionId: id, state: data.state, reason: data.reason, reasonDetail: data.reason_detail };
+  if (status === 401) onUnauthorized();
+  throw new Refusal(status, data.code ?? `HTTP ${status}`, data);
+}
 
 export const login = (body) => call("POST", "/login", { body, quiet: true });
 export const logout = () => call("POST", "/logout", { quiet: true });

@@ -23,6 +23,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "promtool", package: "prometheus" },
     Tool { program: "systemd-analyze", package: "systemd" },
     Tool { program: "chromium", package: "chromium" },
+    Tool { program: "ffmpeg", package: "ffmpeg" },
 ];
 
 /// What the measurements start besides. A jar is no program; it is named by its place.

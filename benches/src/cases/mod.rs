@@ -17,6 +17,7 @@ pub(crate) mod redis_cycle;
 pub(crate) mod redis_handover;
 pub(crate) mod redis_renew;
 mod served;
+pub(crate) mod sessions;
 
 use std::path::Path;
 use std::time::Duration;

@@ -13,6 +13,7 @@ mod durations;
 mod folder;
 mod headers;
 mod http;
+mod sessions;
 mod settings;
 mod watchdog;
 mod words;
@@ -45,6 +46,8 @@ pub const TARGETS: &[Target] = &[
     target("messages", lease_api::fuzzing::messages, lease_api::fuzzing::message_seeds, 20_000),
     target("http", http::http, Vec::new, 3_000),
     target("headers", headers::headers, Vec::new, 3_000),
+    target("intents", sessions::intents, Vec::new, 20_000),
+    target("forwarded", session_api::fuzzing::forwarded, Vec::new, 20_000),
     target("settings", settings::settings, Vec::new, 1_000),
     target("tokens", settings::tokens, Vec::new, 3_000),
 ];

@@ -33,8 +33,8 @@ impl Want {
         Self { wait: Duration::ZERO, instead_of: Some(dead), once: false }
     }
 
-    pub(crate) const fn once() -> Self {
-        Self { wait: Duration::ZERO, instead_of: None, once: true }
+    pub(crate) const fn once(instead_of: Option<Generation>) -> Self {
+        Self { wait: Duration::ZERO, instead_of, once: true }
     }
 }
 
@@ -82,11 +82,12 @@ impl<'k> Pursuit<'k> {
         let wait = want.wait.min(Duration::from_millis(lease::limits::WAIT_MS));
         let wait_end = now + wait;
         Self {
-            token: Token::random(&*keeper.shared().entropy),
+            token: terms.token.clone().unwrap_or_else(|| Token::random(&*keeper.shared().entropy)),
             wait_end,
             give_up: wait_end + terms.patience(),
             bound: now,
-            owed: false,
+            // What an earlier grant of a given token left is given back with the rest.
+            owed: terms.token.is_some(),
             failures: 0,
             keeper,
             key,
@@ -112,9 +113,9 @@ impl<'k> Pursuit<'k> {
     /// Sends the claim once. The send time is read right before the call.
     async fn ask(&mut self) -> (Tick, Result<Acquired, StoreError>) {
         let (store, clock) = (self.keeper.store().clone(), self.keeper.clock().clone());
-        let mut claim =
-            Claim::new(self.key.clone(), self.keeper.holder().clone(), self.token.clone(), self.terms.ttl)
-                .meta(self.terms.meta.clone());
+        let holder = self.terms.holder.as_ref().unwrap_or(self.keeper.holder());
+        let mut claim = Claim::new(self.key.clone(), holder.clone(), self.token.clone(), self.terms.ttl)
+            .meta(self.terms.meta.clone());
         claim.instead_of = self.want.instead_of;
         let now = clock.now();
         let wait = self.wait_end.since(now);

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::mpsc;
+use std::time::Duration;
 
-use lease::{End, Key, Prefix, Proof, Released, Wipe, Wiped};
+use lease::{Busy, End, Key, Prefix, Proof, Reason, Released, Status, Wipe, Wiped};
 use tokio_util::sync::CancellationToken;
 
 use crate::acquire::{self, Want};
@@ -52,8 +53,50 @@ impl Gate {
         on_loss: impl FnOnce(Lost) + Send + 'static,
     ) -> Result<Self> {
         let terms = terms.policy(Policy::FailClosed);
-        let guard = acquire::acquire(keeper, key, terms, Want::once()).await?;
+        let guard = acquire::acquire(keeper, key, terms, Want::once(None)).await?;
         Self::arm(keeper, guard, Box::new(on_loss))
+    }
+
+    /// Takes the gate as [`Gate::open_with`] does, but waits up to `wait` for a holder that is in the way, and takes
+    /// its place at once when `is_dead` is sure that it lives no more.
+    ///
+    /// Only a live holder, and what a store keeps free after one, is waited for; the quarantine of a store comes before
+    /// that. Everything else in the way, and every doubt, is an error at once.
+    pub async fn open_after(
+        keeper: &Keeper,
+        key: Key,
+        terms: Terms,
+        wait: Duration,
+        is_dead: impl Fn(&Status) -> bool + Send,
+        on_loss: impl FnOnce(Lost) + Send + 'static,
+    ) -> Result<Self> {
+        let terms = terms.policy(Policy::FailClosed);
+        let clock = keeper.clock().clone();
+        let mut end = clock.now() + wait;
+        let mut dead = None;
+        loop {
+            let taken = acquire::acquire(keeper, key.clone(), terms.clone(), Want::once(dead)).await;
+            let busy = match taken {
+                Ok(guard) => return Self::arm(keeper, guard, Box::new(on_loss)),
+                Err(Error::Busy { busy, .. }) => busy,
+                Err(error) => return Err(error),
+            };
+            let now = clock.now();
+            if busy.reason == Reason::Quarantine {
+                // Nobody can hold it meanwhile, and it has an end of its own: the wait for a holder begins after it.
+                end = now + wait;
+            }
+            if !is_waited_for(&busy) || now >= end {
+                return Err(Error::Busy { key, busy });
+            }
+            let status = keeper.bounded(limits::LOOK, keeper.store().inspect(&key)).await?;
+            let same = status.holder.is_some() && status.generation == busy.generation;
+            dead = status.generation.filter(|_| same && dead.is_none() && is_dead(&status));
+            if dead.is_none() {
+                let pause = busy.remaining.unwrap_or(limits::GATE_LOOK).min(limits::GATE_LOOK);
+                clock.sleep_until(end.min(now + pause)).await;
+            }
+        }
     }
 
     fn arm(keeper: &Keeper, guard: Guard, on_loss: OnLoss) -> Result<Self> {
@@ -74,7 +117,7 @@ impl Gate {
 
     /// What proves to the store that this process holds the gate.
     pub fn proof(&self) -> Result<Proof> {
-        let fence = self.guard.permit(std::time::Duration::ZERO)?.fence(lease::Mode::Strict);
+        let fence = self.guard.permit(Duration::ZERO)?.fence(lease::Mode::Strict);
         Ok(Proof { key: fence.key, token: fence.token, generation: fence.generation })
     }
 
@@ -103,6 +146,17 @@ impl Gate {
         let Self { armed, guard } = self;
         drop(armed);
         guard.release().await
+    }
+}
+
+/// Whether time can free a gate from what is in the way.
+fn is_waited_for(busy: &Busy) -> bool {
+    match busy.reason {
+        Reason::Held => busy.holder.is_some(),
+        Reason::Delayed | Reason::Reserved | Reason::Queued | Reason::Quarantine => true,
+        // The one that was dead is gone meanwhile; who is there now is asked for.
+        Reason::NotThatGeneration => true,
+        Reason::Foreign => false,
     }
 }
 

@@ -91,6 +91,8 @@ pub mod limits {
     pub const LOOK: Duration = Duration::from_secs(5);
     /// How long a wipe may take.
     pub const WIPE: Duration = Duration::from_secs(30);
+    /// How long a gate that waits goes without asking again.
+    pub const GATE_LOOK: Duration = Duration::from_millis(250);
     /// How long the watchdog of a gate goes without looking at the clock.
     pub const WATCHDOG_LOOK: Duration = Duration::from_millis(200);
     /// How long a dying process may spend on its last words.

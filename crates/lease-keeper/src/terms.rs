@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease::{Capabilities, Error, Margins, Meta, Ttl};
+use lease::{Capabilities, Error, Holder, Margins, Meta, Token, Ttl};
 
 /// The terms of a hold: how long, how it is kept, and what losing it means.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Terms {
     pub(crate) liveness: Liveness,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) together: Option<Duration>,
+    pub(crate) holder: Option<Holder>,
+    pub(crate) token: Option<Token>,
 }
 
 /// What a guard does when renewals fail.
@@ -54,6 +56,8 @@ impl Terms {
             liveness: Liveness::default(),
             max_hold: None,
             together: None,
+            holder: None,
+            token: None,
         }
     }
 
@@ -98,6 +102,19 @@ impl Terms {
     /// The keeper's window must be as long. With half a heartbeat, all leases of a keeper soon share one call.
     pub fn together(mut self, early: Duration) -> Self {
         self.together = Some(early);
+        self
+    }
+
+    /// Holds under this name instead of the keeper's, so that one keeper may hold for many.
+    pub fn holder(mut self, holder: Holder) -> Self {
+        self.holder = Some(holder);
+        self
+    }
+
+    /// Goes on with a token that was granted before, and not with a fresh one: a lease that it still holds stays as it
+    /// is. A token serves one reign, so terms with one are for one acquire. When that fails, the token is given back.
+    pub fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
         self
     }
 

@@ -5,6 +5,8 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use futures_util::future::ready;
+use futures_util::stream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Sleep;
 
@@ -40,6 +42,11 @@ impl BodyError {
             cause = error.source();
         }
         None
+    }
+
+    /// A body that fails so at the first read: who may call and whether anybody reads is decided before.
+    pub(crate) fn body(self) -> Body {
+        Body::from_stream(stream::once(ready(Err::<Bytes, _>(self))))
     }
 
     pub(crate) fn problem(self) -> Problem {
@@ -117,7 +124,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use futures_util::stream;
     use http_body_util::{BodyExt, Full, StreamBody};
 
     use super::*;

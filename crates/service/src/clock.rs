@@ -52,7 +52,7 @@ impl Clock {
     }
 
     /// The time since 1970, for what must be understood after a reboot. It may be set back or ahead.
-    pub(crate) fn wall(&self) -> Duration {
+    pub fn wall(&self) -> Duration {
         match &self.0 {
             Source::Boot => {
                 let time = clock_gettime(ClockId::Realtime);

@@ -33,15 +33,20 @@ macro_rules! codes {
 codes! {
     INVALID_REQUEST "INVALID_REQUEST" BAD_REQUEST 3 "The request is malformed";
     TTL_OUT_OF_RANGE "TTL_OUT_OF_RANGE" BAD_REQUEST 3 "The TTL is outside what this engine grants";
+    INVALID_INPUT "INVALID_INPUT" BAD_REQUEST 3 "The intent cannot be meant";
     UNAUTHENTICATED "UNAUTHENTICATED" UNAUTHORIZED 16 "No valid credentials";
+    UNAUTHORIZED "UNAUTHORIZED" UNAUTHORIZED 16 "No valid token for sessions";
     LOGIN_FAILED "LOGIN_FAILED" UNAUTHORIZED 16 "The login was refused";
     FORBIDDEN "FORBIDDEN" FORBIDDEN 7 "The credentials lack a scope";
     RESERVED_KEY "RESERVED_KEY" FORBIDDEN 7 "The key belongs to a service";
     ORIGIN_REFUSED "ORIGIN_REFUSED" FORBIDDEN 7 "The page's origin is not allowed";
+    LAN_ONLY "LAN_ONLY" FORBIDDEN 7 "Sessions are for the local network";
     NOT_FOUND "NOT_FOUND" NOT_FOUND 5 "There is nothing at this path";
+    SESSION_NOT_FOUND "SESSION.NOT_FOUND" NOT_FOUND 5 "There is no such session";
     METHOD_NOT_ALLOWED "METHOD_NOT_ALLOWED" METHOD_NOT_ALLOWED 12 "The path knows other methods";
     REQUEST_TIMEOUT "REQUEST_TIMEOUT" REQUEST_TIMEOUT 4 "The request arrived too slowly";
     BUSY "BUSY" CONFLICT 9 "Someone else holds the key";
+    LEASE_BUSY "LEASE_BUSY" CONFLICT 9 "Somebody has the channel";
     NOT_HELD "NOT_HELD" CONFLICT 9 "The lease is not held by this token";
     NO_SUCCESSOR "NO_SUCCESSOR" CONFLICT 9 "The successor is not waiting";
     STALE_GENERATION "STALE_GENERATION" CONFLICT 9 "The generation is not the current one";
@@ -51,12 +56,17 @@ codes! {
     KEY_IS_LEASED "KEY_IS_LEASED" CONFLICT 9 "The key is a lease, not a record";
     UNPROVEN "UNPROVEN" CONFLICT 9 "The gate was not proven";
     LAGGED "LAGGED" GONE 11 "The watch fell behind";
+    SESSION_EXPIRED "SESSION.EXPIRED" GONE 9 "The session's time ran out";
+    SESSION_GONE "session_gone" GONE 9 "The session is over";
     BODY_TOO_LARGE "BODY_TOO_LARGE" PAYLOAD_TOO_LARGE 8 "The body is too large";
     UNSUPPORTED_MEDIA_TYPE "UNSUPPORTED_MEDIA_TYPE" UNSUPPORTED_MEDIA_TYPE 3 "The body has the wrong content type";
     TOO_MANY "TOO_MANY" TOO_MANY_REQUESTS 8 "A limit of the lease kernel is reached";
     RATE_LIMITED "RATE_LIMITED" TOO_MANY_REQUESTS 8 "Too many requests in too little time";
     INTERNAL "INTERNAL" INTERNAL_SERVER_ERROR 13 "The server failed";
     UNAVAILABLE "UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Not now; it did not happen";
+    ADMISSION_NO_TUNERS "ADMISSION_NO_TUNERS" SERVICE_UNAVAILABLE 14 "No tuner is configured";
+    SERVICE_UNAVAILABLE "SERVICE_UNAVAILABLE" SERVICE_UNAVAILABLE 14 "The intent was not carried through";
+    V3_UNAVAILABLE "V3_UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Sessions are out of reach";
     SHUTTING_DOWN "SHUTTING_DOWN" SERVICE_UNAVAILABLE 14 "The server is shutting down";
     UNKNOWN_OUTCOME "UNKNOWN_OUTCOME" GATEWAY_TIMEOUT 2 "It may have happened";
 }
@@ -138,15 +148,20 @@ mod tests {
             [
                 ("INVALID_REQUEST", 400, 3),
                 ("TTL_OUT_OF_RANGE", 400, 3),
+                ("INVALID_INPUT", 400, 3),
                 ("UNAUTHENTICATED", 401, 16),
+                ("UNAUTHORIZED", 401, 16),
                 ("LOGIN_FAILED", 401, 16),
                 ("FORBIDDEN", 403, 7),
                 ("RESERVED_KEY", 403, 7),
                 ("ORIGIN_REFUSED", 403, 7),
+                ("LAN_ONLY", 403, 7),
                 ("NOT_FOUND", 404, 5),
+                ("SESSION.NOT_FOUND", 404, 5),
                 ("METHOD_NOT_ALLOWED", 405, 12),
                 ("REQUEST_TIMEOUT", 408, 4),
                 ("BUSY", 409, 9),
+                ("LEASE_BUSY", 409, 9),
                 ("NOT_HELD", 409, 9),
                 ("NO_SUCCESSOR", 409, 9),
                 ("STALE_GENERATION", 409, 9),
@@ -156,12 +171,17 @@ mod tests {
                 ("KEY_IS_LEASED", 409, 9),
                 ("UNPROVEN", 409, 9),
                 ("LAGGED", 410, 11),
+                ("SESSION.EXPIRED", 410, 9),
+                ("session_gone", 410, 9),
                 ("BODY_TOO_LARGE", 413, 8),
                 ("UNSUPPORTED_MEDIA_TYPE", 415, 3),
                 ("TOO_MANY", 429, 8),
                 ("RATE_LIMITED", 429, 8),
                 ("INTERNAL", 500, 13),
                 ("UNAVAILABLE", 503, 14),
+                ("ADMISSION_NO_TUNERS", 503, 14),
+                ("SERVICE_UNAVAILABLE", 503, 14),
+                ("V3_UNAVAILABLE", 503, 14),
                 ("SHUTTING_DOWN", 503, 14),
                 ("UNKNOWN_OUTCOME", 504, 2),
             ]

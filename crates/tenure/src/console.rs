@@ -11,9 +11,9 @@ use service::{Code, Problem};
 #[folder = "$CARGO_MANIFEST_DIR/../../web/console"]
 struct Files;
 
-/// What pages may do: nothing but talk to the server they came from.
+/// What pages may do: nothing but talk to the server they came from, and play what they heard from it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-     connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
+     media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
 
 /// `/` and the files beside it.

@@ -18,9 +18,10 @@ const ASK: Duration = Duration::from_secs(2);
 /// How long it may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Opens the store that the settings name: the embedded one in the data directory if they name none.
-pub(crate) async fn open(settings: &Settings) -> Result<Arc<dyn Store>> {
-    let store = Place::new(&url(settings)).open().await?;
+/// Opens the store that the settings name: the embedded one in the data directory if they name none. A server is shown
+/// `token`.
+pub(crate) async fn open(settings: &Settings, token: Option<&str>) -> Result<Arc<dyn Store>> {
+    let store = Place::new(&url(settings)).with_token(token).open().await?;
     Ok(Arc::new(Metered::new(store)))
 }
 
@@ -29,6 +30,12 @@ fn url(settings: &Settings) -> String {
         Some(url) => url.clone(),
         None => format!("embedded:{}", settings.data_dir.join("store").display()),
     }
+}
+
+/// Whether other processes can open the store beside this one.
+pub(crate) fn is_shared(settings: &Settings) -> bool {
+    let url = url(settings);
+    !url.starts_with("embedded:") && !url.starts_with("memory:")
 }
 
 /// The engine in words.

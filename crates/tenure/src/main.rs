@@ -6,6 +6,7 @@ mod console;
 mod control;
 mod engine;
 mod poll;
+mod sessions;
 mod up;
 mod watchdog;
 

@@ -9,7 +9,8 @@ use service::config::{Config, Environment, Loader};
 use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes, login_routes, telemetry};
 
 use crate::cli::{Failure, Result, exit};
-use crate::{console, control, engine, poll};
+use crate::sessions::{Role, Sessions};
+use crate::{console, control, engine, poll, sessions};
 
 /// What `tenure up` is started with. Each flag is also a setting and a variable: see `tenure config`.
 #[derive(clap::Args, Debug, Default)]
@@ -29,10 +30,21 @@ pub(crate) struct Args {
     /// Only these services, separated by commas
     #[arg(long, value_name = "SERVICES")]
     only: Option<String>,
+    /// The token that is shown to the store, where that is a server (tenure://HOST:PORT)
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TENURE_TOKEN",
+        hide_env_values = true,
+        allow_hyphen_values = true
+    )]
+    store_token: Option<String>,
+    #[arg(skip)]
+    role: Role,
 }
 
 /// The services of this build.
-const SERVICES: [&str; 3] = ["lease", "control", "poll"];
+const SERVICES: [&str; 4] = ["lease", "sessions", "control", "poll"];
 
 impl Args {
     /// With only this service, whatever the settings say.
@@ -41,10 +53,17 @@ impl Args {
         self
     }
 
+    /// With only this part of the sessions, whatever the settings say.
+    pub(crate) fn session(mut self, role: Role) -> Self {
+        self.role = role;
+        self.alone("sessions")
+    }
+
     /// The settings of this process, from flags, variables and the file.
     pub(crate) fn load(self) -> Result<Config> {
         let config = Loader::new(Environment::process())
             .declare(poller::SPECS)
+            .declare(sessions::SPECS)
             .file(self.config)
             .flag("--listen", "listen", self.listen)
             .flag("--store", "store", self.store)
@@ -65,11 +84,12 @@ impl Args {
 
 /// Serves until told to end.
 pub(crate) async fn run(args: Args) -> Result<u8> {
-    serve(args.load()?).await
+    let (role, token) = (args.role, args.store_token.clone());
+    serve(args.load()?, role, token.as_deref()).await
 }
 
 /// Serves what the settings name until told to end.
-pub(crate) async fn serve(config: Config) -> Result<u8> {
+pub(crate) async fn serve(config: Config, role: Role, store_token: Option<&str>) -> Result<u8> {
     let ignored = config.ignored().join(", ");
     let settings = config.settings;
     let polling = poll::settings(&settings)?;
@@ -77,6 +97,7 @@ pub(crate) async fn serve(config: Config) -> Result<u8> {
     if !ignored.is_empty() {
         tracing::info!(variables = ignored, "links to a Kubernetes Service are no settings; ignored");
     }
+    let tv = sessions::prepare(&settings, role)?;
     let shutdown = Shutdown::on_signals().map_err(|error| Failure::internal(words(&error)))?;
     std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
         Failure::unavailable(format!("cannot make the folder {}: {error}", settings.data_dir.display()))
@@ -85,24 +106,31 @@ pub(crate) async fn serve(config: Config) -> Result<u8> {
     let server = Server::bind(&settings).await.map_err(|error| {
         Failure::unavailable(words(&error)).hint("stop what runs there, or choose another --listen")
     })?;
-    let opened = engine::open(&settings).await?;
+    let opened = engine::open(&settings, store_token).await?;
     let auth = Auth::open(&settings, server.local_addr())
         .map_err(|error| Failure::unavailable(words(&error)))
         .map(Arc::new)?;
     let control = control::start(&settings, opened.clone())?;
     let (health, tasks) = engine::watch(opened.clone(), shutdown.clone());
     let node = polling.map(|polling| poll::start(opened.clone(), polling)).transpose()?;
-    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown, node.as_ref());
+    let tv = tv.as_ref();
+    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown, node.as_ref(), tv);
     if let Some(control) = &control {
         router = router.merge(control::routes(control, auth.clone()));
+    }
+    if let Some(tv) = tv {
+        let watchers = settings.limits.max_watchers;
+        router = router.merge(tv.routes(opened.clone(), auth.clone(), watchers, &shutdown)?);
     }
     let address = Address::write(&settings.data_dir, &server.url())?;
     greet(&settings, &server, &auth, &*opened);
     node.as_ref().inspect(|node| poll::greet(node));
+    tv.inspect(|tv| tv.greet(&server.url()));
     let serving = poll::beside(node, &shutdown, server.run(router, shutdown.clone()));
-    let (served, ()) = tokio::join!(serving, control::close(control, shutdown.clone()));
+    let rest = Box::pin(async { tokio::join!(serving, control::close(control, shutdown.clone())).0 });
+    let served = sessions::beside(tv, opened, &shutdown, rest).await;
     drop((address, tasks));
-    served.map_err(|error| Failure::internal(words(&error)))?;
+    served?.map_err(|error| Failure::internal(words(&error)))?;
     Ok(exit::DONE)
 }
 
@@ -119,6 +147,7 @@ fn mount(
     health: engine::Health,
     shutdown: &Shutdown,
     node: Option<&poller::Node>,
+    tv: Option<&Sessions>,
 ) -> Router {
     let rates = auth.clone();
     let options = lease_api::Options::default()
@@ -131,13 +160,19 @@ fn mount(
         openapi.merge(described);
         lease_api::common_answers(&mut openapi);
     }
+    let metrics = telemetry::metrics_routes();
+    let ready = tv.map(Sessions::readiness);
+    let now = move || ready.iter().fold(health.now(), |now, ready| ready(now));
     let described = axum::routing::get(async move || axum::Json(openapi.clone()));
     Router::new()
         .merge(http)
         .merge(lease_api::grpc(store, options))
         .merge(login_routes(auth.clone()))
-        .merge(health_routes(move || health.now()))
-        .merge(telemetry::metrics_routes())
+        .merge(health_routes(now))
+        .merge(match tv {
+            Some(tv) => tv.compared(metrics),
+            None => metrics,
+        })
         .route("/openapi.json", described)
         .merge(console::routes())
         .merge(polling.unwrap_or_default())

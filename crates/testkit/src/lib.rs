@@ -14,6 +14,7 @@ mod lines;
 mod ports;
 mod process;
 mod proxy;
+mod receiver;
 mod redis;
 mod resp;
 pub mod wait;
@@ -24,6 +25,7 @@ pub use etcd::{EtcdBuilder, EtcdServer};
 pub use ports::free_port;
 pub use process::{Process, helper_bin};
 pub use proxy::{Direction, Mode, Proxy, Traffic};
+pub use receiver::{Receiver, make_film};
 pub use redis::{AppendFsync, RedisBuilder, RedisServer};
 pub use resp::{Reply, RespClient};
 

@@ -101,6 +101,8 @@ targets! {
     messages: any_message_is_read_as_it_was_meant_or_refused,
     http: any_request_is_answered_or_refused_by_a_problem,
     headers: any_headers_are_nobody_without_the_right_token,
+    intents: any_body_is_a_wish_that_forges_no_other_or_refused,
+    forwarded: any_chain_of_addresses_lets_no_stranger_in,
     settings: any_file_is_settings_that_read_back_or_refused,
     tokens: any_list_of_tokens_is_read_without_showing_one,
 }

@@ -204,3 +204,48 @@ async fn a_dead_predecessor_is_replaced_by_its_generation() {
     let error = other.replace(key("k"), terms(), dead.generation()).await.unwrap_err();
     assert!(error.busy().is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_keeper_holds_for_many_names_and_renews_them_together() {
+    let bench = Bench::new();
+    let name = |name| lease::Holder::new(name).unwrap();
+    let one = bench.take("one", terms().holder(name("session-1"))).await;
+    let two = bench.take("two", terms().holder(name("session-2"))).await;
+    let own = bench.take("own", terms()).await;
+    assert_eq!((one.holder(), two.holder()), (&name("session-1"), &name("session-2")));
+    assert_eq!(bench.store.holder("two").unwrap().0, name("session-2"));
+    assert_eq!(own.holder(), bench.keeper.holder());
+    bench.pass(TTL * 3).await;
+    assert!(one.permit(ms(0)).is_ok() && two.permit(ms(0)).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_granted_before_goes_on_with_its_lease() {
+    let bench = Bench::new();
+    let token = lease::Token::parse("a-token-of-somebody-else").unwrap();
+    let store = bench.keeper.store();
+    let (holder, ttl) = (lease::Holder::new("session-1").unwrap(), Ttl::from_millis(TTL).unwrap());
+    let claim = lease::Claim::new(key("k"), holder.clone(), token.clone(), ttl);
+    store.acquire(claim).await.unwrap();
+    let (_, generation) = bench.store.holder("k").unwrap();
+    let guard = bench.take("k", terms().holder(holder).token(token.clone())).await;
+    assert_eq!(guard.generation(), generation, "the same reign");
+    guard.release().await.unwrap();
+    assert_eq!(bench.store.holder("k"), None);
+    let again = bench.keeper.try_acquire(key("k"), terms().token(token)).await.unwrap_err();
+    assert!(matches!(again, Error::Store(StoreError::Refused(Refusal::TokenSpent))), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_given_token_is_given_back_when_nothing_came_of_it() {
+    let bench = Bench::new();
+    let token = lease::Token::parse("a-token-of-somebody-else").unwrap();
+    let store = bench.keeper.store();
+    let ttl = Ttl::from_millis(TTL).unwrap();
+    let claim = lease::Claim::new(key("k"), bench.keeper.holder().clone(), token.clone(), ttl);
+    store.acquire(claim).await.unwrap();
+    bench.store.faults.inject("acquire", Kind::Refused, ALWAYS);
+    bench.keeper.try_acquire(key("k"), terms().token(token)).await.unwrap_err();
+    bench.keeper.settled().await;
+    assert_eq!(bench.store.holder("k"), None);
+}

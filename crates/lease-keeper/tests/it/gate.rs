@@ -99,6 +99,56 @@ async fn a_gate_that_the_store_does_not_know_wipes_nothing_and_is_lost() {
     assert!(bench.store.holder("work/1").is_some_and(|(_, generation)| generation == guard.generation()));
 }
 
+/// Waits for a gate that `a` holds; what is found out about its holder is `dead`.
+async fn open_after(bench: &Bench, wait: u64, dead: bool) -> Result<Gate, Error> {
+    let other = bench.other("b");
+    Gate::open_after(&other, key("gate"), terms(), ms(wait), move |_| dead, |_| ()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_waited_for_until_its_holder_lets_go() {
+    let bench = Bench::new();
+    let (gate, _told) = open(&bench).await;
+    let (taken, ()) = tokio::join!(open_after(&bench, TTL, false), async {
+        bench.pass(3_000).await;
+        gate.close().await.unwrap();
+    });
+    assert_eq!(bench.store.holder("gate").unwrap().0, *taken.unwrap().holder());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_stays_held_is_an_error_that_names_its_holder() {
+    let bench = Bench::new();
+    let (gate, told) = open(&bench).await;
+    let start = bench.clock.now();
+    let error = open_after(&bench, TTL + 2_000, false).await.unwrap_err();
+    assert_eq!(error.busy().unwrap().holder.as_ref(), Some(gate.holder()));
+    assert!(bench.clock.now().since(start) >= ms(TTL + 2_000));
+    assert!(gate.permit(ms(0)).is_ok() && told.try_recv().is_err(), "nothing happened to it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_of_the_dead_is_taken_at_once() {
+    let bench = Bench::new();
+    let (gate, told) = open(&bench).await;
+    let before = gate.generation();
+    let start = bench.clock.now();
+    let taken = open_after(&bench, TTL, true).await.unwrap();
+    assert!(taken.generation() > before);
+    assert!(bench.clock.now().since(start) < ms(1_000));
+    bench.pass(5_100).await;
+    assert_eq!(told.recv().unwrap(), Lost::Ended(End::Superseded));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_while_waiting_for_a_gate_is_an_error_at_once() {
+    let bench = Bench::new();
+    let (_gate, _told) = open(&bench).await;
+    bench.store.faults.inject("acquire", Kind::CutReply, 1);
+    let error = open_after(&bench, TTL, true).await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::Unknown { .. })), "{error}");
+}
+
 /// On real time, with the only thread of the runtime blocked for as long as the test waits.
 #[tokio::test]
 async fn a_stuck_runtime_does_not_keep_a_lost_gate_alive() {

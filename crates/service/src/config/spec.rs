@@ -31,6 +31,10 @@ pub enum Kind {
     Origins,
     /// API tokens: `token=scope,scope;token=scope`, or in the file a list of tables.
     Tokens,
+    /// In the file a table of texts by name.
+    Pairs,
+    /// In the file a list of tables.
+    Tables,
 }
 
 /// One setting.
@@ -46,12 +50,14 @@ pub struct Spec {
     pub default: Option<&'static str>,
     /// Whether it is hidden when settings are shown.
     pub secret: bool,
+    /// Variables of older installations that give it too.
+    pub also: &'static [&'static str],
 }
 
 impl Spec {
     /// A setting without a default.
     pub const fn new(section: &'static str, name: &'static str, kind: Kind) -> Self {
-        Self { section, name, kind, default: None, secret: false }
+        Self { section, name, kind, default: None, secret: false, also: &[] }
     }
 
     /// With a default.
@@ -63,6 +69,12 @@ impl Spec {
     /// Hidden when shown.
     pub const fn secret(mut self) -> Self {
         self.secret = true;
+        self
+    }
+
+    /// Given by these variables of older installations too.
+    pub const fn also(mut self, variables: &'static [&'static str]) -> Self {
+        self.also = variables;
         self
     }
 
@@ -138,6 +150,8 @@ impl Kind {
                              and scopes"
                     .into()
             }
+            Self::Pairs => "in the file a table of names and texts".into(),
+            Self::Tables => "in the file a list of tables".into(),
         }
     }
 
@@ -150,7 +164,9 @@ impl Kind {
                 let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
                 Value::Array(words.map(|word| Value::String(word.to_owned())).collect())
             }
-            Self::Text | Self::Address | Self::Word(_) | Self::Tokens => Value::String(text.to_owned()),
+            Self::Text | Self::Address | Self::Word(_) | Self::Tokens | Self::Pairs | Self::Tables => {
+                Value::String(text.to_owned())
+            }
         };
         self.check(value)
     }
@@ -159,7 +175,8 @@ impl Kind {
     pub(super) fn check(&self, value: Value) -> Option<Value> {
         let fits = match (self, &value) {
             (Self::Text | Self::Tokens, Value::String(_)) | (Self::Boolean, Value::Boolean(_)) => true,
-            (Self::Tokens, Value::Array(tokens)) => tokens.iter().all(Value::is_table),
+            (Self::Tokens | Self::Tables, Value::Array(list)) => list.iter().all(Value::is_table),
+            (Self::Pairs, Value::Table(pairs)) => pairs.values().all(Value::is_str),
             (Self::Integer { least, most }, Value::Integer(number)) => (*least..=*most).contains(number),
             (Self::Address, Value::String(text)) => address(text).is_some(),
             (Self::Word(words), Value::String(text)) => words.contains(&text.as_str()),

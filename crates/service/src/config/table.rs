@@ -118,6 +118,10 @@ impl Table {
     /// Takes a variable of an older installation. Foreign ones may begin the same way, so what the service
     /// does not know is left alone.
     pub(super) fn put_old_variable(&mut self, variable: &str, text: &str) {
+        let named = self.specs.iter().find(|spec| spec.also.contains(&variable)).copied();
+        if let Some(spec) = named {
+            return self.put_text(spec.section, spec.name, text, &Place::Variable(variable.to_owned()));
+        }
         for (prefix, section) in OLD_PREFIXES {
             let Some(name) = variable.strip_prefix(prefix).map(str::to_lowercase) else { continue };
             if self.is_raw(section) || self.spec(section, &name).is_some() {

@@ -227,6 +227,26 @@ fn a_declared_section_is_checked_like_our_own() {
 }
 
 #[test]
+fn a_setting_may_have_an_older_variable_of_another_name() {
+    const SESSIONS: &[Spec] = &[
+        Spec::new("sessions", "api_leases", Kind::Boolean).or("false").also(&["XG2G_V3_API_LEASES"]),
+        Spec::new("sessions", "profiles", Kind::Pairs),
+        Spec::new("sessions", "channels", Kind::Tables),
+    ];
+    let file = "[sessions]\nchannels = [{ name = 'One' }]\n[sessions.profiles]\nlow = '-c copy'";
+    let mut world = world().file(file).var("XG2G_V3_API_LEASES", "true").var("XG2G_HOSTNAME", "x");
+    world.specs = SESSIONS;
+    let section = world.settings().sections["sessions"].clone();
+    assert_eq!(section["api_leases"].as_bool(), Some(true));
+    assert_eq!(section["profiles"]["low"].as_str(), Some("-c copy"));
+    assert_eq!(section["channels"][0]["name"].as_str(), Some("One"));
+    let ours = world.var("TENURE_SESSIONS__API_LEASES", "false");
+    assert_eq!(ours.settings().sections["sessions"]["api_leases"].as_bool(), Some(false));
+    let error = ours.var("TENURE_SESSIONS__CHANNELS", "One").error();
+    assert!(error.contains("it must be in the file a list of tables"), "{error}");
+}
+
+#[test]
 fn a_named_file_must_be_there() {
     let loader = || Loader::new(Environment::default()).default_file("absent.toml");
     assert!(loader().load().is_ok());

@@ -83,19 +83,19 @@ impl Edge {
 
     async fn run(&self, request: http::Request<Incoming>, peer: SocketAddr) -> Response {
         let answer = AssertUnwindSafe(async {
-            let request = self.admit(request, peer)?;
+            let request = self.admit(request, peer);
             match self.router.clone().oneshot(request).await {
-                Ok(response) => Ok(response),
+                Ok(response) => response,
                 Err(never) => match never {},
             }
         });
-        let response = answer.catch_unwind().await.unwrap_or_else(|panic| Err(report(&*panic)));
-        normalized(response.unwrap_or_else(IntoResponse::into_response)).await
+        let response = answer.catch_unwind().await;
+        normalized(response.unwrap_or_else(|panic| report(&*panic).into_response())).await
     }
 
     /// The request with its body bounded. The streams of gRPC go on for as long as they like; their messages
     /// are bounded where they are decoded.
-    fn admit(&self, request: http::Request<Incoming>, peer: SocketAddr) -> Result<Request, Problem> {
+    fn admit(&self, request: http::Request<Incoming>, peer: SocketAddr) -> Request {
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(ConnectInfo(peer));
         let body = if context::is_grpc(&parts.headers) {
@@ -103,9 +103,9 @@ impl Edge {
         } else {
             let limits = &self.limits;
             Bounded::wrap(body, limits.max_body_bytes, limits.body_timeout())
-                .map_err(|error| error.problem())?
+                .unwrap_or_else(|error| error.body())
         };
-        Ok(Request::from_parts(parts, body))
+        Request::from_parts(parts, body)
     }
 }
 

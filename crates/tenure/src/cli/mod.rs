@@ -22,6 +22,7 @@ pub(crate) use failure::{Failure, Result, exit};
 pub(crate) use screen::{Output, Screen};
 pub(crate) use target::{Place, Target, connect};
 
+use crate::sessions::Role;
 use crate::{up, watchdog};
 
 /// Decides who owns what, until when, and proves it.
@@ -46,6 +47,10 @@ pub(crate) enum Command {
     Up(up::Args),
     /// Serve the control lease and its device alone
     Control(up::Args),
+    /// Serve the door of the TV sessions alone: it takes wishes whether or not a worker is there
+    SessionApi(up::Args),
+    /// Run the orchestrator of the TV sessions alone, on the store of the door
+    SessionWorker(up::Args),
     /// Look at leases, take them and give them back
     #[command(subcommand)]
     Lease(lease::Command),
@@ -73,6 +78,8 @@ impl Cli {
         match self.command.unwrap_or_else(|| Command::Up(up::Args::default())) {
             Command::Up(args) => up::run(args).await,
             Command::Control(args) => up::run(args.alone("control")).await,
+            Command::SessionApi(args) => up::run(args.session(Role::Api)).await,
+            Command::SessionWorker(args) => up::run(args.session(Role::Worker)).await,
             Command::Lease(command) => lease::run(command, screen).await,
             Command::Run(args) => run::run(args, screen).await,
             Command::Poll(args) => poll::run(args, screen).await,

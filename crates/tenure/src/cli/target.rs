@@ -132,6 +132,14 @@ impl Place {
         }
     }
 
+    /// The same with a token, if it is a server.
+    pub(crate) fn with_token(self, token: Option<&str>) -> Self {
+        match self {
+            Self::Server { url, ca, .. } => Self::Server { url, token: token.map(str::to_owned), ca },
+            engine => engine,
+        }
+    }
+
     /// What to call it in words: passwords hidden.
     pub(crate) fn shown(&self) -> String {
         match self {

@@ -1,10 +1,12 @@
 //! The holder's end of a watchdog.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, IoSlice};
+use std::fs::File;
+use std::io::{self, ErrorKind, IoSlice, PipeWriter};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as Pair;
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -17,6 +19,19 @@ use super::line::{Inbox, Order, Report};
 use super::plan::Times;
 use super::session::Session;
 
+/// Where work finds and leaves things.
+pub(crate) enum Desk<'a> {
+    /// Ours: our folder, standard input, output and error.
+    Shared,
+    /// Its own: a folder, nothing to read, and a pipe for its words.
+    Own {
+        /// Where it works.
+        folder: &'a Path,
+        /// Where its standard output and standard error go.
+        words: PipeWriter,
+    },
+}
+
 /// Work on a leash. Dropping it lets go of the socket, and that kills the work.
 pub(crate) struct Leash {
     socket: UnixStream,
@@ -27,23 +42,31 @@ pub(crate) struct Leash {
 }
 
 impl Leash {
-    /// Starts a watchdog, which starts `command` with our standard input, output and error and with `variables`.
-    /// Nothing runs if `times` have passed by then.
+    /// Starts a watchdog, which starts `command` at `desk` and with `variables`. Nothing runs if `times` have passed
+    /// by then.
     pub(crate) fn start(
         command: &[OsString],
         variables: &[(&str, String)],
         times: Times,
+        desk: Desk<'_>,
     ) -> io::Result<Self> {
         let (ours, theirs) = Pair::pair()?;
-        hand_over(&ours, times)?;
         // Not the path: the file may have been replaced since we started.
-        let watchdog = Command::new("/proc/self/exe")
+        let mut watchdog = Command::new("/proc/self/exe");
+        watchdog
             .arg0("tenure")
             .args(["__watchdog", "--"])
             .args(command)
             .envs(variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .spawn()?;
+            .stdin(Stdio::from(OwnedFd::from(theirs)));
+        match desk {
+            Desk::Shared => hand_over(&ours, times, io::stdin())?,
+            Desk::Own { folder, words } => {
+                hand_over(&ours, times, File::open("/dev/null")?)?;
+                watchdog.current_dir(folder).stdout(words.try_clone()?).stderr(words);
+            }
+        }
+        let watchdog = watchdog.spawn()?;
         ours.set_nonblocking(true)?;
         let number = watchdog.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let session = Session::of(number.ok_or_else(|| io::Error::other("the watchdog ended at once"))?);
@@ -100,9 +123,8 @@ impl Leash {
     }
 }
 
-/// Sends the first times together with our standard input: the watchdog's own is the socket.
-fn hand_over(socket: &Pair, times: Times) -> io::Result<()> {
-    let input = io::stdin();
+/// Sends the first times together with the work's standard input: the watchdog's own is the socket.
+fn hand_over(socket: &Pair, times: Times, input: impl AsFd) -> io::Result<()> {
     let fds = [input.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

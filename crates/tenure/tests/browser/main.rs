@@ -13,6 +13,7 @@ mod pictures;
 mod polling;
 mod reconnect;
 mod revoke;
+mod tv;
 mod up;
 
 use std::time::Duration;

@@ -57,6 +57,11 @@ impl Up {
         Self::serving("127.0.0.1:0", Vec::new(), "lease,control")
     }
 
+    /// With the TV, on its test picture.
+    pub(crate) fn with_tv() -> Self {
+        Self::serving("127.0.0.1:0", Vec::new(), "lease,sessions")
+    }
+
     /// With pages of other origins allowed.
     pub(crate) fn listening(listen: &str, origins: Vec<String>) -> Self {
         // The other services hold leases of their own, which these tests would see in the list.

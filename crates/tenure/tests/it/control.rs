@@ -143,7 +143,7 @@ async fn another_process_on_the_same_redis_takes_the_device_over() {
     service::install_crypto();
     let rig = Rig::new();
     let store = rig.store();
-    let args = ["up", "--store", &store];
+    let args = ["up", "--only", "lease,control", "--store", &store];
     let first = start(rig.dir.path(), "first", &args);
     first.serving().await;
     let second = start(rig.dir.path(), "second", &args);

@@ -12,5 +12,6 @@ mod poll;
 mod rig;
 mod run;
 mod server;
+mod sessions;
 mod shell;
 mod stamps;

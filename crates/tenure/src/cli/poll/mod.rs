@@ -8,6 +8,7 @@ use clap::Subcommand;
 use service::config::Place;
 
 use super::{Result, Screen};
+use crate::sessions::Role;
 use crate::up;
 
 /// Without a command: poll, and serve the interface of polling on a port of its own.
@@ -48,5 +49,5 @@ async fn alone(args: up::Args) -> Result<u8> {
         config.settings.listen.set_port(0);
     }
     config.settings.only = vec!["poll".to_owned()];
-    up::serve(config).await
+    up::serve(config, Role::default(), None).await
 }

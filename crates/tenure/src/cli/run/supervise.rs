@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Signals;
 use crate::cli::{Failure, Result, exit};
-use crate::watchdog::{Leash, Report, Times, Why};
+use crate::watchdog::{Desk, Leash, Report, Times, Why};
 
 /// How a command under a lease ended. Nothing of it is left, in every case.
 pub(super) enum Outcome {
@@ -36,7 +36,7 @@ pub(super) async fn supervise(
     ];
     let deadline = guard.deadline();
     let times = Times::of(deadline, guard.lease().ttl);
-    let leash = Leash::start(command, &variables, times)
+    let leash = Leash::start(command, &variables, times, Desk::Shared)
         .map_err(|error| Failure::internal(format!("cannot start the watchdog: {error}")))?;
     let mut watch = Watch { guard, keeper, leash, deadline, times, lost: None };
     let ended = watch.run(signals, command).await;

@@ -1,0 +1,124 @@
+//! Looking at sessions.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use session::{Detail, Event, Reason, Session};
+use session_api::Channel;
+
+use crate::house::{ADMIN, CHANNEL, House, Plan, READ, answer};
+
+#[tokio::test]
+async fn a_session_is_shown_as_it_is() {
+    let house = House::new().await;
+    let id = house.start(json!({"serviceRef": CHANNEL, "correlationId": "c-1"})).await;
+    let seen = house.get(&format!("/sessions/{id}")).await;
+    assert_eq!((seen.status, &seen.headers["cache-control"]), (StatusCode::OK, &"no-store".parse().unwrap()));
+    let created = house.log.session(&id).created.0;
+    let expiry = seen.body["leaseExpiresAt"].as_str().unwrap();
+    assert_eq!(
+        seen.body,
+        json!({
+            "sessionId": id, "requestId": seen.headers["x-request-id"].to_str().unwrap(), "serviceRef": CHANNEL,
+            "profile": "high", "state": "NEW", "reason": "R_NONE", "correlationId": "c-1", "createdAtMs": created,
+            "updatedAtMs": created, "heartbeatIntervalSeconds": 30, "leaseExpiresAt": expiry, "mode": "LIVE",
+        })
+    );
+    let ready = [Event::Pick, Event::Prime, Event::Publish];
+    house.log.live_through(&id, &ready);
+    house.log.put(Session { slot: Some(1), ..house.log.session(&id) });
+    let seen = house.get(&format!("/sessions/{id}")).await.body;
+    assert_eq!((&seen["state"], &seen["tunerSlot"]), (&json!("READY"), &json!(1)));
+    assert_eq!(seen["playbackUrl"], format!("/api/v3/sessions/{id}/hls/index.m3u8"));
+    let recording = house.start(json!({"recordingId": "rec-1", "startMs": 1_500})).await;
+    let seen = house.get(&format!("/sessions/{recording}")).await.body;
+    assert_eq!(
+        (&seen["recordingId"], &seen["startMs"], &seen["mode"]),
+        (&json!("rec-1"), &json!(1_500), &json!("RECORDING"))
+    );
+    assert_eq!((&seen["serviceRef"], &seen["playbackUrl"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn a_session_that_is_over_is_a_410_that_says_why_and_one_that_never_was_a_404() {
+    let house = House::new().await;
+    let id = house.start_channel().await;
+    let failed = house.log.session(&id).after(Event::Fail, session::UnixMs(1)).unwrap().unwrap();
+    house.log.put(failed.because(
+        Reason::LeaseBusy,
+        Some(Detail::RejectedNoTuner),
+        Some("no tuner is free".into()),
+    ));
+    for gone in [
+        house.get(&format!("/sessions/{id}")).await,
+        house.beat(&id).await,
+        house.get(&format!("/sessions/{id}/hls/index.m3u8")).await,
+    ] {
+        assert_eq!(gone.code(), (410, "session_gone"));
+        let body = &gone.body;
+        assert_eq!((&body["session"], &body["state"]), (&json!(id), &json!("FAILED")));
+        assert_eq!(
+            (&body["reason"], &body["reason_detail"]),
+            (&json!("R_LEASE_BUSY"), &json!("REJECTED_NO_TUNER"))
+        );
+    }
+    let other = house.start_channel().await;
+    house.log.live_through(&other, &[Event::AskStop, Event::End]);
+    let gone = house.get(&format!("/sessions/{other}")).await;
+    assert_eq!((gone.code(), &gone.body["reason_detail"]), ((410, "session_gone"), &Value::Null));
+    assert_eq!(house.get("/sessions/no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
+    assert_eq!(house.beat("no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn admins_see_every_session_in_pages_newest_first() {
+    let house = House::new().await;
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        ids.push(house.start(json!({"recordingId": format!("rec-{n}")})).await);
+    }
+    ids.sort();
+    ids.reverse();
+    house.log.live_through(&ids[0], &[Event::Fail]);
+    let list =
+        async |query: &str| answer(house.request(ADMIN, Method::GET, &format!("/sessions{query}"))).await;
+    let all = list("").await.body;
+    assert_eq!(all["pagination"], json!({"offset": 0, "limit": 100, "total": 5, "count": 5}));
+    let shown = |page: &Value| -> Vec<String> {
+        let sessions = page["sessions"].as_array().unwrap();
+        sessions.iter().map(|session| session["sessionId"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut sorted = shown(&all);
+    sorted.sort();
+    sorted.reverse();
+    assert_eq!(sorted, ids);
+    assert!(all["sessions"].as_array().unwrap().iter().any(|session| session["state"] == "FAILED"));
+    let page = list("?offset=1&limit=2").await.body;
+    assert_eq!(page["pagination"], json!({"offset": 1, "limit": 2, "total": 5, "count": 2}));
+    assert_eq!(shown(&page), shown(&all)[1..3]);
+    let beyond = list("?offset=9&limit=1000").await.body;
+    assert_eq!(
+        beyond,
+        json!({"sessions": [], "pagination": {"offset": 9, "limit": 1000, "total": 5, "count": 0}})
+    );
+}
+
+#[tokio::test]
+async fn channels_profiles_and_tuners_are_told() {
+    let channel = |name: &str, logo: Option<&str>| Channel {
+        service_ref: session::ServiceRef::new(CHANNEL).unwrap(),
+        name: name.into(),
+        logo: logo.map(Into::into),
+    };
+    let channels = vec![channel("News", None), channel("Sport", Some("/logo.png"))];
+    let house = Plan::new().with(|options| options.channels = channels).build().await;
+    let told = answer(house.request(READ, Method::GET, "/channels")).await.body;
+    assert_eq!(
+        told,
+        json!({
+            "channels": [
+                {"serviceRef": CHANNEL, "name": "News"}, {"serviceRef": CHANNEL, "name": "Sport", "logo": "/logo.png"},
+            ],
+            "profiles": ["high", "low", "copy"], "defaultProfile": "high", "tuners": 2,
+        })
+    );
+}
