@@ -77,14 +77,14 @@ impl House {
             settings: Vec::new(),
             store: "?quarantine_ms=0",
         };
-        // Long against a busy machine, short enough to be waited for.
-        house
-            .with("IDEM_SECRET", "of this test")
-            .with("LEASE_TTL_MS", "3000")
-            .with("HEARTBEAT_MS", "600")
-            .with("GUARD_TTL_MS", "3000")
-            .with("GUARD_HEARTBEAT_MS", "600")
-            .with("RECONCILE_MS", "500")
+        // No machine is busy for so long that it loses these; what is taken away is noticed soon.
+        house.with("IDEM_SECRET", "of this test").with("RECONCILE_MS", "500").living(30_000, 1_000)
+    }
+
+    /// With leases and a guard that end so long after the last heartbeat, in milliseconds.
+    pub(crate) fn living(self, ttl: u64, heartbeat: u64) -> Self {
+        let house = self.with("LEASE_TTL_MS", ttl).with("GUARD_TTL_MS", ttl);
+        house.with("HEARTBEAT_MS", heartbeat).with("GUARD_HEARTBEAT_MS", heartbeat)
     }
 
     pub(crate) fn embedded() -> Self {

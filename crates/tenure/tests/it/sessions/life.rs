@@ -99,7 +99,7 @@ async fn a_session_that_nobody_watches_ends() {
 #[tokio::test]
 async fn kill_9_and_a_restart_end_what_ran_and_serve_at_once() {
     // Nothing of this would be free by itself while the test runs.
-    let house = House::embedded().with("LEASE_TTL_MS", "600000").with("GUARD_TTL_MS", "600000");
+    let house = House::embedded().living(600_000, 1_000);
     let door = house.up();
     door.until_ready().await;
     let (first, _) = door.watch(1, "high").await;

@@ -82,7 +82,7 @@ async fn a_recording_plays_from_its_folder_without_a_tuner() {
 #[tokio::test]
 async fn a_frozen_worker_loses_its_pictures_in_time_and_writes_nothing_when_it_wakes() {
     let receiver = Receiver::start().unwrap();
-    let house = with_receiver(House::redis(), &receiver);
+    let house = with_receiver(House::redis().living(6_000, 1_000), &receiver);
     let door = house.start("api", &["session-api"]);
     let frozen = house.start("worker", &["session-worker"]);
     frozen.until_ready().await;
