@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::spec::NEVER;
-use crate::history::{CallVerb, History, Nanos, Outcome, TokenId, What, Word};
+use crate::history::{Call, CallVerb, History, Nanos, Outcome, TokenId, What, Word};
 
 /// One operation on one key.
 #[derive(Clone, Debug)]
@@ -81,35 +81,9 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
     for event in &history.events {
         match &event.what {
             What::Invoked { op, call, .. } => {
-                let asked = match call.verb {
-                    CallVerb::Acquire => Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: None },
-                    CallVerb::Replace => {
-                        Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: call.generation }
-                    }
-                    CallVerb::Renew => Asked::Renew { ttl: call.ttl },
-                    CallVerb::Release => Asked::Release,
-                    CallVerb::Transfer => Asked::Transfer,
-                    CallVerb::Revoke => Asked::Revoke { delay: call.ttl },
-                    CallVerb::Verify => Asked::Verify,
-                    CallVerb::Inspect => Asked::Inspect,
-                    CallVerb::Wipe => Asked::Wipe,
-                    CallVerb::WriteStrict => Asked::Write,
-                    CallVerb::WriteMonotonic => continue,
-                };
-                let entry = Op {
-                    id: Some(*op),
-                    asked,
-                    token: call.token,
-                    generation: call.generation,
-                    holder: call.holder.clone(),
-                    invoked: event.at,
-                    returned: NEVER,
-                    outcome: Outcome::Unknown,
-                    word: "unknown".into(),
-                    why: None,
-                    answered: None,
-                };
-                open.insert(*op, (call.key.clone(), entry));
+                if let Some(asked) = Op::asked(*op, call, event.at) {
+                    open.insert(*op, (call.key.clone(), asked));
+                }
             }
             What::Returned { op, answer } => {
                 let Some((key, mut entry)) = open.remove(op) else { continue };
@@ -162,6 +136,36 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
 }
 
 impl Op {
+    /// A call that has no answer yet; none where it is not of the store's.
+    fn asked(id: u64, call: &Call, at: Nanos) -> Option<Self> {
+        let asked = match call.verb {
+            CallVerb::Acquire => Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: None },
+            CallVerb::Replace => Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: call.generation },
+            CallVerb::Renew => Asked::Renew { ttl: call.ttl },
+            CallVerb::Release => Asked::Release,
+            CallVerb::Transfer => Asked::Transfer,
+            CallVerb::Revoke => Asked::Revoke { delay: call.ttl },
+            CallVerb::Verify => Asked::Verify,
+            CallVerb::Inspect => Asked::Inspect,
+            CallVerb::Wipe => Asked::Wipe,
+            CallVerb::WriteStrict => Asked::Write,
+            CallVerb::WriteMonotonic => return None,
+        };
+        Some(Self {
+            id: Some(id),
+            asked,
+            token: call.token,
+            generation: call.generation,
+            holder: call.holder.clone(),
+            invoked: at,
+            returned: NEVER,
+            outcome: Outcome::Unknown,
+            word: "unknown".into(),
+            why: None,
+            answered: None,
+        })
+    }
+
     /// Whether a client sends it again by itself when no answer comes, and that makes a difference: of two
     /// releases only one can have found something, and if neither was answered one of them stands for both.
     fn may_have_a_twin(&self) -> bool {
