@@ -8,15 +8,17 @@ use crate::rig::{LIMIT, code};
 
 pub(crate) const GUARD: &str = "system:orchestrator:guard_lock";
 
-/// The processes that work for a session, ours and all below.
+/// The processes that work for a session; their watchdog, which ends after them, is none of them.
 pub(crate) fn workers_for(session: &str) -> Vec<String> {
     let wanted = format!("TENURE_SESSION={session}");
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let working = processes.filter(|process| {
         let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
         let dead = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+        let words = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let watches = words.split(|byte| *byte == 0).nth(1) == Some(b"__watchdog");
         let environ = std::fs::read(process.path().join("environ")).unwrap_or_default();
-        !dead && environ.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes())
+        !dead && !watches && environ.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes())
     });
     working.map(|process| process.file_name().to_string_lossy().into_owned()).collect()
 }
