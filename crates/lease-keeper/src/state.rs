@@ -62,9 +62,10 @@ impl Lost {
         matches!(self, Self::Ended(End::Released | End::Transferred))
     }
 
-    /// Whether the store may still count the reign as live.
+    /// Whether the store may still count the reign as live, or count one as live that nobody knows of: a token whose time
+    /// ran out is not spent, and where the network doubled its claim the copy may come after the end.
     pub(crate) const fn is_owed(self) -> bool {
-        !matches!(self, Self::Ended(_))
+        matches!(self, Self::Ended(End::Expired | End::Gone)) || !matches!(self, Self::Ended(_))
     }
 }
 

@@ -72,6 +72,11 @@ async fn a_suspended_guard_is_lost_when_the_store_says_so() {
     bench.store.faults.heal();
     // The store never heard a renewal, so there the reign expired.
     assert_eq!(guard.lost().await, Lost::Ended(End::Expired));
+    // A copy of the claim that the network doubled may come now and be granted: the token is given up.
+    assert!(bench.store.calls("release").is_empty());
+    drop(guard);
+    bench.keeper.settled().await;
+    assert_eq!(bench.store.calls("release").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
