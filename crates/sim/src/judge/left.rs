@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::calm::Calm;
 use super::reigns::{Reign, reigns};
 use super::{Invariant, Violation};
-use crate::history::{Call, CallVerb, Client, Event, History, Nanos, OpId, Step, TokenId, What};
+use crate::history::{Call, CallVerb, Client, Event, History, Nanos, OpId, Step, TokenId, What, Word};
 
 /// A token that a client let go.
 struct Gone<'h> {
@@ -84,13 +84,14 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
     gone
 }
 
-/// Claims that the network doubled. Whoever did not wait and was told that a key is busy owes nothing; a second copy
-/// of the question may still be granted, to nobody, and then only the TTL ends it. A claim that waited is given up.
+/// Claims that the network doubled. Whoever did not wait and was told that a key is busy, or that nothing happened, owes
+/// nothing; a second copy of the question may still be granted, to nobody, and then only the TTL ends it. A claim that
+/// waited in vain is given up.
 #[derive(Default)]
 struct Doubles {
     ops: BTreeMap<OpId, (Client, TokenId)>,
     open: BTreeMap<(Client, TokenId), u32>,
-    busy: BTreeMap<(Client, TokenId), bool>,
+    told: BTreeMap<(Client, TokenId), Word>,
     waited: BTreeSet<(Client, TokenId)>,
 }
 
@@ -106,12 +107,16 @@ impl Doubles {
     fn answered(&mut self, op: OpId, word: &str) {
         let Some(whose) = self.ops.remove(&op) else { return };
         *self.open.entry(whose).or_default() -= 1;
-        self.busy.insert(whose, word == "busy");
+        self.told.insert(whose, word.to_owned().into());
     }
 
     fn excuse(&self, whose: (Client, TokenId)) -> bool {
-        let busy = self.busy.get(&whose).copied().unwrap_or(false) && !self.waited.contains(&whose);
-        busy && self.open.get(&whose).is_some_and(|open| *open > 0)
+        let owes_nothing = match self.told.get(&whose).map(|word| &**word) {
+            Some("busy") => !self.waited.contains(&whose),
+            Some("unavailable") => true,
+            _ => false,
+        };
+        owes_nothing && self.open.get(&whose).is_some_and(|open| *open > 0)
     }
 }
 

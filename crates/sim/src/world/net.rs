@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lease::Watched;
 use tokio::sync::{mpsc, oneshot};
 
-use super::wire::{Packet, Reply};
+use super::wire::{Ask, Packet, Reply};
 use super::{HostId, Item, SERVER, State, World};
 use crate::history::{Client, Nanos};
 
@@ -30,7 +30,7 @@ pub struct Weather {
 /// The state of the network.
 pub(crate) struct Net {
     pub(crate) weather: Weather,
-    /// Percent of requests that arrive once more, and how much later at most.
+    /// Percent of waiting claims that arrive once more, and how much later at most.
     pub(crate) repeats: (u8, Nanos),
     /// Per host: packets from it, and to it, that are lost because of cuts under way.
     pub(crate) cut: Vec<[u32; 2]>,
@@ -110,10 +110,11 @@ impl State {
         twice
     }
 
-    /// A request arrives once more, some time later.
+    /// A claim that waits arrives once more, some time later.
     fn repeat(&mut self, now: Nanos, to: HostId, packet: &Packet) -> bool {
         let (percent, late) = self.net.repeats;
-        let asks = matches!(packet, Packet::Ask { .. });
+        let waits = |ask: &Ask| matches!(ask, Ask::Acquire(claim) if claim.wait.is_some());
+        let asks = matches!(packet, Packet::Ask { ask, .. } if waits(ask));
         if percent == 0 || !asks || !self.rng.chance(u64::from(percent)) {
             return false;
         }
