@@ -91,7 +91,7 @@ pub fn check(history: &History) -> Result<Looked, Broken> {
 }
 
 /// The same where a key without an order is shown and not judged: the specification does not know everything yet that may
-/// happen in the worlds beside the kernel's.
+/// happen.
 pub fn show(history: &History) -> Looked {
     check(history).unwrap_or_else(|broken| {
         tracing::debug!(%broken, "no order");
