@@ -110,8 +110,11 @@ impl Profiles {
     /// These profiles; the default is one of them.
     pub fn new(default: ProfileId, others: impl IntoIterator<Item = ProfileId>) -> Self {
         let mut names = vec![default.clone()];
-        names.extend(others);
-        names.dedup();
+        for name in others {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         Self { default, names, aliases: BTreeMap::new() }
     }
 
@@ -180,6 +183,13 @@ mod tests {
         for word in ["", "ultra", "a|b", ".."] {
             assert!(matches!(resolve(Some(word)), Err(Error::Invalid { field: "profileID", .. })), "{word}");
         }
+    }
+
+    #[test]
+    fn every_profile_is_there_once_and_the_default_first() {
+        let names = ["tv", "phone", "tv", "phone"].map(|name| ProfileId::new(name).unwrap());
+        let profiles = Profiles::new(names[1].clone(), names.clone());
+        assert_eq!(profiles.names(), [names[1].clone(), names[0].clone()]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) async fn open(keeper: &Keeper, options: &Options, loss: &Loss) -> Res
         keeper,
         key,
         terms(options)?,
-        options.guard_ttl + limits::GUARD_GRACE,
+        options.guard_wait.unwrap_or(options.guard_ttl + limits::GUARD_GRACE),
         is_dead(&**keeper.store(), options),
         move |lost| lost_guard(&told, lost, last_resort),
     );

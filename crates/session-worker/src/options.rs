@@ -19,6 +19,8 @@ pub struct Options {
     pub guard_ttl: Duration,
     /// How often the guard is renewed; at most a third of its TTL.
     pub guard_heartbeat: Duration,
+    /// How long a start waits for a guard that may still be alive. None: its TTL, and a little more.
+    pub guard_wait: Option<Duration>,
     /// A session that nobody watches for this long ends.
     pub idle_timeout: Duration,
     /// What the door promises a client between two heartbeats; a session ends no earlier than this without one, unless
@@ -87,6 +89,7 @@ impl Options {
             heartbeat: secs(10),
             guard_ttl: secs(15),
             guard_heartbeat: secs(5),
+            guard_wait: None,
             idle_timeout: secs(300),
             session_lease_ttl: secs(120),
             stall_timeout: secs(12),

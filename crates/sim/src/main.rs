@@ -114,6 +114,9 @@ fn through(name: &str, world: OneWorld, range: Range) -> Option<u64> {
         "sim: {name}: orders of {} operations on {} keys, {} keys given up as too long, {} without one",
         order.operations, order.keys, order.given_up, order.unexplained
     );
+    if let Some(seed) = done.unordered {
+        println!("sim: {name}: the first of them is in seed {seed}; orders are shown and not judged");
+    }
     let (seed, wrong) = done.failed?;
     println!("sim: {name}: seed {seed} failed:");
     wrong.iter().for_each(|line| println!("  {line}"));

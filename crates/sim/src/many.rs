@@ -1,7 +1,7 @@
 //! Many seeds on all cores.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -23,7 +23,7 @@ pub struct Range {
 }
 
 /// What came of a range.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Done {
     /// How many seeds ran.
     pub seeds: u64,
@@ -31,6 +31,8 @@ pub struct Done {
     pub events: u64,
     /// What the search for orders of operations looked at, and where it gave up.
     pub order: Looked,
+    /// The smallest seed with a key that has no order, which is shown and not judged.
+    pub unordered: Option<u64>,
     /// How long it took.
     pub took: Duration,
     /// The smallest seed that failed, and how.
@@ -68,55 +70,77 @@ pub fn replicated(seed: u64) -> Result<(u64, Looked), Vec<String>> {
 /// Runs seeds until one fails, the range is done or the budget is used up. `progress` is told about once a
 /// second.
 pub fn many(world: OneWorld, range: Range, progress: impl Fn(&Done) + Sync) -> Done {
-    let start = clock::start();
-    let (next, seeds, events) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let order = Mutex::new(Looked::default());
-    let stop = AtomicBool::new(false);
-    let failed: Mutex<Option<(u64, Vec<String>)>> = Mutex::new(None);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let over = || stop.load(Ordering::Relaxed) || range.budget.is_some_and(|most| start.elapsed() >= most);
-    let so_far = || Done {
-        seeds: seeds.load(Ordering::Relaxed),
-        events: events.load(Ordering::Relaxed),
-        order: *order.lock(),
-        took: start.elapsed(),
-        failed: None,
+    let run = Run {
+        start: clock::start(),
+        world,
+        range,
+        next: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        sum: Mutex::default(),
     };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for thread in 0..threads {
-            let (next, seeds, events, failed, stop) = (&next, &seeds, &events, &failed, &stop);
-            let order = &order;
-            let (over, so_far, progress) = (&over, &so_far, &progress);
+            let (run, progress) = (&run, &progress);
             scope.spawn(move || {
                 let mut told = Duration::ZERO;
-                while !over() {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= range.count {
-                        break;
-                    }
-                    let seed = range.from.wrapping_add(number);
-                    let came = world(seed);
-                    seeds.fetch_add(1, Ordering::Relaxed);
-                    match came {
-                        Ok((more, looked)) => {
-                            events.fetch_add(more, Ordering::Relaxed);
-                            *order.lock() += looked;
-                        }
-                        Err(wrong) => {
-                            let mut failed = failed.lock();
-                            if failed.as_ref().is_none_or(|(before, _)| seed < *before) {
-                                *failed = Some((seed, wrong));
-                            }
-                            stop.store(true, Ordering::Relaxed);
-                        }
-                    }
-                    if thread == 0 && start.elapsed() > told + Duration::from_secs(1) {
-                        told = start.elapsed();
-                        progress(&so_far());
+                while run.one_more() {
+                    if thread == 0 && run.start.elapsed() > told + Duration::from_secs(1) {
+                        told = run.start.elapsed();
+                        progress(&run.so_far());
                     }
                 }
             });
         }
     });
-    Done { failed: failed.into_inner(), ..so_far() }
+    run.so_far()
+}
+
+/// What the threads of one run share.
+struct Run {
+    start: Instant,
+    world: OneWorld,
+    range: Range,
+    next: AtomicU64,
+    stop: AtomicBool,
+    sum: Mutex<Done>,
+}
+
+impl Run {
+    /// Runs the next seed. False when there is none, or no time for it.
+    fn one_more(&self) -> bool {
+        if self.stop.load(Ordering::Relaxed)
+            || self.range.budget.is_some_and(|most| self.start.elapsed() >= most)
+        {
+            return false;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if number >= self.range.count {
+            return false;
+        }
+        let seed = self.range.from.wrapping_add(number);
+        let came = (self.world)(seed);
+        let mut sum = self.sum.lock();
+        sum.seeds += 1;
+        match came {
+            Ok((events, looked)) => {
+                sum.events += events;
+                sum.order += looked;
+                if looked.unexplained > 0 {
+                    sum.unordered = Some(sum.unordered.map_or(seed, |before| before.min(seed)));
+                }
+            }
+            Err(wrong) => {
+                if sum.failed.as_ref().is_none_or(|(before, _)| seed < *before) {
+                    sum.failed = Some((seed, wrong));
+                }
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+
+    fn so_far(&self) -> Done {
+        Done { took: self.start.elapsed(), ..self.sum.lock().clone() }
+    }
 }

@@ -126,6 +126,7 @@ pub(crate) async fn serve(config: Config, role: Role, store_token: Option<&str>)
     greet(&settings, &server, &auth, &*opened);
     node.as_ref().inspect(|node| poll::greet(node));
     tv.inspect(|tv| tv.greet(&server.url()));
+    how_to_stop();
     let serving = poll::beside(node, &shutdown, server.run(router, shutdown.clone()));
     let rest = Box::pin(async { tokio::join!(serving, control::close(control, shutdown.clone())).0 });
     let served = sessions::beside(tv, opened, &shutdown, rest).await;
@@ -208,6 +209,10 @@ fn greet(settings: &Settings, server: &Server, auth: &Auth, store: &dyn Store) {
     println!("  address   {}", server.url());
     println!("  folder    {}", settings.data_dir.display());
     println!("  engine    {}", engine::describe(settings, store));
+}
+
+#[expect(clippy::print_stdout, reason = "the words that a person waits for")]
+fn how_to_stop() {
     println!("Press Ctrl-C to stop.");
 }
 

@@ -13,8 +13,7 @@ use crate::launcher::Plain;
 
 /// Waits for the guard for little more than two seconds.
 fn impatient(options: &Options) -> Options {
-    let (guard_ttl, guard_heartbeat) = (Duration::from_millis(600), Duration::from_millis(200));
-    Options { guard_ttl, guard_heartbeat, ..options.clone() }
+    Options { guard_wait: Some(Duration::from_millis(600)), ..options.clone() }
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use lease::Clock as _;
+use lease_store::BootClock;
 use session_worker::{Command, Exit, Launcher, Process, Times};
 use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
@@ -41,7 +43,16 @@ impl Launcher for Watchdogs {
         let mut words = JoinSet::new();
         words.spawn(keep(reader, command.log));
         let mut leashed = Leashed { leash, exit: None, _words: words };
-        match leashed.leash.report().await? {
+        let report = tokio::select! {
+            biased;
+            report = leashed.leash.report() => report?,
+            // From here on it would not start anything any more; without us it ends what it may have started.
+            () = BootClock.sleep_until(times.kill) => {
+                leashed.leash.kill_past();
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the watchdog did not start the pipeline in time"));
+            }
+        };
+        match report {
             Some(Report::Started(_)) => Ok(Box::new(leashed)),
             Some(Report::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(Report::Ended { code, why }) => {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Process, RedisServer, wait};
 
-use crate::rig::{LIMIT, tenure};
+use crate::rig::{LIMIT, code, tenure};
 
 pub(crate) const ADMIN: &str = "admin-of-the-house";
 pub(crate) const WRITER: &str = "somebody-who-may-watch";
@@ -118,8 +118,20 @@ impl House {
         self.start("up", &["up", "--only", "lease,sessions"])
     }
 
-    /// Starts a command with a folder of its own called `name`.
+    /// Starts a command with a folder of its own called `name`, and waits until it listens.
     pub(crate) fn start(&self, name: &str, args: &[&str]) -> Door {
+        let (process, log) = self.spawn(name, args);
+        let address = address(&self.dir.path().join(name), &process, &log);
+        Door { process, address, log, http: reqwest::Client::new() }
+    }
+
+    /// Runs a command that must end by itself: its code and what it logged.
+    pub(crate) fn refused(&self, name: &str, args: &[&str]) -> (i32, String) {
+        let (process, log) = self.spawn(name, args);
+        (code(&process), std::fs::read_to_string(log).unwrap())
+    }
+
+    fn spawn(&self, name: &str, args: &[&str]) -> (Process, PathBuf) {
         let data = self.dir.path().join(name);
         let mut command = tenure(self.dir.path(), args);
         command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
@@ -149,9 +161,7 @@ impl House {
         let log = (0..).map(|n| self.dir.path().join(format!("{name}-{n}.log"))).find(|path| !path.exists());
         let log = log.unwrap();
         command.stderr(File::create(&log).unwrap());
-        let process = Process::spawn(command).unwrap();
-        let address = address(&data, &process, &log);
-        Door { process, address, log, http: reqwest::Client::new() }
+        (Process::spawn(command).unwrap(), log)
     }
 }
 
