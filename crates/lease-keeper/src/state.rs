@@ -62,10 +62,11 @@ impl Lost {
         matches!(self, Self::Ended(End::Released | End::Transferred))
     }
 
-    /// Whether the store may still count the reign as live, or count one as live that nobody knows of: a token whose time
-    /// ran out is not spent, and where the network doubled its claim the copy may come after the end.
+    /// Whether the store may still count the reign as live, or count one as live that nobody knows of: only what somebody
+    /// ended on purpose is known to have spent the token. Where the network doubled its claim the copy may come after any
+    /// other end, also that of a store which forgot, and be what this reign is told to have been followed by.
     pub(crate) const fn is_owed(self) -> bool {
-        matches!(self, Self::Ended(End::Expired | End::Gone)) || !matches!(self, Self::Ended(_))
+        !matches!(self, Self::Ended(End::Released | End::Transferred | End::Revoked | End::Wiped))
     }
 }
 

@@ -31,8 +31,6 @@ pub struct Done {
     pub events: u64,
     /// What the search for orders of operations looked at, and where it gave up.
     pub order: Looked,
-    /// The smallest seed with a key that has no order, which is shown and not judged.
-    pub unordered: Option<u64>,
     /// How long it took.
     pub took: Duration,
     /// The smallest seed that failed, and how.
@@ -126,9 +124,6 @@ impl Run {
             Ok((events, looked)) => {
                 sum.events += events;
                 sum.order += looked;
-                if looked.unexplained > 0 {
-                    sum.unordered = Some(sum.unordered.map_or(seed, |before| before.min(seed)));
-                }
             }
             Err(wrong) => {
                 if sum.failed.as_ref().is_none_or(|(before, _)| seed < *before) {

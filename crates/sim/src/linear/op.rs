@@ -23,6 +23,8 @@ pub(super) struct Op {
     pub(super) why: Option<Word>,
     /// The generation in the answer.
     pub(super) answered: Option<u64>,
+    /// Whoever asked went away without an answer: what it brought may be given back at any moment.
+    pub(super) dropped: bool,
 }
 
 /// What was asked.
@@ -68,6 +70,7 @@ impl Op {
             word: "restarted".into(),
             why: None,
             answered: None,
+            dropped: false,
         }
     }
 }
@@ -91,7 +94,7 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
                 (entry.why, entry.answered) = (answer.why.clone(), answer.generation);
                 match answer.outcome {
                     Outcome::Unknown => entry.word = "unknown".into(),
-                    _ => entry.returned = event.at,
+                    _ => (entry.returned, entry.dropped) = (event.at, false),
                 }
                 done.push((key, entry));
             }
@@ -163,6 +166,7 @@ impl Op {
             word: "unknown".into(),
             why: None,
             answered: None,
+            dropped: true,
         })
     }
 

@@ -96,6 +96,9 @@ impl Spot {
     /// next was asked when the reign must have been over: only then is it worth to prolong it, and not sooner. To shorten
     /// it may be worth it at any time.
     pub(super) fn may_care(&self, op: &Op, terms: &Terms, late: bool) -> bool {
+        if terms.thorough {
+            return true;
+        }
         let own = self.token == op.token;
         match op.asked {
             Asked::Renew { ttl } => own && (late || self.would_shorten(op, ttl)),
@@ -106,7 +109,7 @@ impl Spot {
             Asked::Acquire { instead_of: Some(_), .. } => self.tenant().is_some(),
             Asked::Acquire { ttl, .. } => {
                 let held = self.tenant().is_some();
-                let prolongs = held && own && (late || self.would_shorten(op, Some(ttl)));
+                let prolongs = held && own && (late || op.dropped || self.would_shorten(op, Some(ttl)));
                 // Whoever reigns may be over by the time it comes.
                 let least = if terms.rises { self.next() } else { 0 };
                 let shown = terms.vague || op.token.is_some_and(|token| terms.shown.contains(&token));
@@ -244,7 +247,7 @@ impl Spot {
         if self.token == op.token || self.tenant().is_some() {
             ways.extend(self.clone().claimed(op, id, terms, None));
         } else {
-            if terms.vague || terms.shown.contains(&id) {
+            if terms.thorough || terms.vague || terms.shown.contains(&id) {
                 ways.extend(self.clone().claimed(op, id, terms, None));
             }
             let numbers = terms.numbers(op, if terms.rises { self.next() } else { 0 });
@@ -294,7 +297,7 @@ impl Spot {
                 self.grant(op, &claim, terms, named)
             }
             (Verdict::Spent, "token_spent") => Some(self),
-            (_, "token_spent") => buried.map(|_| self),
+            (_, "token_spent") => (buried.is_some() || terms.dropped.contains(&id)).then_some(self),
             (Verdict::Busy(busy), "busy") => self.busy(op, busy.reason),
             // Others may have been ahead, or the server may have been in quarantine: that is not this key's state.
             (Verdict::Grant, "busy") => {
@@ -349,7 +352,7 @@ impl Spot {
         }
         self.lasts(ttl);
         let latest = if op.returned == NEVER { NEVER } else { op.returned + drift.most(ttl) };
-        let earliest = if unheard { self.clock } else { self.clock + drift.least(ttl) };
+        let earliest = if op.dropped { self.clock } else { self.clock + drift.least(ttl) };
         // A reign that may have been longer before is not known to be shorter for an answer that never came.
         self.over = (earliest, if unheard { NEVER } else { latest });
     }

@@ -40,6 +40,10 @@ pub(super) struct Terms {
     pub(super) refused: BTreeSet<TokenId>,
     /// An answer shows some reign and says nothing of it.
     pub(super) vague: bool,
+    /// Tokens that may have been given up by whoever went away without an answer.
+    pub(super) dropped: BTreeSet<TokenId>,
+    /// Every operation without an answer is tried everywhere, also where it seems to make no difference.
+    pub(super) thorough: bool,
 }
 
 impl Terms {
@@ -52,6 +56,8 @@ impl Terms {
             shown: BTreeSet::new(),
             refused: BTreeSet::new(),
             vague: false,
+            dropped: ops.iter().filter(|op| op.dropped).filter_map(|op| op.token).collect(),
+            thorough: false,
         };
         for op in ops.iter().filter(|op| !op.open()) {
             let done = op.outcome == Outcome::Ok;

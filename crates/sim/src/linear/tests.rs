@@ -339,3 +339,24 @@ fn a_claim_without_an_answer_may_follow_a_reign_that_time_has_ended() {
     by.granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Acquire, 2).seen((12, 13), "held", Some(6));
     by.check().unwrap();
 }
+
+#[test]
+fn a_holder_that_asked_again_and_went_away_may_have_given_the_key_back() {
+    let after = |by: &mut By| by.granted((4, 5), 2, 6).check();
+    after(By::default().granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Acquire, 1)).unwrap();
+    after(By::default().granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Acquire, 3)).unwrap_err();
+    // Whoever was answered keeps it, also when the same claim comes a second time.
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).granted((4, 5), 2, 6);
+    by.check_in(Setting { resends: true, ..Setting::default() }).unwrap_err();
+}
+
+#[test]
+fn a_token_that_was_given_back_by_whoever_went_away_is_spent() {
+    let spent = |by: &mut By| {
+        by.op((4, 5), CallVerb::Acquire, (1, None), (Outcome::Refused, "token_spent", None));
+        by.check()
+    };
+    spent(By::default().unknown((0, 1), CallVerb::Acquire, 1)).unwrap();
+    spent(By::default().unknown((0, 1), CallVerb::Acquire, 2)).unwrap_err();
+}

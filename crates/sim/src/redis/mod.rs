@@ -18,7 +18,7 @@ mod world;
 use self::world::World;
 use crate::disk::Failure;
 use crate::history::{Event, History, What};
-use crate::linear::{self, Looked};
+use crate::linear::{self, Broken, Looked};
 
 /// How Redis is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,10 +118,13 @@ fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
         world.step();
     }
     world.note(What::End);
-    match world.wrong.take() {
-        Some(words) => Err(Box::new(Failure { seed, words, history: world.history })),
-        None => {
-            let order = ordered(profile, &world.history);
+    let order = match world.wrong.take() {
+        Some(words) => Err(words),
+        None => ordered(profile, &world.history).map_err(|broken| broken.to_string()),
+    };
+    match order {
+        Err(words) => Err(Box::new(Failure { seed, words, history: world.history })),
+        Ok(order) => {
             let (asked, changes, trace) = (world.ops, world.changes, world.dice.next());
             let permits = if seed % 16 == 3 { keepers::run(seed, how)? } else { 0 };
             Ok(Stats { profile, asked, changes, trace, order, permits })
@@ -131,13 +134,13 @@ fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
 
 /// Looks for an order that explains what was answered. The strict profile owes one over everything that happens to its servers;
 /// the others do until the first of them restarts or is replaced, which may take back what was answered.
-fn ordered(profile: Profile, history: &History) -> Looked {
+fn ordered(profile: Profile, history: &History) -> Result<Looked, Broken> {
     match profile {
-        Profile::Strict => linear::show(history),
+        Profile::Strict => linear::check(history),
         Profile::Single | Profile::Sentinel => {
             let calm = |event: &&Event| !matches!(event.what, What::Fault { .. });
             let events = history.events.iter().take_while(calm).cloned().collect();
-            linear::show(&History { setting: history.setting.clone(), events })
+            linear::check(&History { setting: history.setting.clone(), events })
         }
     }
 }

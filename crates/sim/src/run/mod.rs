@@ -11,7 +11,7 @@ use lease::{Mark, Store};
 use lease_store::Local;
 
 use crate::history::{Client, History, Nanos, Setting, What};
-use crate::judge::{self, Violation};
+use crate::judge::{self, Invariant, Violation};
 use crate::linear::{self, Looked};
 use crate::plan::Plan;
 use crate::rng::Rng;
@@ -41,8 +41,15 @@ pub fn run(plan: &Plan) -> Run {
     let (history, mut violations) = Running::new(plan).finish();
     violations.extend(judge::judge(&history));
     // A server in memory that died forgot: no order of operations explains that.
-    let looks = plan.ordered && !plan.server_dies();
-    let order = if looks { linear::show(&history) } else { Looked::default() };
+    let mut order = Looked::default();
+    if plan.ordered && !plan.server_dies() {
+        match linear::check(&history) {
+            Ok(looked) => order = looked,
+            Err(broken) => {
+                violations.push(Violation::new(Invariant::Linearizable, broken.at, broken.to_string()));
+            }
+        }
+    }
     violations.sort_by_key(|violation| (violation.at, violation.invariant));
     Run { history, violations, order }
 }

@@ -10,3 +10,16 @@ fn the_first_seeds_pass() {
     // A world in which nothing happens proves nothing.
     assert!(done.events > 400 * 100, "{}", done.events);
 }
+
+#[test]
+fn a_seed_that_once_left_a_copy_of_a_claim_held_passes() {
+    let done = many(kernel, Range { from: 60_247_129, count: 1, budget: None }, |_| ());
+    assert!(done.failed.is_none(), "{:?}", done.failed);
+}
+
+#[test]
+fn a_seed_that_once_had_no_order_has_one() {
+    // A storm of doubled requests: copies that came when their first was given back.
+    let done = many(kernel, Range { from: 60_002_641, count: 1, budget: None }, |_| ());
+    assert!(done.failed.is_none() && done.order.keys > 0, "{done:?}");
+}
