@@ -4,6 +4,7 @@
 
 mod channel;
 mod clock;
+mod doubt;
 mod http;
 mod node;
 mod scale;
