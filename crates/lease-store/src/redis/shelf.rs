@@ -25,7 +25,7 @@ use super::wire::Wire;
 /// Asked for again within this, a prefix is followed.
 const OFTEN: Duration = Duration::from_secs(60);
 /// Not asked for within this, it is followed no more.
-const SELDOM: Duration = Duration::from_secs(600);
+const SELDOM: Duration = Duration::from_secs(120);
 /// How long a server that does not let us follow is not asked again.
 const LATER: Duration = Duration::from_secs(60);
 /// One discovery in so many looks at every key all the same.

@@ -5,6 +5,7 @@
 mod channel;
 mod clock;
 mod doubt;
+mod foreign;
 mod http;
 mod node;
 mod scale;

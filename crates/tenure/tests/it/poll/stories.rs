@@ -174,3 +174,25 @@ fn a_poll_that_lasts_longer_than_the_ttl_keeps_its_lease() {
     .unwrap_or_else(|error| panic!("{error}: {:?}", cluster.endpoint.hits()));
     cluster.endpoint.assert_one_owner_at_a_time();
 }
+
+#[test]
+fn what_is_being_polled_moves_when_the_poll_is_over() {
+    let cluster = Cluster::new(LONG);
+    let ids = ids(2);
+    for id in &ids {
+        let address = cluster.endpoint.slow_url(id, 1_000);
+        cluster.target(id, &json!({ "address": address, "intervalMs": 100 }));
+    }
+    let a = cluster.node();
+    cluster.wait_for_polls(&ids, 2);
+    let b = cluster.node();
+    cluster.wait_for_loads("two nodes share two", &[&a, &b], &[1, 1]);
+    let theirs = |id: &&String| cluster.owners()[*id] == b.instance;
+    let moved = ids.iter().find(theirs).unwrap().clone();
+    cluster.wait_for_polls(&ids, 1);
+    let hits = cluster.endpoint.hits();
+    let last = hits.iter().rfind(|hit| hit.id == moved && hit.instance == a.instance).unwrap();
+    // It was under way nearly always, and was not cut off.
+    assert!(last.end.unwrap().since(last.start) >= Duration::from_secs(1), "{last:?}");
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
