@@ -170,9 +170,9 @@ impl Book {
         if !std::mem::take(&mut self.doubtful) {
             return;
         }
-        self.idle = None;
         for (id, other) in &mut self.others {
             if !other.foreign && other.until.is_none() && !self.peers.contains_key(&other.holder) {
+                self.idle = None;
                 other.until = Some(now);
                 self.free.entry(id.clone()).or_insert(now);
             }
