@@ -41,6 +41,8 @@ pub(crate) struct Book {
     pub(crate) statuses: HashMap<String, Arc<Status>>,
     /// Being taken or given up.
     pub(crate) moving: HashSet<String>,
+    /// Of those, what was heard to end, or was listed anew, meanwhile: an answer that is under way may be of before.
+    overtaken: HashSet<String>,
     pub(crate) others: HashMap<String, Other>,
     free: HashMap<String, Tick>,
     resting: HashMap<String, Tick>,
@@ -72,6 +74,7 @@ impl Book {
             mine: HashMap::new(),
             statuses: HashMap::new(),
             moving: HashSet::new(),
+            overtaken: HashSet::new(),
             others: HashMap::new(),
             free: HashMap::new(),
             resting: HashMap::new(),
@@ -167,9 +170,9 @@ impl Book {
         if !std::mem::take(&mut self.doubtful) {
             return;
         }
-        self.idle = None;
         for (id, other) in &mut self.others {
             if !other.foreign && other.until.is_none() && !self.peers.contains_key(&other.holder) {
+                self.idle = None;
                 other.until = Some(now);
                 self.free.entry(id.clone()).or_insert(now);
             }
@@ -198,6 +201,7 @@ impl Book {
     pub(crate) fn set_owners(&mut self, owners: Vec<Owner>, now: Tick) {
         self.idle = None;
         self.others.clear();
+        self.overtaken.extend(self.moving.iter().cloned());
         self.stale = true;
         for owner in owners {
             if owner.holder != self.me {
@@ -240,6 +244,9 @@ impl Book {
             self.others.remove(id);
         }
         self.shifted = true;
+        if self.moving.contains(id) {
+            self.overtaken.insert(id.to_owned());
+        }
         if !self.mine.contains_key(id) && !self.others.contains_key(id) {
             self.free.insert(id.to_owned(), now);
         }
@@ -256,7 +263,7 @@ impl Book {
     /// This node has a target now.
     pub(crate) fn took(&mut self, id: &str, status: Arc<Status>, now: Tick) {
         self.idle = None;
-        self.moving.remove(id);
+        self.arrived(id);
         self.stale |= self.others.remove(id).is_some_and(|other| other.foreign);
         self.shifted = true;
         self.free.remove(id);
@@ -265,10 +272,16 @@ impl Book {
         self.statuses.insert(id.to_owned(), status);
     }
 
+    /// What was under way about a target is over. True when something heard meanwhile may be later than the answer.
+    pub(crate) fn arrived(&mut self, id: &str) -> bool {
+        self.moving.remove(id);
+        self.overtaken.remove(id)
+    }
+
     /// Somebody or something else has it.
     pub(crate) fn busy(&mut self, id: &str, busy: &Busy, now: Tick, sync: Duration) {
         self.idle = None;
-        self.moving.remove(id);
+        let overtaken = self.arrived(id);
         let left = busy.remaining.unwrap_or(sync) + SOON;
         let holder = busy.holder.as_ref().map(|holder| holder.as_str().to_owned());
         let ours = holder
@@ -276,13 +289,7 @@ impl Book {
             .is_some_and(|holder| self.peers.contains_key(holder) && !self.silent.contains(holder));
         let (foreign, until) = match busy.reason {
             // An event will tell, unless it came before this answer did: then nobody would.
-            Reason::Held if ours => {
-                let told = self
-                    .others
-                    .get(id)
-                    .is_some_and(|other| other.until.is_none() && Some(&other.holder) == holder.as_ref());
-                (false, (!told).then(|| now + sync))
-            }
+            Reason::Held if ours => (false, overtaken.then(|| now + sync)),
             Reason::Held | Reason::Reserved => (false, Some(now + left)),
             // No event tells when it lets go: ask now and then, and when its time is over.
             Reason::Foreign => (true, Some(now + left.min(sync))),
@@ -302,14 +309,14 @@ impl Book {
     /// Leaves a target alone for a while.
     pub(crate) fn rest(&mut self, id: &str, until: Tick) {
         self.idle = None;
-        self.moving.remove(id);
+        self.arrived(id);
         self.resting.insert(id.to_owned(), until);
     }
 
     /// This node has a target no more: it is somebody's, or free.
     pub(crate) fn gave(&mut self, id: &str, heir: Option<&str>, now: Tick, rest: Duration) {
         self.idle = None;
-        self.moving.remove(id);
+        self.arrived(id);
         self.mine.remove(id);
         self.statuses.remove(id);
         self.shifted = true;
@@ -435,6 +442,11 @@ mod tests {
         Seen { id: id.to_owned(), foreign: false, about: About::default() }
     }
 
+    fn held_by(node: &str) -> Busy {
+        let holder = lease::Holder::new(node).ok();
+        Busy { holder, generation: None, remaining: Some(30 * SEC), position: 1, reason: Reason::Held }
+    }
+
     #[test]
     fn a_node_is_always_among_its_own_living() {
         let mut book = book(4, &[]);
@@ -497,21 +509,90 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_older_than_the_event_is_doubted_after_a_while() {
+        let (mut book, busy) = (book(1, &["b"]), held_by("b"));
+        let news: [fn(&mut Book); 2] = [
+            |book| assert!(!book.ended("t0", "b", End::Released, at(1))),
+            // The end may be what the listing made up for.
+            |book| book.set_owners(Vec::new(), at(1)),
+        ];
+        for overtakes in news {
+            book.moving.insert("t0".to_owned());
+            overtakes(&mut book);
+            book.busy("t0", &busy, at(1), 5 * SEC);
+            assert_eq!(book.plan(at(2), rules(9)).acquire.len(), 0);
+            assert_eq!(book.plan(at(16), rules(9)).acquire, ["t0"]);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_nothing_overtook_is_believed_until_an_event_tells_otherwise() {
         let mut book = book(1, &["b"]);
-        let busy = Busy {
-            holder: lease::Holder::new("b").ok(),
-            generation: None,
-            remaining: Some(30 * SEC),
-            position: 1,
-            reason: Reason::Held,
-        };
         book.ended("t0", "b", End::Released, at(1));
-        book.busy("t0", &busy, at(1), 5 * SEC);
-        assert_eq!(book.plan(at(2), rules(9)).acquire.len(), 0);
-        assert_eq!(book.plan(at(16), rules(9)).acquire, ["t0"]);
+        book.moving.insert("t0".to_owned());
+        book.busy("t0", &held_by("b"), at(1), 5 * SEC);
+        let plan = book.plan(at(99), rules(9));
+        assert_eq!((plan.acquire.len(), plan.wake), (0, None), "nobody asks again and again");
+        book.ended("t0", "b", End::Released, at(100));
+        assert_eq!(book.plan(at(111), rules(9)).acquire, ["t0"]);
+    }
+
+    #[test]
+    fn a_plan_to_do_nothing_stands_until_something_changes_or_its_time_comes() {
+        let mut book = book(2, &["b"]);
         book.granted("t0", "b");
-        book.busy("t0", &busy, at(17), 5 * SEC);
-        assert_eq!(book.plan(at(99), rules(9)).acquire.len(), 0, "an event will tell");
+        book.granted("t1", "b");
+        assert_eq!(book.plan(at(1), rules(0)), Plan::default());
+        assert_eq!(book.idle, None, "under other rules there might be something to do");
+        assert_eq!(book.plan(at(1), rules(9)), Plan::default());
+        assert_eq!(book.idle, Some(None));
+        book.set_nodes(vec![seen("b")], at(2));
+        assert_eq!(
+            (book.beat("b"), book.idle),
+            (Beat::Known, Some(None)),
+            "what is known already changes nothing"
+        );
+        book.ended("t0", "b", End::Released, at(3));
+        assert_eq!(book.idle, None);
+        assert_eq!(book.plan(at(3), rules(9)).acquire, ["t0"]);
+        book.granted("t0", "b");
+        book.set_nodes(Vec::new(), at(4));
+        assert_eq!(book.idle, None, "who holds it is dead");
+        book.moving.insert("t0".to_owned());
+        book.rest("t0", at(40));
+        book.moving.insert("t1".to_owned());
+        book.rest("t1", at(50));
+        assert_eq!((book.plan(at(5), rules(9)).wake, book.idle), (Some(at(40)), Some(Some(at(40)))));
+        assert_eq!(book.plan(at(39), rules(9)), Plan { wake: Some(at(40)), ..Plan::default() });
+        assert_eq!(book.plan(at(40), rules(9)).acquire, ["t0"], "its time has come");
+    }
+
+    #[test]
+    fn every_change_that_could_matter_ends_a_plan_to_do_nothing() {
+        let changes: [(&str, fn(&mut Book)); 12] = [
+            ("targets", |book| book.set_targets(Targets::default(), at(2))),
+            ("a target", |book| book.set_target("t0", None, at(2))),
+            ("nodes", |book| book.set_nodes(vec![seen("c")], at(2))),
+            ("a node left", |book| book.left("b", at(2))),
+            ("owners", |book| book.set_owners(Vec::new(), at(2))),
+            ("a grant", |book| book.granted("t0", "b")),
+            ("an end", |book| assert!(!book.ended("t0", "b", End::Expired, at(2)))),
+            ("a silent one is heard", |book| {
+                book.silent.insert("b".to_owned());
+                book.beat("b");
+            }),
+            ("taken", |book| book.took("t0", Arc::default(), at(2))),
+            ("busy", |book| book.busy("t0", &held_by("b"), at(2), SEC)),
+            ("at rest", |book| book.rest("t0", at(9))),
+            ("given", |book| book.gave("t0", None, at(2), SEC)),
+        ];
+        for (what, change) in changes {
+            let mut book = book(1, &["b"]);
+            book.granted("t0", "b");
+            book.plan(at(1), rules(9));
+            assert_eq!(book.idle, Some(None), "{what}");
+            change(&mut book);
+            assert_eq!(book.idle, None, "{what}");
+        }
     }
 
     #[test]

@@ -5,11 +5,11 @@ use lease::{Key, Prefix, Result};
 pub(crate) const LEASE: &str = "poll:lease:";
 pub(crate) const NODE: &str = "poll:node:";
 pub(crate) const TARGET: &str = "session:";
-const ABOUT: &str = "poll:about:";
+pub(crate) const ABOUT: &str = "poll:about:";
 const LATEST: &str = "poll:latest:";
 const LOG: &str = "poll:log:";
 const RESULTS: &str = "poll:results:";
-const SURVEY: &str = "poll:survey";
+pub(crate) const SURVEY: &str = "poll:survey";
 
 pub(crate) fn lease(id: &str) -> Result<Key> {
     Key::new(format!("{LEASE}{id}"))

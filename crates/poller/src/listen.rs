@@ -23,6 +23,8 @@ pub(crate) enum Signal {
     Left(String),
     /// A target's record changed.
     Target(String),
+    /// The surveyor has looked.
+    Survey,
     /// Changes may have been missed: look at everything.
     Lost,
 }
@@ -62,6 +64,9 @@ fn read(event: lease::Event) -> Option<Signal> {
             Verb::Deleted => Some(Signal::Left(node.to_owned())),
             Verb::Granted | Verb::Ended(_) => None,
         };
+    }
+    if key == keys::SURVEY {
+        return (event.verb == Verb::Written).then_some(Signal::Survey);
     }
     key.strip_prefix(keys::TARGET).map(|id| Signal::Target(id.to_owned()))
 }

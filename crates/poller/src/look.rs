@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lease::{Error, Phase, Query, Record, Result, Revision, Store};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -117,40 +118,53 @@ pub(crate) async fn target(store: &dyn Store, id: &str) -> Result<Option<Result<
 
 /// The living nodes of ours, from the index; foreign ones are in the survey.
 pub(crate) async fn our_nodes(store: &dyn Store) -> Result<Vec<Seen>> {
-    let page = store.scan(&Query::new(keys::prefix(keys::NODE)?)).await?;
-    nodes(store, page.items).await
+    nodes(store, scan(store, keys::NODE).await?).await
 }
 
-/// Every living node, by a look at every key.
+/// Every living node, whoever beats for it.
 pub(crate) async fn all_nodes(store: &dyn Store) -> Result<Vec<Seen>> {
     nodes(store, store.discover(&keys::prefix(keys::NODE)?).await?).await
 }
 
 async fn nodes(store: &dyn Store, records: Vec<Record>) -> Result<Vec<Seen>> {
-    let mut seen = Vec::with_capacity(records.len());
-    for record in records {
-        let Some(id) = record.key.as_str().strip_prefix(keys::NODE).filter(|id| !id.is_empty()) else {
-            continue;
-        };
+    let abouts = scan(store, keys::ABOUT).await?;
+    let mut abouts: BTreeMap<&str, About> =
+        abouts.iter().filter_map(|record| Some((name(record, keys::ABOUT)?, read(record)?))).collect();
+    let seen = records.iter().filter_map(|record| {
+        let id = name(record, keys::NODE)?;
         let foreign = record.revision == Revision::default();
-        let about = match foreign {
-            true => About::default(),
-            false => about(store, id).await?,
-        };
-        seen.push(Seen { id: id.to_owned(), foreign, about });
-    }
-    Ok(seen)
+        let about = abouts.remove(id).filter(|_| !foreign).unwrap_or_default();
+        Some(Seen { id: id.to_owned(), foreign, about })
+    });
+    Ok(seen.collect())
 }
 
-async fn about(store: &dyn Store, id: &str) -> Result<About> {
-    let record = store.get(&keys::about(id)?).await?;
-    Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()).unwrap_or_default())
+/// Every record of ours under a prefix, from the index.
+async fn scan(store: &dyn Store, prefix: &str) -> Result<Vec<Record>> {
+    let mut query = Query::new(keys::prefix(prefix)?);
+    let mut records = Vec::new();
+    loop {
+        let page = store.scan(&query).await?;
+        records.extend(page.items);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(records),
+        }
+    }
+}
+
+fn name<'a>(record: &'a Record, prefix: &str) -> Option<&'a str> {
+    record.key.as_str().strip_prefix(prefix).filter(|name| !name.is_empty())
+}
+
+fn read<T: DeserializeOwned>(record: &Record) -> Option<T> {
+    serde_json::from_slice(&record.value).ok()
 }
 
 /// The last survey, if there is one of late.
 pub(crate) async fn survey(store: &dyn Store) -> Result<Option<Survey>> {
     let record = store.get(&keys::survey()?).await?;
-    Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
+    Ok(record.and_then(|record| read(&record)))
 }
 
 /// How long a survey counts.

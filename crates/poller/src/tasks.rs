@@ -13,8 +13,6 @@ use crate::{Target, TargetError, keys};
 
 /// Looks in a row that a node leaves to the surveyor before it makes one itself.
 const TRUST: u32 = 60;
-/// One look for nodes in so many is at every key, where those of others do not count for placement.
-const RARELY: u32 = 6;
 /// Most uncertain targets that a node tells of.
 const TOLD: usize = 100;
 
@@ -74,24 +72,21 @@ pub(crate) fn uncertain(desk: &Desk) -> BTreeMap<String, u64> {
     doubts.take(TOLD).collect()
 }
 
-/// Whether this node is the one that looks at every key for all: the first of ours that lives.
-fn is_surveyor(desk: &Desk) -> bool {
+/// Whether this node is the one that looks for what others wrote, for all: the first of ours that lives.
+pub(crate) fn is_surveyor(desk: &Desk) -> bool {
     let book = desk.book.lock();
     let first = book.peers.values().find(|peer| !peer.foreign && !book.silent.contains(&peer.id));
     first.is_none_or(|peer| peer.id == desk.instance)
 }
 
-/// The living: ours from the index, others from the survey, or by a look at every key. Balanced placement leaves others out,
-/// so there few looks, by their `number`, are such.
-pub(crate) async fn nodes(desk: &Desk, number: u32) -> lease::Result<Vec<Seen>> {
+/// The living: ours from the index and others from the survey, or all of them by whoever makes it.
+pub(crate) async fn nodes(desk: &Desk) -> lease::Result<Vec<Seen>> {
     look::bounded(&*desk.store, async {
-        let surveyor = is_surveyor(desk);
-        let survey = look::survey(&*desk.store).await?;
-        let balanced = desk.settings.placement == lease::Placement::Balanced;
-        let Some(survey) = survey.filter(|_| !surveyor || (balanced && !number.is_multiple_of(RARELY)))
-        else {
-            return look::all_nodes(&*desk.store).await;
+        let survey = match is_surveyor(desk) {
+            true => None,
+            false => look::survey(&*desk.store).await?,
         };
+        let Some(survey) = survey else { return look::all_nodes(&*desk.store).await };
         let mut seen = look::our_nodes(&*desk.store).await?;
         for id in survey.foreign {
             if seen.iter().all(|node| node.id != id) {

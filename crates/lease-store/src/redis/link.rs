@@ -12,7 +12,7 @@ use super::options::Options;
 use super::script::Script;
 
 /// How long a connection may take to be established.
-const CONNECT: Duration = Duration::from_secs(1);
+pub(super) const CONNECT: Duration = Duration::from_secs(1);
 
 /// A connection, and which server process it ends in. A server's `run_id` lives as long as its process, so
 /// reading it once per connection is enough.
@@ -45,11 +45,8 @@ impl Link {
         let mut conn = options.client.get_multiplexed_async_connection_with_config(&config).await?;
         let connected = clock.now();
         let info: String = redis::cmd("INFO").arg("server").query_async(&mut conn).await?;
-        let field = |name: &str| {
-            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
-        };
-        let number = |name: &str| field(name).trim().parse().unwrap_or(0_u64);
-        let run_id = field("run_id").trim().to_owned();
+        let number = |name: &str| field(&info, name).parse().unwrap_or(0_u64);
+        let run_id = field(&info, "run_id").to_owned();
         let changed = seen.is_some_and(|(run, changed)| changed || run != run_id);
         let quarantine_ms = options.quarantine.as_millis() as u64;
         let uptime = Duration::from_secs(number("uptime_in_seconds"));
@@ -87,4 +84,9 @@ impl Link {
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
+}
+
+/// A field of what a server says about itself.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> &'a str {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default().trim()
 }

@@ -21,6 +21,7 @@ mod plain;
 mod records;
 mod reply;
 mod script;
+mod shelf;
 mod sweep;
 mod watch;
 mod wire;
@@ -43,6 +44,7 @@ use self::fault::{ENGINE, too_many};
 use self::job::Claiming;
 use self::options::{MIN_TTL_MS, Options};
 use self::park::{Notice, Undo, granted, park};
+use self::shelf::Shelves;
 use self::watch::Tower;
 use self::wire::Wire;
 use crate::BootClock;
@@ -57,6 +59,7 @@ pub struct Redis {
     bell: Arc<Bell>,
     tower: Arc<Tower>,
     notice: Notice,
+    shelves: Arc<Shelves>,
     capabilities: Capabilities,
     _tasks: JoinSet<()>,
 }
@@ -87,8 +90,9 @@ impl Redis {
         tasks.spawn(counter);
         tasks.spawn(Arc::clone(&bell).listen(Arc::clone(&wire)));
         tasks.spawn(Arc::clone(&tower).follow(Arc::clone(&wire)));
-        tasks.spawn(sweep::sweep(Arc::clone(&wire)));
-        Ok(Self { wire, desk, bell, tower, notice: Notice::new(), capabilities, _tasks: tasks })
+        let shelves = Arc::new(Shelves::default());
+        tasks.spawn(sweep::sweep(Arc::clone(&wire), Arc::clone(&shelves)));
+        Ok(Self { wire, desk, bell, tower, notice: Notice::new(), shelves, capabilities, _tasks: tasks })
     }
 }
 
@@ -191,7 +195,7 @@ impl Records for Redis {
     }
 
     async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
-        plain::discover(&self.wire, prefix).await
+        self.shelves.discover(&self.wire, prefix).await
     }
 
     async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {

@@ -6,13 +6,13 @@ use redis::Value;
 use super::fault::{strange, too_many};
 use super::names::Call;
 use super::reply;
-use super::script::ANNOUNCE;
+use super::script::{ANNOUNCE, ENDING};
 use super::wire::{Repeat, Wire};
 
 /// Keys that one step of a scan looks at: more would keep everybody else waiting.
 const STEP: usize = 1_000;
 /// Most records read in one call.
-const READ: usize = 500;
+pub(super) const READ: usize = 500;
 /// What a companion ends with, after the name.
 const TAIL: usize = 110;
 /// Most announcements in one call.
@@ -20,6 +20,17 @@ const CALL: usize = 128;
 
 /// Every plain string under a prefix, whoever wrote it, ordered by key.
 pub(super) async fn discover(wire: &Wire, prefix: &Prefix) -> Result<Vec<Record>> {
+    let keys = keys(wire, prefix).await?;
+    let mut records = Vec::with_capacity(keys.len());
+    for part in keys.chunks(READ) {
+        read(wire, part, &mut records).await?;
+    }
+    few(records.len())?;
+    Ok(records)
+}
+
+/// Every key under a prefix, in order: a look at every key of the server.
+pub(super) async fn keys(wire: &Wire, prefix: &Prefix) -> Result<Vec<Key>> {
     let pattern = glob(prefix.as_str());
     let (mut keys, mut cursor) = (Vec::new(), "0".to_owned());
     loop {
@@ -35,9 +46,7 @@ pub(super) async fn discover(wire: &Wire, prefix: &Prefix) -> Result<Vec<Record>
         let Some(Value::Array(found)) = parts.into_iter().nth(1) else { return Err(strange("no keys")) };
         // A key that we could not have written ourselves has no name here.
         keys.extend(found.iter().filter_map(|key| Key::new(reply::text(key).ok()?).ok()));
-        if keys.len() > 2 * limits::DISCOVERY {
-            return Err(many());
-        }
+        few(keys.len() / 2)?;
         if cursor == "0" {
             break;
         }
@@ -45,21 +54,31 @@ pub(super) async fn discover(wire: &Wire, prefix: &Prefix) -> Result<Vec<Record>
     // A scan may give a key twice.
     keys.sort_unstable();
     keys.dedup();
-    let mut records = Vec::with_capacity(keys.len());
-    for part in keys.chunks(READ) {
-        read(wire, part, &mut records).await?;
-    }
-    match records.len() > limits::DISCOVERY {
-        true => Err(many()),
-        false => Ok(records),
+    Ok(keys)
+}
+
+/// Refuses more records than a discovery gives.
+pub(super) fn few(records: usize) -> Result<()> {
+    match records > limits::DISCOVERY {
+        true => Err(Refusal::TooMany { what: "records under a prefix", limit: limits::DISCOVERY }.into()),
+        false => Ok(()),
     }
 }
 
-fn many() -> Error {
-    Refusal::TooMany { what: "records under a prefix", limit: limits::DISCOVERY }.into()
+/// Which of these keys time may take away.
+pub(super) async fn ending(wire: &Wire, keys: &[Key]) -> Result<Vec<bool>> {
+    let answer = wire
+        .call(&ENDING, Repeat::Freely, |_, _| {
+            let mut call = Call::new(&ENDING, keys.len());
+            keys.iter().for_each(|key| call.key(key.as_str()));
+            call.done()
+        })
+        .await?;
+    reply::exactly(answer, keys.len())?.iter().map(|answer| Ok(reply::int(answer)? == 1)).collect()
 }
 
-async fn read(wire: &Wire, keys: &[Key], records: &mut Vec<Record>) -> Result<()> {
+/// What is under these keys, at most [`READ`] of them, but for leases.
+pub(super) async fn read(wire: &Wire, keys: &[Key], records: &mut Vec<Record>) -> Result<()> {
     let answer = wire
         .plain(|| {
             let mut cmd = redis::cmd("MGET");

@@ -67,6 +67,8 @@ scripts! {
     READ = "read", [];
     /// Reads of logs.
     LOG = "log", [];
+    /// Which keys have a TTL.
+    ENDING = "ending", [];
     /// News that a lease allows.
     ANNOUNCE = "announce", [];
 }

@@ -9,6 +9,7 @@ use super::fault::strange;
 use super::names::{Call, INDEX, TOMBS};
 use super::reply;
 use super::script::{DUE, TOUCH};
+use super::shelf::Shelves;
 use super::wire::{Repeat, Wire};
 
 /// How often.
@@ -19,9 +20,10 @@ const KEYS: usize = 500;
 const ROUNDS: usize = 20;
 
 /// Sweeps for ever. Any number of engines may: what one has closed, the others leave alone.
-pub(super) async fn sweep(wire: Arc<Wire>) {
+pub(super) async fn sweep(wire: Arc<Wire>, shelves: Arc<Shelves>) {
     loop {
         wire.clock.sleep_until(wire.clock.now() + EVERY).await;
+        shelves.tidy(wire.clock.now());
         for _ in 0..ROUNDS {
             match round(&wire).await {
                 Ok(swept) if swept == KEYS => {}

@@ -5,6 +5,7 @@ mod conformance;
 mod embedded;
 mod redis;
 mod redis_bench;
+mod redis_discovery;
 mod redis_fault;
 mod redis_layout;
 mod redis_queue;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use lease::{Clock, Sleep, Store, Tick, Ttl, Wall};
+use lease::{Clock, Sleep, Store, Tick, Wall};
 use lease_store::{BootClock, Local, Redis};
-use poller::{Node, Settings};
+use poller::Node;
 use testkit::{RedisServer, wait};
 
 use crate::node::{LIMIT, Stage, polls, quick};
@@ -37,8 +37,7 @@ async fn steps(store: Arc<dyn Store>, clock: Stepping, others: Arc<dyn Store>) {
     for id in ["a", "b"] {
         stage.target(id, 20).await;
     }
-    let settings = || Settings { lease_ttl: Ttl::from_secs(30).unwrap(), ..quick() };
-    let (node, other) = (stage.start(settings()), Node::start(others, settings()).unwrap());
+    let (node, other) = (stage.start(quick()), Node::start(others, quick()).unwrap());
     let own = |node: &Node| {
         let picture = node.picture();
         let own = picture.nodes.into_iter().find(|view| view.is_this_instance).unwrap();

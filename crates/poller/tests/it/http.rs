@@ -133,3 +133,45 @@ async fn the_stream_tells_of_moves_and_results_and_ends_with_the_node() {
     node.stop().await;
     while let Some(Ok(_)) = events.next().await {}
 }
+
+#[tokio::test]
+async fn the_nodes_view_has_the_living_what_each_polls_and_what_nobody_has() {
+    let stage = Stage::memory().await;
+    let (node, other) = (stage.start(quick()), stage.start(quick()));
+    for id in ["a", "b", "c", "d"] {
+        stage.target(id, 20).await;
+    }
+    let (router, _) = poller::routes(&node);
+    let paused = json!({ "id": "p", "address": stage.url(), "isPaused": true });
+    assert_eq!(ask(&router, "poll:write", "POST", "/poll/v1/targets", Some(paused)).await.0, 201);
+    let invalid =
+        lease::Op::Put { key: lease::Key::new("session:x").unwrap(), value: b"{}"[..].into(), ttl: None };
+    stage.store.commit(&[invalid]).await.unwrap();
+    let view = async || ask(&router, "poll:read", "GET", "/poll/v1/nodes", None).await.1;
+    wait::until_async("all is as it should be", LIMIT, async || {
+        let view = view().await;
+        let nodes = view["nodes"].as_array().unwrap();
+        nodes.len() == 2
+            && view["unowned"].as_array().unwrap().len() == 2
+            && nodes.iter().all(|node| {
+                let targets = node["targets"].as_array().unwrap();
+                let settled = |target: &Value| {
+                    (&target["owner"], &target["preferred"], &target["state"])
+                        == (&node["instance"], &node["instance"], &json!("owned"))
+                };
+                node["status"] == "online" && targets.len() == 2 && targets.iter().all(settled)
+            })
+    })
+    .await
+    .unwrap();
+    let view = view().await;
+    assert_eq!((&view["instance"], &view["placement"]), (&json!(node.instance()), &json!("balanced")));
+    let this: Vec<_> = view["nodes"].as_array().unwrap().iter().map(|node| &node["isThisInstance"]).collect();
+    assert!(this.contains(&&json!(true)) && this.contains(&&json!(false)), "{view}");
+    let states: Vec<_> =
+        view["unowned"].as_array().unwrap().iter().map(|one| (&one["id"], &one["state"])).collect();
+    assert_eq!(states, [(&json!("p"), &json!("paused")), (&json!("x"), &json!("invalid"))]);
+    assert!(view["unowned"][1]["error"].as_str().unwrap().contains("address"), "{view}");
+    node.stop().await;
+    other.stop().await;
+}

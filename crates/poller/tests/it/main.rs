@@ -4,6 +4,8 @@
 
 mod channel;
 mod clock;
+mod doubt;
+mod foreign;
 mod http;
 mod node;
 mod scale;

@@ -68,6 +68,11 @@ impl Stage {
         self.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
     }
 
+    /// How many requests have come.
+    pub(crate) fn asked(&self) -> usize {
+        self.methods.lock().len()
+    }
+
     pub(crate) fn start(&self, settings: Settings) -> Node {
         Node::start(self.store.clone(), settings).unwrap()
     }
@@ -89,12 +94,12 @@ impl Stage {
     }
 }
 
-/// Short times, long enough for a busy machine.
+/// Short intervals, and TTLs that no machine is too slow for.
 pub(crate) fn quick() -> Settings {
     Settings {
-        lease_ttl: Ttl::from_millis(1_000).unwrap(),
+        lease_ttl: Ttl::from_secs(30).unwrap(),
         renew_interval: Duration::from_millis(200),
-        heartbeat_ttl: Ttl::from_millis(1_000).unwrap(),
+        heartbeat_ttl: Ttl::from_secs(30).unwrap(),
         heartbeat_interval: Duration::from_millis(200),
         discovery_interval: Duration::from_millis(200),
         sync_interval: Duration::from_millis(100),

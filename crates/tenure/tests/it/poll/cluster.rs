@@ -1,6 +1,11 @@
 //! Nodes on one Redis.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -34,6 +39,7 @@ pub(crate) struct Cluster {
 /// One process.
 pub(crate) struct Node {
     pub(crate) process: Process,
+    url: String,
     pub(crate) instance: String,
 }
 
@@ -71,6 +77,24 @@ impl Cluster {
 
     /// A node that may not be up yet.
     pub(crate) fn launch(&self, url: &str) -> Starting {
+        Starting(Process::spawn(self.command(url)).unwrap())
+    }
+
+    /// A node that reaches Redis at `url` and writes what it does into `log`, as JSON.
+    pub(crate) fn node_with_log(&self, url: &str, log: &Path) -> Node {
+        let mut command = self.command(url);
+        command
+            .env("TENURE_LOG__FILTER", "off,tenure::poll=debug")
+            .env("TENURE_LOG__FORMAT", "json")
+            .stderr(File::create(log).unwrap());
+        Starting(Process::spawn(command).unwrap()).named()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, url: &str) -> Command {
         let data = tempfile::tempdir_in(self.dir.path()).unwrap().keep();
         // Longer than the engine grants by default, where a test needs it.
         let store = format!("{}&max_ttl_ms=120000", known_new(url));
@@ -91,7 +115,7 @@ impl Cluster {
         command
             .env("TENURE_POLL__PLACEMENT", self.placement)
             .env("TENURE_LOG__FILTER", "warn,tenure::poll=error");
-        Starting(Process::spawn(command).unwrap())
+        command
     }
 
     /// What Redis says of who has what: the plain value of every lease.
@@ -139,13 +163,26 @@ pub(crate) struct Starting(Process);
 
 impl Starting {
     pub(crate) fn named(self) -> Node {
-        let line = self.0.wait_for_line(|line| line.contains("polls as"), LIMIT).unwrap();
-        let instance = line.split_whitespace().last().unwrap().to_owned();
-        Node { process: self.0, instance }
+        let last = |word: &str| {
+            let line = self.0.wait_for_line(|line| line.contains(word), LIMIT).unwrap();
+            line.split_whitespace().last().unwrap().to_owned()
+        };
+        let (url, instance) = (last("  address  "), last("polls as"));
+        Node { process: self.0, url, instance }
     }
 }
 
 impl Node {
+    /// What it counts, as a scrape shows it.
+    pub(crate) fn metrics(&self) -> String {
+        let host = self.url.strip_prefix("http://").unwrap().trim_end_matches('/');
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(stream, "GET /metrics HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
     /// Ends in order.
     pub(crate) fn stop(&self) {
         self.process.terminate().unwrap();

@@ -1,6 +1,8 @@
 //! `tenure poll targets`, and the routes behind it, on a server with the embedded store.
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -47,12 +49,17 @@ fn targets_are_added_listed_paused_resumed_and_removed() {
     let item = &listed["items"][0];
     assert_eq!((&item["name"], &item["state"]), (&json!("The A"), &json!("owned")));
     assert_eq!((&item["last"]["ok"], &item["last"]["value"]), (&json!(true), &json!(1)));
+    let owner = item["owner"].as_str().unwrap();
+    assert_eq!(up.json(&["nodes"])["nodes"][0]["instance"], owner);
     let table = up.poll(&["targets", "ls"]).out;
-    assert!(table.contains("The A") && table.contains("owned") && table.contains("ok"), "{table}");
+    assert!(["The A", "owned", "ok", owner].iter().all(|word| table.contains(word)), "{table}");
     wait::until("results are kept", LIMIT, || {
         up.json(&["targets", "get", "a"])["results"].as_array().unwrap().len() > 2
     })
     .unwrap();
+    let shown = up.poll(&["targets", "get", "a"]).out;
+    let rows = shown.lines().filter(|line| line.contains(owner) && line.contains("200")).count();
+    assert!(rows > 2, "its last results, and who polled: {shown}");
     assert_eq!(up.poll(&["targets", "pause", "a"]).code, 0);
     wait::until("it is let go", LIMIT, || up.json(&["targets", "ls"])["items"][0]["state"] == "paused")
         .unwrap();
@@ -82,9 +89,16 @@ fn targets_are_imported_and_imported_again_changes_them() {
     assert_eq!(up.json(&["targets", "import", &file]), json!({ "added": 5, "changed": 0 }));
     wait::until("all are polled", LIMIT, || up.endpoint.last().len() == 5).unwrap();
     assert_eq!(up.json(&["targets", "import", &file]), json!({ "added": 0, "changed": 5 }));
+    // One object per line is a list, too, and standard input a file.
+    let line = json!({ "id": "t5", "address": up.endpoint.url("t5") }).to_string();
+    let mut command = tenure(up.dir.path(), &["poll", "targets", "import", "-", "--json"]);
+    let mut import = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    writeln!(import.stdin.take().unwrap(), "{line}").unwrap();
+    let said = Said::from(import.wait_with_output().unwrap());
+    assert_eq!(said.json(), json!({ "added": 1, "changed": 0 }));
     fs::write(&file, "[{\"id\": \"x\"}]").unwrap();
     assert_eq!(up.poll(&["targets", "import", &file]).code, 2);
-    assert_eq!(up.json(&["targets", "ls"])["items"].as_array().unwrap().len(), 5);
+    assert_eq!(up.json(&["targets", "ls"])["items"].as_array().unwrap().len(), 6);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod endpoint;
+mod events;
 mod faults;
 mod interface;
 mod seed_node;

@@ -1,11 +1,14 @@
 //! Nodes come and go.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use lease::{Clock, Tick};
+use lease_store::BootClock;
 use serde_json::json;
 use testkit::{Reply, wait};
 
-use super::cluster::{Cluster, LONG, Node, SHORT, ids};
+use super::cluster::{Cluster, LONG, Node, SHORT, Times, ids};
 use crate::rig::LIMIT;
 
 #[test]
@@ -37,14 +40,18 @@ fn one_node_polls_every_target_and_the_keys_are_the_seed_s() {
 
 #[test]
 fn a_third_node_joins_two_and_only_what_must_move_moves() {
-    let cluster = Cluster::new(LONG);
+    // As long as by default, so that two of them are long for any machine.
+    let cluster = Cluster::new(Times { discovery: 10_000, ..LONG });
     let ids = ids(10);
     cluster.targets(&ids);
     let (a, b) = (cluster.node(), cluster.node());
     cluster.wait_for_loads("two nodes share ten", &[&a, &b], &[5, 5]);
     let before = cluster.owners();
     let c = cluster.node();
+    let joined = BootClock.now();
     cluster.wait_for_loads("three nodes share ten", &[&a, &b, &c], &[3, 3, 4]);
+    let took = BootClock.now().since(joined);
+    assert!(took.as_secs() < 20, "{took:?}: two discovery intervals are 20 s");
     let after = cluster.owners();
     let moved = ids.iter().filter(|id| before[*id] != after[*id]).count();
     assert!(moved <= 5, "{moved} of ten moved, 1.3 x 10/3 is 4.3: {before:?} {after:?}");
@@ -65,25 +72,50 @@ fn a_node_that_stops_in_order_is_taken_over_at_once_and_not_after_the_ttl() {
     let gone = format!("poll:node:{}", b.instance);
     assert_eq!(cluster.redis.command(&["EXISTS", &gone]).unwrap().int(), Some(0));
     assert!(!cluster.owners().values().any(|owner| *owner == b.instance));
-    let stopped = lease::Clock::now(&lease_store::BootClock);
+    let stopped = BootClock.now();
     cluster.wait_for_loads("the other has all", &[&a], &[6]);
     cluster.wait_for_polls(&ids, 1);
-    let took = lease::Clock::now(&lease_store::BootClock).since(stopped);
+    let took = BootClock.now().since(stopped);
     assert!(took.as_secs() < 25, "{took:?}: nobody waited for a TTL of 30 s");
     cluster.endpoint.assert_one_owner_at_a_time();
 }
 
 #[test]
 fn a_node_that_is_killed_is_replaced_when_its_leases_run_out() {
-    let cluster = Cluster::new(SHORT);
+    // So long that what a busy machine adds does not matter beside it.
+    let cluster = Cluster::new(Times { ttl: 15_000, ..SHORT });
     let ids = ids(6);
     cluster.targets(&ids);
     let (a, b) = (cluster.node(), cluster.node());
     cluster.wait_for_loads("two nodes share six", &[&a, &b], &[3, 3]);
     cluster.wait_for_polls(&ids, 2);
     b.process.kill9().unwrap();
+    let killed = BootClock.now();
+    let theirs: Vec<String> =
+        cluster.owners().into_iter().filter(|(_, owner)| *owner == b.instance).map(|(id, _)| id).collect();
+    let ends: BTreeMap<String, Tick> = theirs
+        .into_iter()
+        .map(|id| {
+            let (asked, key) = (BootClock.now(), format!("poll:lease:{id}"));
+            let left = cluster.redis.command(&["PTTL", &key]).unwrap().int().unwrap();
+            (id, asked + Duration::from_millis(left.try_into().unwrap()))
+        })
+        .collect();
+    assert_eq!(ends.len(), 3);
     cluster.wait_for_loads("the other has all", &[&a], &[6]);
+    let took = BootClock.now().since(killed);
+    assert!(took.as_secs() < 25, "{took:?}: a TTL is 15 s, and nobody waits for anything else");
     cluster.wait_for_polls(&ids, 2);
+    for (id, end) in ends {
+        let hits = cluster.endpoint.hits();
+        let first = hits.iter().find(|hit| hit.id == id && hit.instance == a.instance && hit.start > killed);
+        // Redis counts in whole milliseconds.
+        let early = end.since(first.unwrap().start);
+        assert!(
+            early < Duration::from_millis(5),
+            "{id} was polled {early:?} before the dead one's lease ran out"
+        );
+    }
     assert!(cluster.endpoint.last().values().all(|hit| hit.instance == a.instance));
     cluster.endpoint.assert_one_owner_at_a_time();
 }
@@ -129,17 +161,38 @@ fn targets_come_go_pause_and_change_while_nodes_run() {
 
 #[test]
 fn a_poll_that_lasts_longer_than_the_ttl_keeps_its_lease() {
-    let cluster = Cluster::new(super::cluster::Times { ttl: 1_500, renew: 300, discovery: 500 });
-    let address = cluster.endpoint.slow_url("long", 4_000);
+    let cluster = Cluster::new(SHORT);
+    let lasts = u128::from(SHORT.ttl * 2);
+    let address = cluster.endpoint.slow_url("long", SHORT.ttl * 2);
     cluster.target("long", &json!({ "address": address, "intervalMs": 100 }));
     let _nodes = (cluster.node(), cluster.node());
-    wait::until("two long polls are over", LIMIT, || {
-        cluster.endpoint.hits().iter().filter(|hit| hit.end.is_some()).count() >= 2
+    // On a busy machine a renewal may come too late, and the poll is cut off then: one that is not must come.
+    wait::until("a long poll is over", LIMIT, || {
+        let hits = cluster.endpoint.hits();
+        hits.iter().any(|hit| hit.end.is_some_and(|end| end.since(hit.start).as_millis() >= lasts))
     })
-    .unwrap();
+    .unwrap_or_else(|error| panic!("{error}: {:?}", cluster.endpoint.hits()));
+    cluster.endpoint.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn what_is_being_polled_moves_when_the_poll_is_over() {
+    let cluster = Cluster::new(LONG);
+    let ids = ids(2);
+    for id in &ids {
+        let address = cluster.endpoint.slow_url(id, 1_000);
+        cluster.target(id, &json!({ "address": address, "intervalMs": 100 }));
+    }
+    let a = cluster.node();
+    cluster.wait_for_polls(&ids, 2);
+    let b = cluster.node();
+    cluster.wait_for_loads("two nodes share two", &[&a, &b], &[1, 1]);
+    let theirs = |id: &&String| cluster.owners()[*id] == b.instance;
+    let moved = ids.iter().find(theirs).unwrap().clone();
+    cluster.wait_for_polls(&ids, 1);
     let hits = cluster.endpoint.hits();
-    let whole =
-        hits.iter().filter(|hit| hit.end.is_some_and(|end| end.since(hit.start).as_millis() >= 4_000));
-    assert!(whole.count() >= 1, "{hits:?}");
+    let last = hits.iter().rfind(|hit| hit.id == moved && hit.instance == a.instance).unwrap();
+    // It was under way nearly always, and was not cut off.
+    assert!(last.end.unwrap().since(last.start) >= Duration::from_secs(1), "{last:?}");
     cluster.endpoint.assert_one_owner_at_a_time();
 }
