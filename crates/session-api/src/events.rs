@@ -12,11 +12,10 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use http::{HeaderMap, StatusCode};
-use service::{Code, Problem};
+use service::{Code, Problem, ProblemBody};
 use session::{Changes, Session};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::describe::ProblemBody;
 use crate::gate::{Id, Reader};
 use crate::site::{Site, bounded};
 use crate::trouble::Trouble;

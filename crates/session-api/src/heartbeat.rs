@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Serialize;
-use service::{Code, Problem};
+use service::{Code, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use crate::describe::ProblemBody;
 use crate::gate::{Id, Reader};
 use crate::sessions::{Fresh, fresh};
 use crate::site::{Site, bounded};

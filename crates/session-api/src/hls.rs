@@ -12,11 +12,10 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
-use service::Code;
+use service::{Code, ProblemBody};
 use session::SessionId;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use crate::describe::ProblemBody;
 use crate::gate::{FileName, Id, Reader};
 use crate::range::{self, Part};
 use crate::site::Site;

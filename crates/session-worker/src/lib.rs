@@ -13,6 +13,7 @@ mod folder;
 mod guard;
 mod identity;
 mod keys;
+mod known;
 mod launch;
 mod leases;
 mod leftovers;
@@ -59,6 +60,8 @@ pub mod limits {
     pub const GONE_LOOK: Duration = Duration::from_millis(10);
     /// How long a session may be STOPPING before it is swept away.
     pub const STUCK: Duration = Duration::from_secs(60);
+    /// How often everything is read anew though nothing seems to have been missed.
+    pub const READ_ALL: Duration = Duration::from_secs(60);
     /// How often the folder of a pipeline is looked at, and its deadline moved.
     pub const LOOK: Duration = Duration::from_millis(200);
     /// How much of a pipeline's log is read for its last words.

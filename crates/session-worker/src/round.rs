@@ -27,17 +27,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Compares claims with leases now.
-    pub(crate) async fn reconcile(
-        &mut self,
-        world: &World,
-        handles: &HashMap<SessionId, Handle>,
-    ) -> Result<(), Broken> {
-        let sessions = scan::sessions(world).await?;
-        self.judge(world, handles, &sessions).await
-    }
-
-    /// Everything that time brings, in bounded steps.
+    /// Everything that time brings, in bounded steps. `sessions` are those that are not over.
     pub(crate) async fn sweep(
         &mut self,
         world: &World,
@@ -54,7 +44,8 @@ impl Round {
         Ok(())
     }
 
-    async fn judge(
+    /// Compares claims with leases now.
+    pub(crate) async fn judge(
         &mut self,
         world: &World,
         handles: &HashMap<SessionId, Handle>,
@@ -68,7 +59,7 @@ impl Round {
         let Truth { in_use, .. } = reconcile::judge(all(), &holders);
         let Truth { violations, .. } = reconcile::judge(all().filter(settled), &holders);
         metric::tuners_in_use(in_use);
-        metric::sessions_active(all().filter(|session| !session.state.is_terminal()).count());
+        metric::sessions_active(sessions.len());
         let mut proven = std::collections::BTreeSet::new();
         for violation in violations {
             // The two looks were not one: what is wrong is wrong at a second look too.
@@ -170,11 +161,8 @@ async fn still_claims(
     let status = world.ask(world.store.inspect(&key)).await?;
     let holds = status.phase == lease::Phase::Held
         && status.holder.is_some_and(|holder| holder.as_str() == id.as_str());
-    let key = keys::session(id).map_err(|error| Broken::Store(error.to_string()))?;
-    let record = world.ask(world.store.get(&key)).await?;
-    let claims = record
-        .as_ref()
-        .and_then(scan::entry)
+    let claims = scan::one(world, id)
+        .await?
         .is_some_and(|entry| entry.session.slot == Some(*slot) && entry.session.state.may_hold());
     let ending = handles.get(id).is_some_and(|handle| handle.ending.load(Ordering::Acquire));
     Ok(claims && !ending && (!holds || *rule == reconcile::Rule::DuplicateSlotClaim))
@@ -186,15 +174,16 @@ async fn release_ended(
     handles: &HashMap<SessionId, Handle>,
     sessions: &[Entry],
 ) -> Result<(), Broken> {
-    let over: HashSet<&str> = sessions
-        .iter()
-        .filter(|entry| entry.session.state.is_terminal() && !handles.contains_key(&entry.session.id))
-        .map(|entry| entry.session.id.as_str())
-        .collect();
+    let live: HashSet<&str> = sessions.iter().map(|entry| entry.session.id.as_str()).collect();
     for prefix in keys::WIPED {
         for status in scan::held(world, prefix).await? {
             let (Some(holder), Some(generation)) = (&status.holder, status.generation) else { continue };
-            if !over.contains(holder.as_str()) {
+            let Ok(id) = SessionId::new(holder.as_str()) else { continue };
+            if live.contains(holder.as_str()) || handles.contains_key(&id) {
+                continue;
+            }
+            // Not known as one that lives: what the record says decides.
+            if scan::one(world, &id).await?.is_none_or(|entry| !entry.session.state.is_terminal()) {
                 continue;
             }
             let (key, reason) = (status.key.clone(), Motive::new("its session is over").unwrap_or_default());
@@ -222,8 +211,7 @@ async fn offer_again(world: &World) {
 
 /// Removes folders of sessions that are over or that nobody knows.
 async fn remove_folders(world: &World, handles: &HashMap<SessionId, Handle>, sessions: &[Entry]) {
-    let live = sessions.iter().filter(|entry| !entry.session.state.is_terminal());
-    let mut kept: HashSet<SessionId> = live.map(|entry| entry.session.id.clone()).collect();
+    let mut kept: HashSet<SessionId> = sessions.iter().map(|entry| entry.session.id.clone()).collect();
     kept.extend(handles.keys().cloned());
     let root = world.options.output_dir.clone();
     let removed = tokio::task::spawn_blocking(move || {

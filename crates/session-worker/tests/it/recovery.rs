@@ -96,6 +96,6 @@ async fn records_that_nobody_can_read_and_folders_that_nobody_needs_are_no_obsta
     house.until(&id, State::Ready).await;
     testkit::wait::until("the folder of nobody is removed", crate::house::LIMIT, || !ours.exists()).unwrap();
     assert!(theirs.join("cat.jpg").exists(), "what is not ours stays");
-    assert_eq!(house.log.list(0, 10).await.unwrap().total, 1);
+    assert_eq!(house.log.list(session::Among::All, 0, 10).await.unwrap().total, 1);
     worker.close().await;
 }
