@@ -235,14 +235,14 @@ impl Life {
     async fn end_pipeline(&mut self, hard: bool) {
         let Some(mut pipeline) = self.pipeline.take() else { return };
         let world = self.world.clone();
-        let patience = world.clock.now() + world.options.stop_timeout;
+        let (patience, gone) = (world.clock.now() + world.options.stop_timeout, world.options.gone_timeout);
         let mut killed = hard;
         match hard {
             true => pipeline.kill().await,
             false => pipeline.stop().await,
         }
         let mut lost = Box::pin(self.leases.lost());
-        let mut give_up = killed.then(|| world.clock.now() + limits::GONE);
+        let mut give_up = killed.then(|| world.clock.now() + gone);
         while !pipeline.is_gone() {
             let now = world.clock.now();
             if self.orders.borrow().force || give_up.is_some_and(|end| now >= end) {
@@ -254,7 +254,7 @@ impl Life {
             let impatient = self.orders.borrow().kill || world.loss.is_told() || now >= patience;
             if impatient && !killed {
                 killed = true;
-                give_up = Some(now + limits::GONE);
+                give_up = Some(now + gone);
             }
             if killed {
                 pipeline.kill().await;
@@ -263,7 +263,7 @@ impl Life {
                 biased;
                 _ = &mut lost, if !killed => {
                     killed = true;
-                    give_up = Some(now + limits::GONE);
+                    give_up = Some(now + gone);
                 }
                 () = world.pause(limits::GONE_LOOK) => {}
             }

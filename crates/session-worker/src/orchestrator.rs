@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::desk::{Broken, Entry};
 use crate::known::Known;
 use crate::life::{Life, Orders};
-use crate::round::Round;
+use crate::round::{self, Round};
 use crate::rows::Asked;
 use crate::world::World;
 use crate::{Fatal, keys, limits, metric, rows, scan};
@@ -129,7 +129,14 @@ impl Orchestrator {
     async fn heard(&mut self, heard: lease::Result<Watched>) -> Result<(), Broken> {
         match heard {
             Ok(Watched::Event(change)) if change.verb == Verb::Written => self.written(&change).await,
-            Ok(Watched::Event(_)) => Ok(()),
+            Ok(Watched::Event(change)) => {
+                if let Some(id) =
+                    keys::id_in(&change.key, keys::SESSION).filter(|_| change.verb == Verb::Deleted)
+                {
+                    self.known.forget(&id);
+                }
+                Ok(())
+            }
             Ok(Watched::Lagged) => {
                 self.known.doubt();
                 self.next_round = self.world.clock.now();
@@ -173,11 +180,13 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// Compares claims with leases.
+    /// Compares claims with leases, and looks whether tuners that are kept out are free.
     async fn compare(&mut self) -> Result<(), Broken> {
         let world = self.world.clone();
         let sessions = self.known.all(&world, &self.handles).await?;
-        self.round.judge(&world, &self.handles, &sessions).await
+        self.round.judge(&world, &self.handles, &sessions).await?;
+        round::offer_again(&world).await;
+        Ok(())
     }
 
     /// Everything once: what was missed, and what only time brings.
@@ -250,7 +259,7 @@ impl Orchestrator {
             handle.orders.send_modify(|orders| orders.cancel = true);
         }
         let world = self.world.clone();
-        let bound = world.options.stop_timeout + limits::GONE + limits::GUARD_RELEASE * 2;
+        let bound = world.options.stop_timeout + world.options.gone_timeout + limits::GUARD_RELEASE * 2;
         tokio::select! {
             biased;
             () = async { while self.lives.join_next().await.is_some() {} } => {}
@@ -264,13 +273,13 @@ impl Orchestrator {
 }
 
 impl Handle {
-    /// Asks for the end; asked again, without patience.
-    pub(crate) fn stop(&self, reason: Reason, again: bool) {
+    /// Asks for the end; asked again, without patience. Answers whether that is news.
+    pub(crate) fn stop(&self, reason: Reason, again: bool) -> bool {
         self.orders.send_if_modified(|orders| {
             let before = orders.clone();
             orders.stop.get_or_insert(reason);
             orders.kill |= again;
             *orders != before
-        });
+        })
     }
 }

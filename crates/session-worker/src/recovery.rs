@@ -60,7 +60,7 @@ pub(crate) async fn recover(world: &World, entry: &mut Entry, event: Event) -> R
 
 /// Ends what still runs for a session. Answers whether nothing does any more.
 async fn end_leftovers(world: &World, id: &SessionId) -> bool {
-    let end = world.clock.now() + limits::GONE;
+    let end = world.clock.now() + world.options.gone_timeout;
     while leftovers::kill(id) {
         if world.clock.now() >= end {
             return false;

@@ -11,7 +11,7 @@ use crate::desk::{Broken, Entry};
 use crate::orchestrator::Handle;
 use crate::reconcile::{self, Episodes, Truth, Violation};
 use crate::world::World;
-use crate::{folder, keys, leftovers, limits, metric, recovery, scan};
+use crate::{folder, keys, leftovers, metric, recovery, scan};
 
 /// What is remembered from look to look.
 #[derive(Default)]
@@ -91,9 +91,8 @@ impl Round {
             let (before, since) = self.watched.entry(session.id.clone()).or_insert((said, now));
             if *before != said {
                 (*before, *since) = (said, now);
-            } else if now.since(*since) >= world.options.idle() {
+            } else if now.since(*since) >= world.options.idle() && handle.stop(Reason::IdleTimeout, false) {
                 metric::expired(session.state);
-                handle.stop(Reason::IdleTimeout, false);
             }
         }
         Ok(())
@@ -110,7 +109,7 @@ impl Round {
         self.stopping.retain(|id, _| stopping.contains(id));
         for id in stopping {
             let since = *self.stopping.entry(id.clone()).or_insert(now);
-            if now.since(since) >= limits::STUCK
+            if now.since(since) >= world.options.stuck_timeout
                 && let Some(handle) = handles.get(&id)
             {
                 handle.orders.send_modify(|orders| (orders.kill, orders.force) = (true, true));
@@ -197,14 +196,15 @@ async fn release_ended(
 }
 
 /// Offers tuners again on which nothing runs any more.
-async fn offer_again(world: &World) {
+pub(crate) async fn offer_again(world: &World) {
     for (slot, id) in world.withheld() {
+        let whom = id.clone();
         let looked = tokio::task::spawn_blocking(move || {
-            leftovers::kill(&id);
-            leftovers::is_gone(&id)
+            leftovers::kill(&whom);
+            leftovers::is_gone(&whom)
         });
         if looked.await.unwrap_or(false) {
-            world.give_out(slot);
+            world.give_out(slot, &id);
         }
     }
 }

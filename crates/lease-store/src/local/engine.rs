@@ -69,6 +69,9 @@ pub(crate) struct Inner {
     pub(crate) replies: Vec<Reply>,
     /// The writer has taken effects that are not durable yet.
     pub(crate) in_flight: bool,
+    /// The revision up to which it has taken them, and up to which all are durable.
+    pub(crate) taken: Revision,
+    pub(crate) durable: Revision,
     /// Why nothing is granted any more.
     pub(crate) failed: Option<String>,
     pub(crate) closed: bool,
@@ -142,7 +145,11 @@ impl Shared {
     ) -> Arc<Self> {
         let events = Arc::new(EventLog::new(table.revision));
         let (replies, in_flight, failed, closed, alarm) = (Vec::new(), false, None, false, None);
-        let inner = Mutex::new(Inner { table, replies, in_flight, failed, closed, alarm });
+        // What the opening itself decided is not on the disk yet.
+        let durable_to = if table.out.is_empty() { table.revision } else { Revision::default() };
+        let taken = durable_to;
+        let inner = Inner { table, replies, in_flight, taken, durable: durable_to, failed, closed, alarm };
+        let inner = Mutex::new(inner);
         Arc::new(Self { inner, events, clock, capabilities, durable, earlier: Notify::new() })
     }
 
@@ -291,11 +298,22 @@ impl Shared {
 
     /// Reads the table once all that it shows is durable.
     async fn read<T>(&self, look: impl FnOnce(&Table, Now) -> T) -> Result<T> {
+        self.read_if(look, |_, _| false).await
+    }
+
+    /// Reads the table. What is seen of it need not wait for the rest if it is durable already.
+    async fn read_if<T>(
+        &self,
+        look: impl FnOnce(&Table, Now) -> T,
+        durable: impl FnOnce(&Inner, &T) -> bool,
+    ) -> Result<T> {
         let now = Now::read(&*self.clock);
         let (seen, pending) = {
             let mut inner = self.inner.lock();
             let seen = look(&inner.table, now);
-            let settled = inner.failed.is_some() || (inner.table.out.is_empty() && !inner.in_flight);
+            let settled = inner.failed.is_some()
+                || (inner.table.out.is_empty() && !inner.in_flight)
+                || durable(&inner, &seen);
             (seen, if settled { None } else { self.finish(&mut inner, now) })
         };
         self.wait(pending).await?;
@@ -392,7 +410,12 @@ impl Records for Local {
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
-        self.shared.read(|table, now| table.data.get(key, now.tick)).await
+        let look = |table: &Table, now: Now| table.data.get(key, now.tick);
+        // A record carries the revision that wrote it; one that is not there may just have been deleted.
+        let durable = |inner: &Inner, seen: &Option<Record>| {
+            seen.as_ref().map_or(inner.table.data.deleted, |record| record.revision) <= inner.durable
+        };
+        self.shared.read_if(look, durable).await
     }
 
     async fn scan(&self, query: &Query) -> Result<Page<Record>> {

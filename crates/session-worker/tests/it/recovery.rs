@@ -10,7 +10,7 @@ use testkit::RedisServer;
 use crate::house::{House, session};
 
 /// A record as a worker that vanished left it.
-async fn leave(house: &House, channel: &str, state: State, slot: Option<u32>) -> SessionId {
+pub(crate) async fn leave(house: &House, channel: &str, state: State, slot: Option<u32>) -> SessionId {
     let wish = session(Target::new(Some(channel), None, None).unwrap(), "high");
     let id = house.record(Session { slot, ..wish }).await;
     let key = Key::new(format!("v3:session:{id}")).unwrap();

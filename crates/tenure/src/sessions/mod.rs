@@ -151,7 +151,7 @@ impl Sessions {
     }
 
     async fn orchestrate(&self, store: Arc<dyn Store>, shutdown: &Shutdown) -> Result<()> {
-        let starting = Worker::start(store, self.options(), Arc::new(Watchdogs));
+        let starting = Worker::start(store, self.options(), Arc::new(Watchdogs::default()));
         let worker = tokio::select! {
             biased;
             () = shutdown.wait() => return Ok(()),

@@ -119,6 +119,7 @@ impl Writer {
         }
         let mut inner = self.shared.inner.lock();
         inner.in_flight = false;
+        inner.durable = inner.taken;
         if let Some(durable) = &self.shared.durable {
             durable.raising.store(false, Ordering::Release);
         }
@@ -173,6 +174,7 @@ pub(crate) fn take(inner: &mut Inner, durable: &Durable) -> Option<Batch> {
         return None;
     }
     inner.in_flight = true;
+    inner.taken = inner.table.revision;
     let out = inner.table.out.take();
     durable.raising.store(out.raised, Ordering::Release);
     // What is on its way takes room from what is decided meanwhile.
