@@ -69,9 +69,6 @@ pub(crate) struct Inner {
     pub(crate) replies: Vec<Reply>,
     /// The writer has taken effects that are not durable yet.
     pub(crate) in_flight: bool,
-    /// The revision up to which it has taken them, and up to which all are durable.
-    pub(crate) taken: Revision,
-    pub(crate) durable: Revision,
     /// Why nothing is granted any more.
     pub(crate) failed: Option<String>,
     pub(crate) closed: bool,
@@ -99,6 +96,8 @@ pub(crate) struct Durable {
     pub(crate) room: AtomicU64,
     /// Told when room was made.
     pub(crate) roomier: Notify,
+    /// The revision up to which everything is on the disk.
+    pub(crate) reached: AtomicU64,
     /// A longer TTL is on its way to the disk.
     pub(crate) raising: AtomicBool,
     /// Why checkpoints fail, if they do: then waiting for room is pointless.
@@ -121,6 +120,7 @@ impl Durable {
             stamped: AtomicU64::new(stamped.as_nanos()),
             room: AtomicU64::new(room),
             roomier: Notify::new(),
+            reached: AtomicU64::new(0),
             raising: AtomicBool::new(false),
             stuck: Mutex::new(None),
         }
@@ -145,11 +145,11 @@ impl Shared {
     ) -> Arc<Self> {
         let events = Arc::new(EventLog::new(table.revision));
         let (replies, in_flight, failed, closed, alarm) = (Vec::new(), false, None, false, None);
-        // What the opening itself decided is not on the disk yet.
-        let durable_to = if table.out.is_empty() { table.revision } else { Revision::default() };
-        let taken = durable_to;
-        let inner = Inner { table, replies, in_flight, taken, durable: durable_to, failed, closed, alarm };
-        let inner = Mutex::new(inner);
+        if let Some(durable) = durable.as_ref().filter(|_| table.out.is_empty()) {
+            // What the opening itself decided would not be on the disk yet.
+            durable.reached.store(table.revision.get(), Ordering::Release);
+        }
+        let inner = Mutex::new(Inner { table, replies, in_flight, failed, closed, alarm });
         Arc::new(Self { inner, events, clock, capabilities, durable, earlier: Notify::new() })
     }
 
@@ -243,6 +243,12 @@ impl Shared {
         }
     }
 
+    /// Whether everything up to a revision is on the disk.
+    fn reached(&self, revision: Revision) -> bool {
+        let reached = |durable: &Durable| durable.reached.load(Ordering::Acquire);
+        self.durable.as_ref().is_some_and(|durable| revision.get() <= reached(durable))
+    }
+
     /// Whether somebody's longer TTL is decided and not durable yet.
     fn raising(&self, table: &Table) -> bool {
         table.out.raised
@@ -298,14 +304,14 @@ impl Shared {
 
     /// Reads the table once all that it shows is durable.
     async fn read<T>(&self, look: impl FnOnce(&Table, Now) -> T) -> Result<T> {
-        self.read_if(look, |_, _| false).await
+        self.read_if(look, |_, _| None).await
     }
 
-    /// Reads the table. What is seen of it need not wait for the rest if it is durable already.
+    /// Reads the table. What is seen is as it is `since` a revision, and need not wait for others once that is durable.
     async fn read_if<T>(
         &self,
         look: impl FnOnce(&Table, Now) -> T,
-        durable: impl FnOnce(&Inner, &T) -> bool,
+        since: impl FnOnce(&Table, &T) -> Option<Revision>,
     ) -> Result<T> {
         let now = Now::read(&*self.clock);
         let (seen, pending) = {
@@ -313,7 +319,7 @@ impl Shared {
             let seen = look(&inner.table, now);
             let settled = inner.failed.is_some()
                 || (inner.table.out.is_empty() && !inner.in_flight)
-                || durable(&inner, &seen);
+                || since(&inner.table, &seen).is_some_and(|since| self.reached(since));
             (seen, if settled { None } else { self.finish(&mut inner, now) })
         };
         self.wait(pending).await?;
@@ -412,10 +418,10 @@ impl Records for Local {
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         let look = |table: &Table, now: Now| table.data.get(key, now.tick);
         // A record carries the revision that wrote it; one that is not there may just have been deleted.
-        let durable = |inner: &Inner, seen: &Option<Record>| {
-            seen.as_ref().map_or(inner.table.data.deleted, |record| record.revision) <= inner.durable
+        let since = |table: &Table, seen: &Option<Record>| {
+            Some(seen.as_ref().map_or(table.data.deleted, |record| record.revision))
         };
-        self.shared.read_if(look, durable).await
+        self.shared.read_if(look, since).await
     }
 
     async fn scan(&self, query: &Query) -> Result<Page<Record>> {

@@ -23,7 +23,7 @@ async fn a_second_worker_refuses_to_start_names_the_holder_and_changes_nothing()
     let id = house.wish("1:0:1:", "high").await;
     house.until(&id, State::Ready).await;
     let holder = house.holder(GUARD).await.unwrap();
-    let second = Worker::start(house.store.clone(), impatient(&house.options), Arc::new(Plain::new())).await;
+    let second = Worker::start(house.store.clone(), impatient(&house.options), Arc::new(Plain)).await;
     match second {
         Err(fatal @ Fatal::Held { .. }) => assert!(fatal.to_string().contains(&holder), "{fatal}"),
         Err(other) => panic!("{other}"),
@@ -82,8 +82,7 @@ async fn on_redis_the_guard_of_a_process_that_may_live_is_waited_for() {
     let me = Identity::of_this_process().unwrap();
     // As dead as the other one, but of another boot of the machine, or of another machine.
     ghost(&house, &Identity { boot: "another".to_owned(), started: 1, ..me }).await;
-    let fatal =
-        Worker::start(house.store.clone(), impatient(&house.options), Arc::new(Plain::new())).await.err();
+    let fatal = Worker::start(house.store.clone(), impatient(&house.options), Arc::new(Plain)).await.err();
     assert_eq!(fatal, Some(Fatal::Held { holder: "ghost".to_owned() }));
     assert_eq!(house.holder(GUARD).await.as_deref(), Some("ghost"));
 }

@@ -73,7 +73,7 @@ impl House {
     }
 
     pub(crate) async fn try_worker(&self) -> Result<Worker, session_worker::Fatal> {
-        Worker::start(self.store.clone(), self.options.clone(), Arc::new(Plain::new())).await
+        Worker::start(self.store.clone(), self.options.clone(), Arc::new(Plain)).await
     }
 
     /// Somebody wants to watch a channel.

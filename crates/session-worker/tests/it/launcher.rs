@@ -10,51 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use session_worker::{Command, Exit, Launcher, Process, Times};
 use tokio::process::Child;
 
-pub(crate) struct Plain {
-    /// Whether what is let go is killed.
-    kills: bool,
-}
-
-impl Plain {
-    pub(crate) const fn new() -> Self {
-        Self { kills: true }
-    }
-}
-
-/// The same, but whoever runs does not hear that it should end: as below a watchdog that is stuck.
-pub(crate) struct Deaf;
-
-#[async_trait]
-impl Launcher for Deaf {
-    async fn launch(&self, command: Command, times: Times) -> io::Result<Box<dyn Process>> {
-        Ok(Box::new(Unheard(Plain { kills: false }.launch(command, times).await?)))
-    }
-}
-
-struct Unheard(Box<dyn Process>);
-
-#[async_trait]
-impl Process for Unheard {
-    async fn extend(&mut self, times: Times) -> io::Result<()> {
-        self.0.extend(times).await
-    }
-
-    async fn stop(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn kill(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn wait(&mut self) -> Exit {
-        self.0.wait().await
-    }
-
-    fn is_gone(&self) -> bool {
-        self.0.is_gone()
-    }
-}
+pub(crate) struct Plain;
 
 #[async_trait]
 impl Launcher for Plain {
@@ -68,7 +24,7 @@ impl Launcher for Plain {
             .stdout(log.try_clone()?)
             .stderr(log)
             .process_group(0)
-            .kill_on_drop(self.kills)
+            .kill_on_drop(true)
             .spawn()?;
         let group =
             child.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or(io::ErrorKind::NotFound)?;

@@ -1,16 +1,54 @@
 //! Pictures that do not end when they should.
 
+use std::io;
+use std::mem::ManuallyDrop;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use session::{Detail, Reason, SessionId, State};
-use session_worker::{SESSION_VARIABLE, Source, Worker};
+use session_worker::{Exit, Launcher, Process, SESSION_VARIABLE, Source, Times, Worker};
 use testkit::wait::{until, until_async};
 
 use crate::house::{House, LIMIT, stubborn_program};
-use crate::launcher::Deaf;
+use crate::launcher::Plain;
 use crate::recovery::leave;
+
+/// Starts what does not hear that it should end, and goes on when it is let go: as below a watchdog that is stuck.
+struct Deaf;
+
+struct Unheard(ManuallyDrop<Box<dyn Process>>);
+
+#[async_trait]
+impl Launcher for Deaf {
+    async fn launch(&self, command: session_worker::Command, times: Times) -> io::Result<Box<dyn Process>> {
+        Ok(Box::new(Unheard(ManuallyDrop::new(Plain.launch(command, times).await?))))
+    }
+}
+
+#[async_trait]
+impl Process for Unheard {
+    async fn extend(&mut self, times: Times) -> io::Result<()> {
+        self.0.extend(times).await
+    }
+
+    async fn stop(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn kill(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn wait(&mut self) -> Exit {
+        self.0.wait().await
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.is_gone()
+    }
+}
 
 /// A house with one tuner whose pipelines hear nothing.
 async fn deaf() -> House {

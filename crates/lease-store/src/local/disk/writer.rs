@@ -114,12 +114,14 @@ impl Writer {
     fn answer(&mut self, mut out: Out, replies: Vec<Reply>) {
         let now = Now::read(&*self.shared.clock);
         self.shared.events.publish(std::mem::take(&mut out.events));
+        if let Some(durable) = &self.shared.durable {
+            durable.reached.store(out.until.get(), Ordering::Release);
+        }
         for reply in replies {
             let _ = reply.send(Ok(()));
         }
         let mut inner = self.shared.inner.lock();
         inner.in_flight = false;
-        inner.durable = inner.taken;
         if let Some(durable) = &self.shared.durable {
             durable.raising.store(false, Ordering::Release);
         }
@@ -174,8 +176,8 @@ pub(crate) fn take(inner: &mut Inner, durable: &Durable) -> Option<Batch> {
         return None;
     }
     inner.in_flight = true;
-    inner.taken = inner.table.revision;
-    let out = inner.table.out.take();
+    let mut out = inner.table.out.take();
+    out.until = inner.table.revision;
     durable.raising.store(out.raised, Ordering::Release);
     // What is on its way takes room from what is decided meanwhile.
     let taken = out.rows.len() as u64 + FRAME;
