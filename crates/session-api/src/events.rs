@@ -40,7 +40,7 @@ struct Watch {
 #[utoipa::path(
     get, path = "/api/v3/sessions/{id}/events", tag = "sessions", operation_id = "events",
     params(
-        ("id" = String, Path, description = "The session"),
+        ("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$"),
         ("last-event-id" = Option<String>, Header, description = "The last event that was seen"),
     ),
     responses(

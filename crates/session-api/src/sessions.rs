@@ -26,7 +26,7 @@ pub(crate) fn fresh<T>(body: T) -> Fresh<T> {
 /// One session. A session that is over is a 410 that says why.
 #[utoipa::path(
     get, path = "/api/v3/sessions/{id}", tag = "sessions", operation_id = "session",
-    params(("id" = String, Path, description = "The session")),
+    params(("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$")),
     responses(
         (status = 200, body = SessionBody),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "There is none"),
