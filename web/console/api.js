@@ -22,6 +22,7 @@ const WORDS = {
   TOKEN_SPENT: "That token has already ended its reign. A token serves one reign only.",
   BUSY: "Somebody else holds the lease.",
   LEASE_BUSY: "This channel is being watched or started by somebody else right now. Try again in a moment.",
+  ADMISSION_SESSIONS_FULL: "So many sessions were started in the last day that no more are kept: see [sessions] max_records in the settings.",
   ADMISSION_NO_TUNERS: "No tuner is configured, so nothing can be watched: see [sessions] tuner_slots in the settings.",
   INVALID_REQUEST: "The server did not accept one of the values.",
   RATE_LIMITED: "Too many requests with this token. Wait a moment.",
@@ -113,7 +114,7 @@ export const pollWrite = async (method, id, what) => (await call(method, target(
 /** TV: the house with its channels, what runs, start, stop, one session, and that somebody watches it. */
 const tv = (id, what = "") => `/api/v3/sessions/${encodeURIComponent(id)}${what && `/${what}`}`;
 export const tvChannels = async () => (await call("GET", "/api/v3/channels")).data;
-export const tvSessions = async () => (await call("GET", "/api/v3/sessions", { query: { limit: 1000 } })).data.sessions ?? [];
+export const tvSessions = async () => (await call("GET", "/api/v3/sessions", { query: { live: true, limit: 1000 } })).data.sessions ?? [];
 export const tvStart = async (body) => (await call("POST", "/api/v3/intents", { body })).data;
 export const tvStop = (sessionId) => tvStart({ type: "stream.stop", sessionId });
 export const tvBeat = async (id) => (await call("POST", tv(id, "heartbeat"))).data;

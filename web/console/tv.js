@@ -63,6 +63,8 @@ function heard(session) {
     complain(here.reason === "R_CLIENT_STOP" ? null : words);
     announce(words);
     here = { ...here, over: true };
+    // The list says so a moment later.
+    sessions = sessions.filter((one) => one.sessionId !== here.sessionId);
   }
   paint();
   refresh();

@@ -21,7 +21,7 @@ mod wire;
 
 pub use client::{Client, Dial};
 pub use grpc::grpc;
-pub use http::{ReignBody, StatusBody, common_answers, http, state};
+pub use http::{ReignBody, StatusBody, http, state};
 pub use options::Options;
 
 /// Largest gRPC message, either way: the largest commit with its keys, or the largest page.

@@ -62,6 +62,7 @@ codes! {
     UNSUPPORTED_MEDIA_TYPE "UNSUPPORTED_MEDIA_TYPE" UNSUPPORTED_MEDIA_TYPE 3 "The body has the wrong content type";
     TOO_MANY "TOO_MANY" TOO_MANY_REQUESTS 8 "A limit of the lease kernel is reached";
     RATE_LIMITED "RATE_LIMITED" TOO_MANY_REQUESTS 8 "Too many requests in too little time";
+    ADMISSION_SESSIONS_FULL "ADMISSION_SESSIONS_FULL" TOO_MANY_REQUESTS 8 "More sessions are not kept";
     INTERNAL "INTERNAL" INTERNAL_SERVER_ERROR 13 "The server failed";
     UNAVAILABLE "UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Not now; it did not happen";
     ADMISSION_NO_TUNERS "ADMISSION_NO_TUNERS" SERVICE_UNAVAILABLE 14 "No tuner is configured";
@@ -177,6 +178,7 @@ mod tests {
                 ("UNSUPPORTED_MEDIA_TYPE", 415, 3),
                 ("TOO_MANY", 429, 8),
                 ("RATE_LIMITED", 429, 8),
+                ("ADMISSION_SESSIONS_FULL", 429, 8),
                 ("INTERNAL", 500, 13),
                 ("UNAVAILABLE", 503, 14),
                 ("ADMISSION_NO_TUNERS", 503, 14),

@@ -9,6 +9,7 @@ mod code;
 pub mod config;
 mod context;
 mod crypto;
+mod describe;
 mod extract;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
@@ -41,6 +42,7 @@ pub use code::Code;
 pub use config::Settings;
 pub use context::{REQUEST_ID, request_id};
 pub use crypto::install_crypto;
+pub use describe::{ProblemBody, answers, common_answers};
 pub use extract::{Json, Path, Query};
 pub use health::{Readiness, health_routes};
 pub use problem::{GRPC_CODE, PROBLEM_JSON, Problem};

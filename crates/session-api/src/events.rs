@@ -12,11 +12,10 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use http::{HeaderMap, StatusCode};
-use service::{Code, Problem};
+use service::{Code, Problem, ProblemBody};
 use session::{Changes, Session};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::describe::ProblemBody;
 use crate::gate::{Id, Reader};
 use crate::site::{Site, bounded};
 use crate::trouble::Trouble;
@@ -41,7 +40,7 @@ struct Watch {
 #[utoipa::path(
     get, path = "/api/v3/sessions/{id}/events", tag = "sessions", operation_id = "events",
     params(
-        ("id" = String, Path, description = "The session"),
+        ("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$"),
         ("last-event-id" = Option<String>, Header, description = "The last event that was seen"),
     ),
     responses(

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Serialize;
-use service::{Code, Problem};
+use service::{Code, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use crate::describe::ProblemBody;
 use crate::gate::{Id, Reader};
 use crate::sessions::{Fresh, fresh};
 use crate::site::{Site, bounded};
@@ -33,7 +32,7 @@ pub(crate) struct BeatBody {
 /// Say that somebody watches. Within one interval nothing is extended twice, and nothing is ever shortened.
 #[utoipa::path(
     post, path = "/api/v3/sessions/{id}/heartbeat", tag = "sessions", operation_id = "heartbeat",
-    params(("id" = String, Path, description = "The session")),
+    params(("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$")),
     responses(
         (status = 200, body = BeatBody),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "There is none"),

@@ -12,11 +12,10 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
-use service::Code;
+use service::{Code, ProblemBody};
 use session::SessionId;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use crate::describe::ProblemBody;
 use crate::gate::{FileName, Id, Reader};
 use crate::range::{self, Part};
 use crate::site::Site;
@@ -73,7 +72,7 @@ impl Kind {
 #[utoipa::path(
     get, path = "/api/v3/sessions/{id}/hls/{file}", tag = "sessions", operation_id = "picture",
     params(
-        ("id" = String, Path, description = "The session"),
+        ("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$"),
         ("file" = String, Path, description = "`index.m3u8`, `init.mp4` or `seg-….m4s`"),
         ("range" = Option<String>, Header, description = "One part of a segment"),
     ),

@@ -6,11 +6,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde::Serialize;
-use service::{Json, Problem, request_id};
+use service::{Json, Problem, ProblemBody, request_id};
 use session::{CorrelationId, Intent, SessionId};
 use utoipa::ToSchema;
 
-use crate::describe::ProblemBody;
 use crate::gate::Writer;
 use crate::site::Site;
 use crate::trouble::Trouble;

@@ -23,6 +23,7 @@ mod lan;
 mod meter;
 mod options;
 mod range;
+mod room;
 mod sessions;
 mod site;
 mod start;
@@ -54,6 +55,12 @@ pub mod limits {
     pub const STARTS: usize = 1_024;
     /// How often a start looks again because somebody else recorded the same wish, or no answer came.
     pub const ATTEMPTS: usize = 8;
+    /// Sessions that are kept, unless told.
+    pub const KEPT: usize = 100_000;
+    /// How often kept sessions are counted when half of the places are taken.
+    pub const RECOUNT: Duration = Duration::from_secs(60);
+    /// How often they are counted when all are.
+    pub const RECOUNT_FULL: Duration = Duration::from_secs(1);
     /// How long a port may take to answer.
     pub const PORT: Duration = Duration::from_secs(10);
     /// How often access to a playlist is noted, at most.

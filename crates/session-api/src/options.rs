@@ -10,6 +10,7 @@ use session::{Admission, Bus, Error, ProfileId, Result, Secret, Secrets, Service
 use tokio_util::task::TaskTracker;
 
 use crate::lan::Lan;
+use crate::limits;
 
 /// The world behind the door.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub struct Options {
     pub output_dir: PathBuf,
     /// What can be watched live, for people to choose from.
     pub channels: Vec<Channel>,
+    /// Most sessions that are kept, those that ended in the last day included.
+    pub max_records: usize,
     /// How long a session lives without being watched.
     pub session_lease_ttl: Duration,
     /// How often a client says that it watches.
@@ -79,6 +82,7 @@ impl Options {
             profiles: Profiles::default(),
             output_dir: output_dir.into(),
             channels: Vec::new(),
+            max_records: limits::KEPT,
             session_lease_ttl: Duration::from_secs(120),
             heartbeat_interval: Duration::from_secs(30),
             lan: Lan::default(),

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use http::header;
 use serde::{Deserialize, Serialize};
-use service::{Json, Problem, Query, request_id};
-use session::Error;
+use service::{Json, Problem, ProblemBody, Query, request_id};
+use session::{Among, Error};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::describe::ProblemBody;
 use crate::gate::{Admin, Id, Reader};
 use crate::limits;
 use crate::site::{Site, bounded};
@@ -27,7 +26,7 @@ pub(crate) fn fresh<T>(body: T) -> Fresh<T> {
 /// One session. A session that is over is a 410 that says why.
 #[utoipa::path(
     get, path = "/api/v3/sessions/{id}", tag = "sessions", operation_id = "session",
-    params(("id" = String, Path, description = "The session")),
+    params(("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$")),
     responses(
         (status = 200, body = SessionBody),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "There is none"),
@@ -54,6 +53,8 @@ pub(crate) struct ListQuery {
     /// At most so many; 100 unless told.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
+    /// Only sessions that are not over.
+    live: Option<bool>,
 }
 
 /// One page of sessions, newest first, those that are over included.
@@ -95,7 +96,8 @@ pub(crate) async fn list(
         let why = format!("{limit} is not within 1 and {}", session::limits::PAGE);
         return Err(Error::Invalid { field: "limit", why }.into());
     }
-    let listed = bounded(site.ports.log.list(offset, limit)).await?;
+    let among = if asked.live.unwrap_or(false) { Among::Live } else { Among::All };
+    let listed = bounded(site.ports.log.list(among, offset, limit)).await?;
     let sessions: Vec<_> = listed.sessions.iter().map(|session| SessionBody::new(&site, session)).collect();
     let pagination = PaginationBody { offset, limit, total: listed.total, count: sessions.len() };
     Ok(fresh(SessionPageBody { sessions, pagination }))

@@ -9,6 +9,7 @@ use session::{Error, Result, Session, SessionId, UnixMs};
 use tokio::sync::Semaphore;
 
 use crate::options::{Options, Ports};
+use crate::room::Room;
 use crate::trouble::Trouble;
 use crate::{clock, limits};
 
@@ -16,6 +17,7 @@ pub(crate) struct Site {
     pub(crate) ports: Ports,
     pub(crate) options: Options,
     pub(crate) starts: Arc<Semaphore>,
+    pub(crate) room: Room,
     pub(crate) watchers: Arc<Semaphore>,
     /// When access to a session was last noted, on the clock that does not step.
     touched: Mutex<HashMap<SessionId, Duration>>,
@@ -25,6 +27,7 @@ impl Site {
     pub(crate) fn new(ports: Ports, options: Options) -> Self {
         Self {
             starts: Arc::new(Semaphore::new(limits::STARTS)),
+            room: Room::new(options.max_records),
             watchers: Arc::new(Semaphore::new(options.max_watchers)),
             touched: Mutex::default(),
             ports,

@@ -67,6 +67,7 @@ async fn decide(site: &Arc<Site>, wish: Start) -> Decided {
     let place = site.starts.clone().try_acquire_owned().map_err(|_| {
         Failure(Outcome::StoreError, Trouble::new(Code::V3_UNAVAILABLE, "too many starts are under way"))
     })?;
+    site.room.enter(site).await.map_err(|trouble| Failure(Outcome::SessionsFull, trouble))?;
     let session = fresh(site, wish, &keys).map_err(broken)?;
     let work = {
         let site = site.clone();

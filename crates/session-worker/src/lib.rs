@@ -13,6 +13,7 @@ mod folder;
 mod guard;
 mod identity;
 mod keys;
+mod known;
 mod launch;
 mod leases;
 mod leftovers;
@@ -45,6 +46,8 @@ pub mod limits {
 
     /// Most sessions that run or wait to be started at once; the others stay NEW until there is room.
     pub const LIVES: usize = 20_000;
+    /// How long ffmpeg may take to say that it is there.
+    pub const CHECK: Duration = Duration::from_secs(30);
     /// How long one question to the store may take.
     pub const ASK: Duration = Duration::from_secs(5);
     /// The longest pause before a write that failed is tried again.
@@ -53,12 +56,14 @@ pub mod limits {
     pub const GUARD_GRACE: Duration = Duration::from_secs(2);
     /// How long the giving back of the guard may hold up the end.
     pub const GUARD_RELEASE: Duration = Duration::from_secs(2);
-    /// How long after a kill a pipeline may take to be gone before its tuner is kept out.
+    /// How long after a kill a pipeline may take to be gone before its tuner is kept out, unless told.
     pub const GONE: Duration = Duration::from_secs(10);
     /// How often a pipeline that was told to go is looked at.
     pub const GONE_LOOK: Duration = Duration::from_millis(10);
-    /// How long a session may be STOPPING before it is swept away.
+    /// How long a session may be STOPPING before it is swept away, unless told.
     pub const STUCK: Duration = Duration::from_secs(60);
+    /// How often everything is read anew though nothing seems to have been missed.
+    pub const READ_ALL: Duration = Duration::from_secs(60);
     /// How often the folder of a pipeline is looked at, and its deadline moved.
     pub const LOOK: Duration = Duration::from_millis(200);
     /// How much of a pipeline's log is read for its last words.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lease::{Key, Tick};
 use lease_keeper::{Bundle, Lost};
+use parking_lot::Mutex;
 use session::{Detail, Event, Pipeline as Stage, Reason};
 use tokio::sync::watch;
 
@@ -34,6 +35,8 @@ pub(crate) struct Life {
     pub(crate) orders: watch::Receiver<Orders>,
     /// Set when its leases are about to be given back, so that nobody takes that for a violation.
     pub(crate) ending: Arc<AtomicBool>,
+    /// Where others see the session as it was last written.
+    shown: Arc<Mutex<Entry>>,
     leases: Bundle,
     /// The taking of leases was broken off: what came of it is given back by the reaper.
     broken_off: bool,
@@ -58,8 +61,10 @@ impl Life {
         entry: Entry,
         orders: watch::Receiver<Orders>,
         ending: Arc<AtomicBool>,
+        shown: Arc<Mutex<Entry>>,
     ) -> Self {
-        Self { world, entry, orders, ending, leases: Bundle::default(), broken_off: false, pipeline: None }
+        let (leases, broken_off, pipeline) = (Bundle::default(), false, None);
+        Self { world, entry, orders, ending, shown, leases, broken_off, pipeline }
     }
 
     /// Lives it. What is left behind in every case: no process, no lease, no folder.
@@ -113,6 +118,7 @@ impl Life {
                     (Stage::LeaseAcquired, world.wall().max(self.entry.session.updated));
                 let next = session::Session { slot, pipeline, updated, ..self.entry.session.clone() };
                 self.entry.save(&world, next).await?;
+                *self.shown.lock() = self.entry.clone();
                 Ok(None)
             }
             Taken::Busy(detail) => {
@@ -229,14 +235,14 @@ impl Life {
     async fn end_pipeline(&mut self, hard: bool) {
         let Some(mut pipeline) = self.pipeline.take() else { return };
         let world = self.world.clone();
-        let patience = world.clock.now() + world.options.stop_timeout;
+        let (patience, gone) = (world.clock.now() + world.options.stop_timeout, world.options.gone_timeout);
         let mut killed = hard;
         match hard {
             true => pipeline.kill().await,
             false => pipeline.stop().await,
         }
         let mut lost = Box::pin(self.leases.lost());
-        let mut give_up = killed.then(|| world.clock.now() + limits::GONE);
+        let mut give_up = killed.then(|| world.clock.now() + gone);
         while !pipeline.is_gone() {
             let now = world.clock.now();
             if self.orders.borrow().force || give_up.is_some_and(|end| now >= end) {
@@ -248,7 +254,7 @@ impl Life {
             let impatient = self.orders.borrow().kill || world.loss.is_told() || now >= patience;
             if impatient && !killed {
                 killed = true;
-                give_up = Some(now + limits::GONE);
+                give_up = Some(now + gone);
             }
             if killed {
                 pipeline.kill().await;
@@ -257,7 +263,7 @@ impl Life {
                 biased;
                 _ = &mut lost, if !killed => {
                     killed = true;
-                    give_up = Some(now + limits::GONE);
+                    give_up = Some(now + gone);
                 }
                 () = world.pause(limits::GONE_LOOK) => {}
             }
@@ -294,7 +300,9 @@ impl Life {
 
     async fn step(&mut self, event: Event, cause: Option<Cause>) -> Result<(), Broken> {
         let world = self.world.clone();
-        self.entry.step(&world, event, cause).await
+        self.entry.step(&world, event, cause).await?;
+        *self.shown.lock() = self.entry.clone();
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The session log over a lease store.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,7 +8,7 @@ use lease::{
     Committed, Happened, Key, Op, Prefix, Query, Record, Revision, Store, Ttl, Verb, Watch, Watched,
 };
 use session::{
-    Bus, Changes, Created, Error, Found, IdempotencyKey, Listed, Notice, Result, Session, SessionId,
+    Among, Bus, Changes, Created, Error, Found, IdempotencyKey, Listed, Notice, Result, Session, SessionId,
     SessionLog, State, StopRequest, UnixMs, Version,
 };
 
@@ -57,6 +58,21 @@ impl Log {
             }
         }
         Err(Error::Unavailable("others write the same record all the time".to_owned()))
+    }
+
+    /// Every record of a session, page by page.
+    async fn each(&self, mut act: impl FnMut(Record) + Send) -> Result<()> {
+        let mut query = Query::new(keys::prefix(keys::SESSION).map_err(error)?);
+        loop {
+            let page = self.store.scan(&query).await.map_err(error)?;
+            page.items.into_iter().for_each(&mut act);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(()),
+            }
+            // A page is not much; many of them are, and others want to get on.
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Whether a creation whose answer got lost happened.
@@ -126,24 +142,30 @@ impl SessionLog for Log {
         record.map(|record| rows::read_session(&record.value)).transpose()
     }
 
-    async fn list(&self, offset: usize, limit: usize) -> Result<Listed> {
+    async fn list(&self, among: Among, offset: usize, limit: usize) -> Result<Listed> {
+        // Only what is shown is read whole: there may be a day's worth of the others.
         let mut all = Vec::new();
-        let mut query = Query::new(keys::prefix(keys::SESSION).map_err(error)?);
-        loop {
-            let page = self.store.scan(&query).await.map_err(error)?;
-            for record in &page.items {
-                // One that cannot be read must not hide the others.
-                all.extend(rows::read_session(&record.value));
+        self.each(|record| {
+            // One that cannot be read must not hide the others.
+            let Ok(glance) = rows::glance(&record.value) else { return };
+            if among == Among::All || !glance.state.is_terminal() {
+                all.push((Reverse((glance.created, record.key)), record.value));
             }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => break,
-            }
-        }
-        all.sort_unstable_by(|a, b| b.created.cmp(&a.created).then_with(|| b.id.cmp(&a.id)));
-        let total = all.len();
-        let limit = limit.min(session::limits::PAGE);
-        Ok(Listed { sessions: all.into_iter().skip(offset).take(limit).collect(), total })
+        })
+        .await?;
+        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let (total, limit) = (all.len(), limit.min(session::limits::PAGE));
+        let shown = all.iter().skip(offset).take(limit);
+        Ok(Listed {
+            sessions: shown.filter_map(|(_, value)| rows::read_session(value).ok()).collect(),
+            total,
+        })
+    }
+
+    async fn count(&self) -> Result<usize> {
+        let mut count = 0;
+        self.each(|_| count += 1).await?;
+        Ok(count)
     }
 
     async fn ask_stop(&self, stop: &StopRequest) -> Result<bool> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Fatal, Identity};
+use crate::{Fatal, Identity, limits};
 
 /// The settings of a worker.
 #[derive(Clone, Debug)]
@@ -32,6 +32,10 @@ pub struct Options {
     pub first_segment_timeout: Duration,
     /// How long a pipeline that was asked to stop may take before it is killed.
     pub stop_timeout: Duration,
+    /// How long a pipeline that was killed may take to be gone before its tuner is kept out.
+    pub gone_timeout: Duration,
+    /// How long a session may be STOPPING before it is over by force.
+    pub stuck_timeout: Duration,
     /// How long what is left of a recording that ended can still be watched, at most.
     pub drain_timeout: Duration,
     /// Most sessions that are being started at once.
@@ -95,6 +99,8 @@ impl Options {
             stall_timeout: secs(12),
             first_segment_timeout: secs(30),
             stop_timeout: secs(5),
+            gone_timeout: limits::GONE,
+            stuck_timeout: limits::STUCK,
             drain_timeout: secs(600),
             starts: 10,
             stops: 10,

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use lease::{Event as Change, Tick, Verb, Watch, Watched};
+use parking_lot::Mutex;
 use session::{Reason, SessionId, State};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::desk::{Broken, Entry};
+use crate::known::Known;
 use crate::life::{Life, Orders};
-use crate::round::Round;
+use crate::round::{self, Round};
 use crate::rows::Asked;
 use crate::world::World;
 use crate::{Fatal, keys, limits, metric, rows, scan};
@@ -37,6 +39,8 @@ enum Happening {
 pub(crate) struct Handle {
     pub(crate) orders: watch::Sender<Orders>,
     pub(crate) ending: Arc<AtomicBool>,
+    /// The session as its life last wrote it.
+    pub(crate) entry: Arc<Mutex<Entry>>,
 }
 
 pub(crate) struct Orchestrator {
@@ -47,6 +51,7 @@ pub(crate) struct Orchestrator {
     ids: HashMap<Id, SessionId>,
     pub(crate) handles: HashMap<SessionId, Handle>,
     news: Option<Box<dyn Watch>>,
+    known: Known,
     round: Round,
     next_round: Tick,
 }
@@ -66,6 +71,7 @@ impl Orchestrator {
             ids: HashMap::new(),
             handles: HashMap::new(),
             news: None,
+            known: Known::default(),
             round: Round::default(),
             next_round,
         }
@@ -89,7 +95,7 @@ impl Orchestrator {
                 }
                 Happening::Heard(heard) => self.heard(heard).await,
                 Happening::Asked(done) => {
-                    let judged = self.round.reconcile(&self.world.clone(), &self.handles).await;
+                    let judged = self.compare().await;
                     let _gone = done.send(());
                     judged
                 }
@@ -123,14 +129,23 @@ impl Orchestrator {
     async fn heard(&mut self, heard: lease::Result<Watched>) -> Result<(), Broken> {
         match heard {
             Ok(Watched::Event(change)) if change.verb == Verb::Written => self.written(&change).await,
-            Ok(Watched::Event(_)) => Ok(()),
+            Ok(Watched::Event(change)) => {
+                if let Some(id) =
+                    keys::id_in(&change.key, keys::SESSION).filter(|_| change.verb == Verb::Deleted)
+                {
+                    self.known.forget(&id);
+                }
+                Ok(())
+            }
             Ok(Watched::Lagged) => {
+                self.known.doubt();
                 self.next_round = self.world.clock.now();
                 Ok(())
             }
             Err(error) => {
                 // The next round looks at everything and listens again.
                 self.news = None;
+                self.known.doubt();
                 Err(Broken::Store(error.to_string()))
             }
         }
@@ -143,9 +158,16 @@ impl Orchestrator {
             if self.handles.contains_key(&id) {
                 return Ok(());
             }
-            let record = world.ask(world.store.get(&change.key)).await?;
-            if let Some(entry) = record.as_ref().and_then(scan::entry) {
-                self.take_up(entry);
+            match scan::one(&world, &id).await {
+                Ok(Some(entry)) => {
+                    self.known.note(entry.clone());
+                    self.take_up(entry);
+                }
+                Ok(None) => self.known.forget(&id),
+                Err(broken) => {
+                    self.known.doubt();
+                    return Err(broken);
+                }
             }
         } else if let Some(id) = keys::id_in(&change.key, keys::STOP)
             && self.handles.contains_key(&id)
@@ -158,6 +180,15 @@ impl Orchestrator {
         Ok(())
     }
 
+    /// Compares claims with leases, and looks whether tuners that are kept out are free.
+    async fn compare(&mut self) -> Result<(), Broken> {
+        let world = self.world.clone();
+        let sessions = self.known.all(&world, &self.handles).await?;
+        self.round.judge(&world, &self.handles, &sessions).await?;
+        round::offer_again(&world).await;
+        Ok(())
+    }
+
     /// Everything once: what was missed, and what only time brings.
     async fn look_around(&mut self) -> Result<(), Broken> {
         let world = self.world.clone();
@@ -166,8 +197,9 @@ impl Orchestrator {
             let prefix = keys::prefix(keys::ALL).map_err(|error| Broken::Store(error.to_string()))?;
             // Listening begins before the look, so that nothing falls between the two.
             self.news = Some(world.ask(world.store.watch(&prefix, None)).await?);
+            self.known.doubt();
         }
-        let sessions = scan::sessions(&world).await?;
+        let sessions = self.known.all(&world, &self.handles).await?;
         let stops = scan::stops(&world).await?;
         for entry in &sessions {
             self.take_up(entry.clone());
@@ -188,10 +220,11 @@ impl Orchestrator {
         }
         let (orders, heard) = watch::channel(Orders::default());
         let ending = Arc::new(AtomicBool::new(false));
-        let life = Life::new(self.world.clone(), entry, heard, ending.clone());
+        let shown = Arc::new(Mutex::new(entry.clone()));
+        let life = Life::new(self.world.clone(), entry, heard, ending.clone(), shown.clone());
         let task = self.lives.spawn(life.run());
         self.ids.insert(task.id(), id.clone());
-        self.handles.insert(id, Handle { orders, ending });
+        self.handles.insert(id, Handle { orders, ending, entry: shown });
     }
 
     fn stop(&mut self, id: &SessionId, asked: &Asked) {
@@ -206,7 +239,14 @@ impl Orchestrator {
             Err(panicked) => panicked.id(),
         };
         let Some(session) = self.ids.remove(&id) else { return };
-        self.handles.remove(&session);
+        if let Some(handle) = self.handles.remove(&session) {
+            let last = handle.entry.lock().clone();
+            if !last.session.state.is_terminal() {
+                // It was given up in the middle: what its record says is not what it says.
+                self.known.doubt();
+            }
+            self.known.note(last);
+        }
         if over.is_err() {
             // Its leases and its process went with it; the next round says so in the record.
             tracing::error!(target: metric::TARGET, %session, "the life of a session ended by a defect");
@@ -219,7 +259,7 @@ impl Orchestrator {
             handle.orders.send_modify(|orders| orders.cancel = true);
         }
         let world = self.world.clone();
-        let bound = world.options.stop_timeout + limits::GONE + limits::GUARD_RELEASE * 2;
+        let bound = world.options.stop_timeout + world.options.gone_timeout + limits::GUARD_RELEASE * 2;
         tokio::select! {
             biased;
             () = async { while self.lives.join_next().await.is_some() {} } => {}
@@ -233,13 +273,13 @@ impl Orchestrator {
 }
 
 impl Handle {
-    /// Asks for the end; asked again, without patience.
-    pub(crate) fn stop(&self, reason: Reason, again: bool) {
+    /// Asks for the end; asked again, without patience. Answers whether that is news.
+    pub(crate) fn stop(&self, reason: Reason, again: bool) -> bool {
         self.orders.send_if_modified(|orders| {
             let before = orders.clone();
             orders.stop.get_or_insert(reason);
             orders.kill |= again;
             *orders != before
-        });
+        })
     }
 }

@@ -1,10 +1,11 @@
 //! What a worker puts right before it begins: its predecessor ended in the middle of things.
 
+use lease::Record;
 use session::{Detail, Event, Reason, SessionId, State};
 
 use crate::desk::{Broken, Cause, Entry};
 use crate::world::World;
-use crate::{Fatal, folder, leftovers, limits, metric, scan};
+use crate::{Fatal, folder, keys, leftovers, limits, metric, rows, scan};
 
 /// What to do with a session that the predecessor left.
 pub(crate) const fn event(state: State) -> Option<Event> {
@@ -19,7 +20,12 @@ pub(crate) const fn event(state: State) -> Option<Event> {
 /// predecessor still runs is kept out until that is gone.
 pub(crate) async fn run(world: &World) -> Result<(), Fatal> {
     let left = leftovers::all();
-    for mut entry in scan::sessions(world).await.map_err(fatal)? {
+    let concerned = |record: &Record| {
+        let left_over =
+            || keys::id_in(&record.key, keys::SESSION).is_some_and(|id| left.contains(id.as_str()));
+        rows::glance(&record.value).map_or(true, |glance| event(glance.state).is_some()) || left_over()
+    };
+    for mut entry in scan::sessions(world, concerned).await.map_err(fatal)? {
         let (id, slot) = (entry.session.id.clone(), entry.session.slot);
         if left.contains(id.as_str()) && !end_leftovers(world, &id).await {
             match slot {
@@ -54,7 +60,7 @@ pub(crate) async fn recover(world: &World, entry: &mut Entry, event: Event) -> R
 
 /// Ends what still runs for a session. Answers whether nothing does any more.
 async fn end_leftovers(world: &World, id: &SessionId) -> bool {
-    let end = world.clock.now() + limits::GONE;
+    let end = world.clock.now() + world.options.gone_timeout;
     while leftovers::kill(id) {
         if world.clock.now() >= end {
             return false;

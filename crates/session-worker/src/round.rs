@@ -11,7 +11,7 @@ use crate::desk::{Broken, Entry};
 use crate::orchestrator::Handle;
 use crate::reconcile::{self, Episodes, Truth, Violation};
 use crate::world::World;
-use crate::{folder, keys, leftovers, limits, metric, recovery, scan};
+use crate::{folder, keys, leftovers, metric, recovery, scan};
 
 /// What is remembered from look to look.
 #[derive(Default)]
@@ -27,17 +27,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Compares claims with leases now.
-    pub(crate) async fn reconcile(
-        &mut self,
-        world: &World,
-        handles: &HashMap<SessionId, Handle>,
-    ) -> Result<(), Broken> {
-        let sessions = scan::sessions(world).await?;
-        self.judge(world, handles, &sessions).await
-    }
-
-    /// Everything that time brings, in bounded steps.
+    /// Everything that time brings, in bounded steps. `sessions` are those that are not over.
     pub(crate) async fn sweep(
         &mut self,
         world: &World,
@@ -54,7 +44,8 @@ impl Round {
         Ok(())
     }
 
-    async fn judge(
+    /// Compares claims with leases now.
+    pub(crate) async fn judge(
         &mut self,
         world: &World,
         handles: &HashMap<SessionId, Handle>,
@@ -68,7 +59,7 @@ impl Round {
         let Truth { in_use, .. } = reconcile::judge(all(), &holders);
         let Truth { violations, .. } = reconcile::judge(all().filter(settled), &holders);
         metric::tuners_in_use(in_use);
-        metric::sessions_active(all().filter(|session| !session.state.is_terminal()).count());
+        metric::sessions_active(sessions.len());
         let mut proven = std::collections::BTreeSet::new();
         for violation in violations {
             // The two looks were not one: what is wrong is wrong at a second look too.
@@ -100,9 +91,8 @@ impl Round {
             let (before, since) = self.watched.entry(session.id.clone()).or_insert((said, now));
             if *before != said {
                 (*before, *since) = (said, now);
-            } else if now.since(*since) >= world.options.idle() {
+            } else if now.since(*since) >= world.options.idle() && handle.stop(Reason::IdleTimeout, false) {
                 metric::expired(session.state);
-                handle.stop(Reason::IdleTimeout, false);
             }
         }
         Ok(())
@@ -119,7 +109,7 @@ impl Round {
         self.stopping.retain(|id, _| stopping.contains(id));
         for id in stopping {
             let since = *self.stopping.entry(id.clone()).or_insert(now);
-            if now.since(since) >= limits::STUCK
+            if now.since(since) >= world.options.stuck_timeout
                 && let Some(handle) = handles.get(&id)
             {
                 handle.orders.send_modify(|orders| (orders.kill, orders.force) = (true, true));
@@ -170,11 +160,8 @@ async fn still_claims(
     let status = world.ask(world.store.inspect(&key)).await?;
     let holds = status.phase == lease::Phase::Held
         && status.holder.is_some_and(|holder| holder.as_str() == id.as_str());
-    let key = keys::session(id).map_err(|error| Broken::Store(error.to_string()))?;
-    let record = world.ask(world.store.get(&key)).await?;
-    let claims = record
-        .as_ref()
-        .and_then(scan::entry)
+    let claims = scan::one(world, id)
+        .await?
         .is_some_and(|entry| entry.session.slot == Some(*slot) && entry.session.state.may_hold());
     let ending = handles.get(id).is_some_and(|handle| handle.ending.load(Ordering::Acquire));
     Ok(claims && !ending && (!holds || *rule == reconcile::Rule::DuplicateSlotClaim))
@@ -186,15 +173,16 @@ async fn release_ended(
     handles: &HashMap<SessionId, Handle>,
     sessions: &[Entry],
 ) -> Result<(), Broken> {
-    let over: HashSet<&str> = sessions
-        .iter()
-        .filter(|entry| entry.session.state.is_terminal() && !handles.contains_key(&entry.session.id))
-        .map(|entry| entry.session.id.as_str())
-        .collect();
+    let live: HashSet<&str> = sessions.iter().map(|entry| entry.session.id.as_str()).collect();
     for prefix in keys::WIPED {
         for status in scan::held(world, prefix).await? {
             let (Some(holder), Some(generation)) = (&status.holder, status.generation) else { continue };
-            if !over.contains(holder.as_str()) {
+            let Ok(id) = SessionId::new(holder.as_str()) else { continue };
+            if live.contains(holder.as_str()) || handles.contains_key(&id) {
+                continue;
+            }
+            // Not known as one that lives: what the record says decides.
+            if scan::one(world, &id).await?.is_none_or(|entry| !entry.session.state.is_terminal()) {
                 continue;
             }
             let (key, reason) = (status.key.clone(), Motive::new("its session is over").unwrap_or_default());
@@ -208,22 +196,22 @@ async fn release_ended(
 }
 
 /// Offers tuners again on which nothing runs any more.
-async fn offer_again(world: &World) {
+pub(crate) async fn offer_again(world: &World) {
     for (slot, id) in world.withheld() {
+        let whom = id.clone();
         let looked = tokio::task::spawn_blocking(move || {
-            leftovers::kill(&id);
-            leftovers::is_gone(&id)
+            leftovers::kill(&whom);
+            leftovers::is_gone(&whom)
         });
         if looked.await.unwrap_or(false) {
-            world.give_out(slot);
+            world.give_out(slot, &id);
         }
     }
 }
 
 /// Removes folders of sessions that are over or that nobody knows.
 async fn remove_folders(world: &World, handles: &HashMap<SessionId, Handle>, sessions: &[Entry]) {
-    let live = sessions.iter().filter(|entry| !entry.session.state.is_terminal());
-    let mut kept: HashSet<SessionId> = live.map(|entry| entry.session.id.clone()).collect();
+    let mut kept: HashSet<SessionId> = sessions.iter().map(|entry| entry.session.id.clone()).collect();
     kept.extend(handles.keys().cloned());
     let root = world.options.output_dir.clone();
     let removed = tokio::task::spawn_blocking(move || {

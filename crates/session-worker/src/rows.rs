@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use session::{
     CorrelationId, Detail, Error, IdempotencyKey, Pipeline, ProfileId, Reason, Result, Session, SessionId,
@@ -42,6 +41,15 @@ struct SessionRow {
     published_at_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ticket: Option<String>,
+}
+
+/// As much of a session as decides whether it is looked at.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GlanceRow<'a> {
+    #[serde(borrow)]
+    state: std::borrow::Cow<'a, str>,
+    created_at_ms: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -132,6 +140,17 @@ pub(crate) fn read_session(bytes: &[u8]) -> Result<Session> {
     })
 }
 
+/// What a glance at a session shows.
+pub(crate) struct Glance {
+    pub(crate) state: State,
+    pub(crate) created: UnixMs,
+}
+
+pub(crate) fn glance(bytes: &[u8]) -> Result<Glance> {
+    let row: GlanceRow<'_> = read("session", bytes)?;
+    Ok(Glance { state: word("state", State::parse(&row.state))?, created: UnixMs(row.created_at_ms) })
+}
+
 pub(crate) fn mapping(id: &SessionId) -> Result<Arc<[u8]>> {
     write(&MappingRow { session_id: id.to_string() })
 }
@@ -178,7 +197,7 @@ fn write(row: &impl Serialize) -> Result<Arc<[u8]>> {
     Ok(bytes.into())
 }
 
-fn read<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
+fn read<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<T> {
     // The text of serde's error may quote a value, and a row may hold a ticket.
     serde_json::from_slice(bytes).map_err(|error| {
         Error::Unavailable(format!("a {what} in the store cannot be read at {}", error.column()))

@@ -10,10 +10,38 @@ use crate::rows::Asked;
 use crate::world::World;
 use crate::{keys, metric, rows};
 
-/// Every session there is.
-pub(crate) async fn sessions(world: &World) -> Result<Vec<Entry>, Broken> {
-    let records = records(world, keys::SESSION).await?;
-    Ok(records.iter().filter_map(entry).collect())
+/// Every session that is not over.
+pub(crate) async fn live(world: &World) -> Result<Vec<Entry>, Broken> {
+    // What cannot be read at a glance is read, so that it is said.
+    let live =
+        |record: &Record| rows::glance(&record.value).map_or(true, |glance| !glance.state.is_terminal());
+    sessions(world, live).await
+}
+
+/// Every session whose record is wanted. The others are not kept from page to page: there may be a day's worth of them.
+pub(crate) async fn sessions(
+    world: &World,
+    wanted: impl Fn(&Record) -> bool + Send,
+) -> Result<Vec<Entry>, Broken> {
+    let mut all = Vec::new();
+    let mut query = query(keys::SESSION)?;
+    loop {
+        let page = world.ask(world.store.scan(&query)).await?;
+        all.extend(page.items.iter().filter(|record| wanted(record)).filter_map(entry));
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(all),
+        }
+        // A page is not much; many of them are, and others want to get on.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The session with this id, if there is a record of it.
+pub(crate) async fn one(world: &World, id: &SessionId) -> Result<Option<Entry>, Broken> {
+    let key = keys::session(id).map_err(|error| Broken::Store(error.to_string()))?;
+    let record = world.ask(world.store.get(&key)).await?;
+    Ok(record.as_ref().and_then(entry))
 }
 
 /// A session out of its record; one that cannot be read is said once per look and left alone.

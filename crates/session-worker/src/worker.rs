@@ -46,7 +46,7 @@ impl Worker {
         launcher: Arc<dyn Launcher>,
     ) -> Result<Self, Fatal> {
         options.check()?;
-        pipeline::check(&options).await?;
+        pipeline::check(&options, &*store.clock()).await?;
         metric::describe();
         let projector = Projector::open(&options, store.clock())?;
         let (loss, window) = (Loss::default(), options.heartbeat / 2);
@@ -93,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// Compares records and leases now, as is done every few seconds anyway.
+    /// Compares records and leases now and looks after tuners that are kept out, as is done every few seconds anyway.
     pub async fn reconcile_now(&self) {
         let (done, answered) = oneshot::channel();
         if self.questions.send(done).await.is_ok() {

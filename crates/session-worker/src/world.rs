@@ -1,6 +1,6 @@
 //! What every session of a worker shares.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) struct World {
     /// Places among those that are being stopped.
     pub(crate) stops: Arc<Semaphore>,
     /// Tuners on which something of an ended session may still run.
-    withheld: Mutex<BTreeMap<u32, SessionId>>,
+    withheld: Mutex<BTreeSet<(u32, SessionId)>>,
 }
 
 /// Whether the guard is lost. Clones share it.
@@ -121,27 +121,32 @@ impl World {
 
     /// Keeps a tuner out until nothing runs for a session that had it.
     pub(crate) fn withhold(&self, slot: u32, id: &SessionId) {
-        self.withheld.lock().insert(slot, id.clone());
+        self.withheld.lock().insert((slot, id.clone()));
         self.offer();
         tracing::error!(target: crate::metric::TARGET, session = %id, slot, "a tuner is kept out: something of the session still runs");
     }
 
-    /// Tuners that are kept out, and whom for.
+    /// Tuners that are kept out, and whom for; one tuner may be so for several.
     pub(crate) fn withheld(&self) -> Vec<(u32, SessionId)> {
-        self.withheld.lock().iter().map(|(slot, id)| (*slot, id.clone())).collect()
+        self.withheld.lock().iter().cloned().collect()
     }
 
-    /// Offers a tuner again.
-    pub(crate) fn give_out(&self, slot: u32) {
-        self.withheld.lock().remove(&slot);
-        self.offer();
-        tracing::info!(target: crate::metric::TARGET, slot, "a tuner is offered again");
+    /// Nothing runs for a session any more: the tuner is offered again, unless something of another one does.
+    pub(crate) fn give_out(&self, slot: u32, id: &SessionId) {
+        let mut withheld = self.withheld.lock();
+        withheld.remove(&(slot, id.clone()));
+        let free = withheld.iter().all(|(other, _)| *other != slot);
+        drop(withheld);
+        if free {
+            self.offer();
+            tracing::info!(target: crate::metric::TARGET, slot, "a tuner is offered again");
+        }
     }
 
     fn offer(&self) {
         let withheld = self.withheld.lock();
-        let offered: BTreeSet<u32> =
-            self.options.slots.iter().copied().filter(|slot| !withheld.contains_key(slot)).collect();
+        let out: BTreeSet<u32> = withheld.iter().map(|(slot, _)| *slot).collect();
+        let offered: BTreeSet<u32> = self.options.slots.difference(&out).copied().collect();
         // Fewer than there were at the start, so they are not too many.
         drop(self.slots.offer(offered));
     }

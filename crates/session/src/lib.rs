@@ -19,8 +19,8 @@ pub use error::{Error, Result};
 pub use idem::{IdempotencyKey, Secret, Secrets};
 pub use intent::{Intent, Kind, Start, Target};
 pub use ports::{
-    Admission, Admitted, Bus, Changes, Created, Found, Listed, Notice, SessionLog, StopRequest, Ticket,
-    Topic, Version,
+    Admission, Admitted, Among, Bus, Changes, Created, Found, Listed, Notice, SessionLog, StopRequest,
+    Ticket, Topic, Version,
 };
 pub use reason::{Detail, Reason};
 pub use record::{Session, UnixMs};

@@ -31,12 +31,21 @@ pub enum Created {
     Taken,
 }
 
+/// Which sessions are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Among {
+    /// All that are kept.
+    All,
+    /// Those that are not over.
+    Live,
+}
+
 /// One page of sessions, newest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
     /// The page.
     pub sessions: Vec<Session>,
-    /// How many there are in all.
+    /// How many of them there are in all.
     pub total: usize,
 }
 
@@ -72,7 +81,10 @@ pub trait SessionLog: Send + Sync + 'static {
     async fn get(&self, id: &SessionId) -> Result<Option<Session>>;
 
     /// Lists sessions, newest first.
-    async fn list(&self, offset: usize, limit: usize) -> Result<Listed>;
+    async fn list(&self, among: Among, offset: usize, limit: usize) -> Result<Listed>;
+
+    /// How many sessions are kept.
+    async fn count(&self) -> Result<usize>;
 
     /// Asks for the end of a session. Answers whether this is the first time.
     async fn ask_stop(&self, stop: &StopRequest) -> Result<bool>;

@@ -157,10 +157,10 @@ fn mount(
         .meter(move |caller| rates.admit(caller));
     let (http, mut openapi) = lease_api::http(store.clone(), options.clone());
     let (polling, described) = node.map(poller::routes).unzip();
-    if let Some(described) = described {
+    for described in described.into_iter().chain(tv.and_then(Sessions::description)) {
         openapi.merge(described);
-        lease_api::common_answers(&mut openapi);
     }
+    service::common_answers(&mut openapi);
     let metrics = telemetry::metrics_routes();
     let ready = tv.map(Sessions::readiness);
     let now = move || ready.iter().fold(health.now(), |now, ready| ready(now));

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
 use lease::Store;
 use service::{ApiToken, Auth, Scopes, Server, Settings, Shutdown, auth_layer};
-use session::{SessionLog, State};
+use session::{Among, SessionLog, State};
 use session_api::Ports;
 use session_worker::{Command, Launcher, Log, Options, Process, Source, Times, Worker};
 use tempfile::TempDir;
@@ -54,8 +54,10 @@ impl Site {
 
     /// How many sessions can be watched.
     pub(super) async fn ready(&self) -> Result<usize> {
-        let listed =
-            Log::new(self.store.clone()).list(0, 10_000).await.map_err(|error| anyhow!("{error}"))?;
+        let listed = Log::new(self.store.clone())
+            .list(Among::All, 0, 10_000)
+            .await
+            .map_err(|error| anyhow!("{error}"))?;
         Ok(listed.sessions.iter().filter(|session| session.state == State::Ready).count())
     }
 }
@@ -86,6 +88,8 @@ async fn serve(started: &Started, shutdown: Shutdown, folder: PathBuf, worker: b
     let day = Duration::from_secs(86_400);
     let options = session_api::Options {
         slots: SLOTS as usize,
+        // More than the clients can wish for: what is measured is the recording, not the refusal.
+        max_records: 10_000_000,
         session_lease_ttl: day,
         shutdown: shutdown.clone(),
         ..session_api::Options::new(secrets, folder.join("hls"))

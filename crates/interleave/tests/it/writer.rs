@@ -52,6 +52,39 @@ fn callers_decide_while_a_sync_is_in_flight() {
 }
 
 #[test]
+fn a_record_that_is_durable_is_shown_while_others_are_not_and_none_before() {
+    explore(TRIES, || {
+        let world = World::embedded();
+        let put = |name: &str, value: u8| Op::Put { key: key(name), value: vec![value].into(), ttl: None };
+        block_on(world.store.commit(&[put("kept", 1), put("changed", 1), put("doomed", 1)])).unwrap();
+        let look = |name: &'static str| {
+            let store = world.store.clone();
+            Box::pin(async move { store.get(&key(name)).await.unwrap().map(|record| record.value[0]) })
+        };
+        let change = |op: Op| {
+            let store = world.store.clone();
+            Box::pin(async move { store.commit(&[op]).await.unwrap() })
+        };
+        world.disk.gate.close();
+        let mut changed = change(put("changed", 2));
+        assert!(begin(&mut changed).is_none(), "answered without the disk");
+        assert_eq!(begin(&mut look("kept")), Some(Some(1)));
+        assert_eq!(begin(&mut look("never")), Some(None));
+        let mut late = look("changed");
+        assert_eq!(begin(&mut late), None, "a crash could take it back");
+        let mut deleted = change(Op::Delete { key: key("doomed") });
+        assert!(begin(&mut deleted).is_none(), "answered without the disk");
+        let mut gone = look("doomed");
+        assert_eq!(begin(&mut gone), None, "a crash could bring it back");
+        world.disk.gate.open();
+        assert_eq!((block_on(late), block_on(gone)), (Some(2), None));
+        block_on(changed);
+        block_on(deleted);
+        assert_eq!(block_on(look("changed")), Some(2));
+    });
+}
+
+#[test]
 fn a_failed_sync_answers_everybody_and_grants_nothing_more() {
     explore(TRIES, || {
         let world = World::embedded();

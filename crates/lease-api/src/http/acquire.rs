@@ -7,10 +7,10 @@ use axum::extract::State;
 use lease::{Acquired, Busy, Claim, Error, Grant, Holder, Key, Meta, Reason, Token, limits};
 use lease_store::OsEntropy;
 use serde::{Deserialize, Serialize};
-use service::{Code, Json, Problem};
+use service::{Code, Json, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use super::describe::{BusyBody, ProblemBody};
+use super::describe::BusyBody;
 use super::gate::Writer;
 use super::view::{at_most, text};
 use crate::reserved;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use lease::Key;
 use serde::Serialize;
-use service::{Json, Query};
+use service::{Json, ProblemBody, Query};
 use utoipa::ToSchema;
 
-use super::describe::ProblemBody;
 use super::gate::Reader;
 use super::view::{KeyQuery, ReignBody};
 use crate::site::Site;

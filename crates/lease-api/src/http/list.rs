@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use lease::{Key, Prefix, limits};
 use serde::{Deserialize, Serialize};
-use service::{Json, Query};
+use service::{Json, ProblemBody, Query};
 use utoipa::{IntoParams, ToSchema};
 
-use super::describe::ProblemBody;
 use super::gate::Reader;
 use super::view::StatusBody;
 use crate::site::Site;

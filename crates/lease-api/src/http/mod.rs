@@ -23,7 +23,6 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use self::describe::common_answers;
 pub use self::view::{ReignBody, StatusBody, state};
 use crate::Options;
 use crate::site::Site;

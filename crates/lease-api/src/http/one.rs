@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use lease::Key;
-use service::{Json, Query};
+use service::{Json, ProblemBody, Query};
 
-use super::describe::ProblemBody;
 use super::gate::Reader;
 use super::view::{KeyQuery, StatusBody};
 use crate::site::Site;

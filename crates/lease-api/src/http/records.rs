@@ -8,10 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use lease::{Committed, Fence, Generation, Key, Mode, Op, Revision, Token};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use service::{Code, Json, Problem, Query};
+use service::{Code, Json, Problem, ProblemBody, Query};
 use utoipa::ToSchema;
 
-use super::describe::ProblemBody;
 use super::gate::{Reader, Writer};
 use super::view::{KeyQuery, text};
 use crate::reserved;

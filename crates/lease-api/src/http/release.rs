@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use lease::{Generation, Holder, Key, Release, Released, Token};
 use serde::{Deserialize, Serialize};
-use service::Json;
+use service::{Json, ProblemBody};
 use utoipa::ToSchema;
 
-use super::describe::ProblemBody;
 use super::gate::Writer;
 use crate::reserved;
 use crate::site::Site;

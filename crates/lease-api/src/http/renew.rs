@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use lease::{Generation, Key, Refusal, Renewal, Renewed, Token, limits};
 use serde::{Deserialize, Serialize};
-use service::Json;
+use service::{Json, ProblemBody};
 use utoipa::ToSchema;
 
-use super::describe::ProblemBody;
 use super::gate::Writer;
 use super::view::at_least;
 use crate::reserved;

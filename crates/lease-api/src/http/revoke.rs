@@ -6,10 +6,9 @@ use std::time::Duration;
 use axum::extract::State;
 use lease::{Error, Generation, Key, Motive, Revoke, Revoked, limits};
 use serde::{Deserialize, Serialize};
-use service::{Code, Json, Problem};
+use service::{Code, Json, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use super::describe::ProblemBody;
 use super::gate::Admin;
 use super::view::{at_most, text};
 use crate::site::{OWNERSHIP, Site};

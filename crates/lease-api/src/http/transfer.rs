@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use lease::{Generation, Holder, Key, Token, Transfer, Transferred};
 use serde::{Deserialize, Serialize};
-use service::{Code, Json, Problem};
+use service::{Code, Json, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use super::describe::ProblemBody;
 use super::gate::Writer;
 use super::view::text;
 use crate::reserved;

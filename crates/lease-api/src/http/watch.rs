@@ -11,10 +11,9 @@ use futures_util::{Stream, stream};
 use http::HeaderMap;
 use lease::{Error, Prefix, Revision, Watched};
 use serde::Deserialize;
-use service::Query;
+use service::{ProblemBody, Query};
 use utoipa::IntoParams;
 
-use super::describe::ProblemBody;
 use super::gate::Reader;
 use super::view::EventBody;
 use crate::feed::{Feed, Sight};

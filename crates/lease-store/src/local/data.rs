@@ -13,6 +13,8 @@ pub(crate) struct Data {
     pub(crate) records: BTreeMap<Key, Stored>,
     pub(crate) logs: BTreeMap<Key, Log>,
     pub(crate) marks: BTreeMap<Key, Mark>,
+    /// The revision that last deleted a record.
+    pub(crate) deleted: Revision,
     timers: BinaryHeap<Reverse<(Tick, Key)>>,
 }
 

@@ -96,6 +96,8 @@ pub(crate) struct Durable {
     pub(crate) room: AtomicU64,
     /// Told when room was made.
     pub(crate) roomier: Notify,
+    /// The revision up to which everything is on the disk.
+    pub(crate) reached: AtomicU64,
     /// A longer TTL is on its way to the disk.
     pub(crate) raising: AtomicBool,
     /// Why checkpoints fail, if they do: then waiting for room is pointless.
@@ -118,6 +120,7 @@ impl Durable {
             stamped: AtomicU64::new(stamped.as_nanos()),
             room: AtomicU64::new(room),
             roomier: Notify::new(),
+            reached: AtomicU64::new(0),
             raising: AtomicBool::new(false),
             stuck: Mutex::new(None),
         }
@@ -142,6 +145,10 @@ impl Shared {
     ) -> Arc<Self> {
         let events = Arc::new(EventLog::new(table.revision));
         let (replies, in_flight, failed, closed, alarm) = (Vec::new(), false, None, false, None);
+        if let Some(durable) = durable.as_ref().filter(|_| table.out.is_empty()) {
+            // What the opening itself decided would not be on the disk yet.
+            durable.reached.store(table.revision.get(), Ordering::Release);
+        }
         let inner = Mutex::new(Inner { table, replies, in_flight, failed, closed, alarm });
         Arc::new(Self { inner, events, clock, capabilities, durable, earlier: Notify::new() })
     }
@@ -236,6 +243,12 @@ impl Shared {
         }
     }
 
+    /// Whether everything up to a revision is on the disk.
+    fn reached(&self, revision: Revision) -> bool {
+        let reached = |durable: &Durable| durable.reached.load(Ordering::Acquire);
+        self.durable.as_ref().is_some_and(|durable| revision.get() <= reached(durable))
+    }
+
     /// Whether somebody's longer TTL is decided and not durable yet.
     fn raising(&self, table: &Table) -> bool {
         table.out.raised
@@ -291,11 +304,22 @@ impl Shared {
 
     /// Reads the table once all that it shows is durable.
     async fn read<T>(&self, look: impl FnOnce(&Table, Now) -> T) -> Result<T> {
+        self.read_if(look, |_, _| None).await
+    }
+
+    /// Reads the table. What is seen is as it is `since` a revision, and need not wait for others once that is durable.
+    async fn read_if<T>(
+        &self,
+        look: impl FnOnce(&Table, Now) -> T,
+        since: impl FnOnce(&Table, &T) -> Option<Revision>,
+    ) -> Result<T> {
         let now = Now::read(&*self.clock);
         let (seen, pending) = {
             let mut inner = self.inner.lock();
             let seen = look(&inner.table, now);
-            let settled = inner.failed.is_some() || (inner.table.out.is_empty() && !inner.in_flight);
+            let settled = inner.failed.is_some()
+                || (inner.table.out.is_empty() && !inner.in_flight)
+                || since(&inner.table, &seen).is_some_and(|since| self.reached(since));
             (seen, if settled { None } else { self.finish(&mut inner, now) })
         };
         self.wait(pending).await?;
@@ -392,7 +416,12 @@ impl Records for Local {
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
-        self.shared.read(|table, now| table.data.get(key, now.tick)).await
+        let look = |table: &Table, now: Now| table.data.get(key, now.tick);
+        // A record carries the revision that wrote it; one that is not there may just have been deleted.
+        let since = |table: &Table, seen: &Option<Record>| {
+            Some(seen.as_ref().map_or(table.data.deleted, |record| record.revision))
+        };
+        self.shared.read_if(look, since).await
     }
 
     async fn scan(&self, query: &Query) -> Result<Page<Record>> {

@@ -14,6 +14,8 @@ pub(crate) struct Out {
     pub(crate) grants: Vec<Delivery>,
     /// A reign among the rows was given a longer TTL than the disk knew.
     pub(crate) raised: bool,
+    /// The last revision among them, known once they are taken.
+    pub(crate) until: Revision,
     durable: bool,
 }
 

@@ -69,6 +69,7 @@ impl Table {
             }
             Op::Delete { key } => {
                 self.data.records.remove(key);
+                self.data.deleted = self.revision;
                 self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
                 Verb::Deleted
             }

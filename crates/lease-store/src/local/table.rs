@@ -232,6 +232,7 @@ impl Table {
                 return Ok(most);
             } else if let Some(key) = self.data.due(now.tick) {
                 self.revision = self.revision.next();
+                self.data.deleted = self.revision;
                 self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
                 self.out.record_event(self.revision, now.wall, &key, Verb::Deleted);
             } else {

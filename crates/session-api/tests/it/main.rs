@@ -10,6 +10,7 @@ mod lan;
 mod openapi;
 mod phase1;
 mod refusals;
+mod room;
 mod sessions;
 mod stop;
 mod trouble;

@@ -92,6 +92,9 @@ async fn admins_see_every_session_in_pages_newest_first() {
     sorted.reverse();
     assert_eq!(sorted, ids);
     assert!(all["sessions"].as_array().unwrap().iter().any(|session| session["state"] == "FAILED"));
+    let live = list("?live=true").await.body;
+    assert_eq!(live["pagination"], json!({"offset": 0, "limit": 100, "total": 4, "count": 4}));
+    assert!(!shown(&live).contains(&ids[0]), "what is over is left out");
     let page = list("?offset=1&limit=2").await.body;
     assert_eq!(page["pagination"], json!({"offset": 1, "limit": 2, "total": 5, "count": 2}));
     assert_eq!(shown(&page), shown(&all)[1..3]);

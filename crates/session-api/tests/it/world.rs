@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use session::{
-    Admission, Admitted, Bus, Changes, Created, Error, Event, Found, IdempotencyKey, Listed, Notice, Result,
-    Session, SessionId, SessionLog, State, StopRequest, Target, Ticket, Topic, UnixMs, Version,
+    Admission, Admitted, Among, Bus, Changes, Created, Error, Event, Found, IdempotencyKey, Listed, Notice,
+    Result, Session, SessionId, SessionLog, State, StopRequest, Target, Ticket, Topic, UnixMs, Version,
 };
 use tokio::sync::{Barrier, Notify, watch};
 
@@ -224,9 +224,15 @@ impl SessionLog for Memory {
         Ok(self.rows.lock().sessions.get(id).cloned())
     }
 
-    async fn list(&self, offset: usize, limit: usize) -> Result<Listed> {
+    async fn count(&self) -> Result<usize> {
+        self.up()?;
+        Ok(self.rows.lock().sessions.len())
+    }
+
+    async fn list(&self, among: Among, offset: usize, limit: usize) -> Result<Listed> {
         self.read()?;
         let mut all = self.sessions();
+        all.retain(|session| among == Among::All || !session.state.is_terminal());
         all.sort_by(|a, b| (b.created, &b.id).cmp(&(a.created, &a.id)));
         let total = all.len();
         Ok(Listed { sessions: all.into_iter().skip(offset).take(limit).collect(), total })

@@ -20,8 +20,8 @@ use crate::{Fatal, Ffmpeg, folder, limits};
 /// What ffmpeg says goes there.
 const LOG: &str = "ffmpeg.log";
 
-/// Refuses a program that does not start.
-pub(super) async fn check(source: &Ffmpeg) -> Result<(), Fatal> {
+/// Refuses a program that does not start, or says nothing.
+pub(super) async fn check(source: &Ffmpeg, clock: &dyn Clock) -> Result<(), Fatal> {
     let mut command = tokio::process::Command::new(&source.program);
     command
         .arg("-version")
@@ -29,10 +29,16 @@ pub(super) async fn check(source: &Ffmpeg) -> Result<(), Fatal> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    let why = match command.status().await {
-        Ok(status) if status.success() => return Ok(()),
-        Ok(status) => status.to_string(),
-        Err(error) => error.to_string(),
+    let asked = tokio::select! {
+        biased;
+        asked = command.status() => Some(asked),
+        () = clock.sleep_until(clock.now() + limits::CHECK) => None,
+    };
+    let why = match asked {
+        Some(Ok(status)) if status.success() => return Ok(()),
+        Some(Ok(status)) => status.to_string(),
+        Some(Err(error)) => error.to_string(),
+        None => format!("no answer within {} s", limits::CHECK.as_secs()),
     };
     Err(Fatal::Pipeline { program: source.program.display().to_string(), why })
 }

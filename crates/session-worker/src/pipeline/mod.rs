@@ -5,6 +5,7 @@ mod ffmpeg;
 mod verdict;
 
 use async_trait::async_trait;
+use lease::Clock;
 use session::{Detail, Reason, Session};
 
 use crate::desk::Cause;
@@ -47,10 +48,10 @@ pub(crate) trait Pipeline: Send {
 }
 
 /// Refuses a source that cannot work, before anything else happens.
-pub(crate) async fn check(options: &Options) -> Result<(), Fatal> {
+pub(crate) async fn check(options: &Options, clock: &dyn Clock) -> Result<(), Fatal> {
     match &options.source {
         Source::Pattern => Ok(()),
-        Source::Ffmpeg(source) => ffmpeg::check(source).await,
+        Source::Ffmpeg(source) => ffmpeg::check(source, clock).await,
     }
 }
 

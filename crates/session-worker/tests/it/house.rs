@@ -143,6 +143,19 @@ impl House {
         self.store.revoke(revoke).await.unwrap();
     }
 
+    /// Ends what still runs for sessions of this house.
+    pub(crate) fn end_all(&self) {
+        for process in std::fs::read_dir("/proc").unwrap().flatten() {
+            let here = std::fs::read_link(process.path().join("cwd"));
+            let number = process.file_name().to_str().and_then(|name| name.parse().ok());
+            if let (Ok(here), Some(pid)) = (here, number.and_then(rustix::process::Pid::from_raw))
+                && here.starts_with(&self.options.output_dir)
+            {
+                let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+
     pub(crate) fn folder(&self, id: &SessionId) -> PathBuf {
         self.options.output_dir.join(id.as_str())
     }

@@ -1,7 +1,7 @@
 //! The session log, on every kind of store.
 
 use lease::Key;
-use session::{Created, Event, Session, SessionLog, State, Target, UnixMs, Version};
+use session::{Among, Created, Event, Session, SessionLog, State, Target, UnixMs, Version};
 use testkit::RedisServer;
 
 use crate::house::{House, session};
@@ -79,11 +79,11 @@ async fn the_newest_come_first_in_pages(house: &House) {
         created(house, &wish).await;
         wishes.insert(0, wish);
     }
-    let before = house.log.list(0, 100).await.unwrap();
+    let before = house.log.list(Among::All, 0, 100).await.unwrap();
     assert_eq!(before.sessions[..5], wishes);
-    let page = house.log.list(1, 2).await.unwrap();
+    let page = house.log.list(Among::All, 1, 2).await.unwrap();
     assert_eq!((page.sessions.as_slice(), page.total), (&wishes[1..3], before.total));
-    assert!(house.log.list(1_000, 10).await.unwrap().sessions.is_empty());
+    assert!(house.log.list(Among::All, 1_000, 10).await.unwrap().sessions.is_empty());
 }
 
 async fn changes_are_told_as_they_come(house: &House) {

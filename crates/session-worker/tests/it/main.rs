@@ -8,6 +8,8 @@ mod house;
 mod launcher;
 mod life;
 mod log;
+mod many;
 mod process;
 mod recovery;
+mod stuck;
 mod truth;

@@ -10,7 +10,7 @@ use testkit::RedisServer;
 use crate::house::{House, session};
 
 /// A record as a worker that vanished left it.
-async fn leave(house: &House, channel: &str, state: State, slot: Option<u32>) -> SessionId {
+pub(crate) async fn leave(house: &House, channel: &str, state: State, slot: Option<u32>) -> SessionId {
     let wish = session(Target::new(Some(channel), None, None).unwrap(), "high");
     let id = house.record(Session { slot, ..wish }).await;
     let key = Key::new(format!("v3:session:{id}")).unwrap();
@@ -96,6 +96,6 @@ async fn records_that_nobody_can_read_and_folders_that_nobody_needs_are_no_obsta
     house.until(&id, State::Ready).await;
     testkit::wait::until("the folder of nobody is removed", crate::house::LIMIT, || !ours.exists()).unwrap();
     assert!(theirs.join("cat.jpg").exists(), "what is not ours stays");
-    assert_eq!(house.log.list(0, 10).await.unwrap().total, 1);
+    assert_eq!(house.log.list(session::Among::All, 0, 10).await.unwrap().total, 1);
     worker.close().await;
 }

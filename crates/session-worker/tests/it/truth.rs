@@ -109,6 +109,37 @@ async fn a_stolen_tuner_is_counted_and_a_refused_session_too() {
 }
 
 #[tokio::test]
+async fn every_number_of_a_session_has_its_name_and_its_labels() {
+    let metrics = recorder();
+    let mut house = House::memory().await;
+    house.options.slots = [0].into();
+    let worker = house.worker().await;
+    let id = house.wish("1:0:1:", "high").await;
+    house.until(&id, State::Ready).await;
+    let refused = house.wish("1:0:2:", "low").await;
+    house.until_over(&refused).await;
+    house.ask_stop(&id).await;
+    house.until_over(&id).await;
+    worker.close().await;
+    house.options.idle_timeout = std::time::Duration::from_millis(1);
+    let worker = house.worker().await;
+    let unwatched = house.wish("1:0:3:", "high").await;
+    house.until_over(&unwatched).await;
+    worker.close().await;
+    for (line, wanted) in [
+        ("xg2g_v3_session_starts_total{result=\"ready\",reason_class=\"none\",profile=\"high\"}", 2.0),
+        ("xg2g_v3_session_starts_total{result=\"failed\",reason_class=\"busy\",profile=\"low\"}", 1.0),
+        ("xg2g_v3_capacity_rejections_total{reason=\"REJECTED_NO_TUNER\",profile=\"low\"}", 1.0),
+        ("xg2g_v3_session_end_total{reason=\"R_CLIENT_STOP\",profile=\"high\"}", 1.0),
+        ("xg2g_v3_session_end_total{reason=\"R_IDLE_TIMEOUT\",profile=\"high\"}", 1.0),
+        ("xg2g_v3_time_to_first_playlist_seconds_count{profile=\"high\"}", 2.0),
+        ("xg2g_sessions_lease_expired_total{previous_state=\"READY\"}", 1.0),
+    ] {
+        assert_eq!(value(&metrics, line), wanted, "{line} in\n{}", metrics.render());
+    }
+}
+
+#[tokio::test]
 async fn what_claims_to_run_and_is_run_by_nobody_fails() {
     let house = House::memory().await;
     let worker = house.worker().await;

@@ -14,13 +14,21 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinSet;
 
-use crate::watchdog::{self, Desk, Leash, Report, Why};
+use crate::watchdog::{self, Desk, Leash, OURSELVES, Report, Why};
 
 /// How long the words of a pipeline may grow before the oldest are forgotten.
 const MOST_WORDS: u64 = 256 * 1_024;
 
 /// Starts each pipeline below a watchdog of its own.
-pub(super) struct Watchdogs;
+pub(super) struct Watchdogs {
+    program: PathBuf,
+}
+
+impl Default for Watchdogs {
+    fn default() -> Self {
+        Self { program: OURSELVES.into() }
+    }
+}
 
 /// A pipeline and its watchdog.
 struct Leashed {
@@ -38,7 +46,7 @@ impl Launcher for Watchdogs {
         let line: Vec<OsString> =
             std::iter::once(command.program.into_os_string()).chain(command.args).collect();
         let desk = Desk::Own { folder: &command.dir, words };
-        let leash = Leash::start(&line, &command.variables, convert(times), desk)?;
+        let leash = Leash::start_with(&self.program, &line, &command.variables, convert(times), desk)?;
         let reader = Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let mut words = JoinSet::new();
         words.spawn(keep(reader, command.log));
@@ -46,9 +54,9 @@ impl Launcher for Watchdogs {
         let report = tokio::select! {
             biased;
             report = leashed.leash.report() => report?,
-            // From here on it would not start anything any more; without us it ends what it may have started.
+            // From here on it would not start anything any more; it is not waited for, and what it may have started ends.
             () = BootClock.sleep_until(times.kill) => {
-                leashed.leash.kill_past();
+                leashed.leash.give_up().await;
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the watchdog did not start the pipeline in time"));
             }
         };
@@ -187,6 +195,40 @@ mod tests {
         let reader = Receiver::from_owned_fd(OwnedFd::from(reader)).unwrap();
         keep(reader, "/nonexistent/folder/log".into()).await;
         speaker.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_watchdog_that_says_nothing_is_not_waited_for_and_leaves_nothing() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("silent");
+        // It leads a session as a watchdog does, starts something in it, and says nothing.
+        let script = "#!/bin/sh\nexec setsid sh -c 'sleep 1000 & echo $! > \"$0\"; wait' \"$WORDS\"\n";
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let words = dir.path().join("number");
+        let command = Command {
+            program: "true".into(),
+            args: Vec::new(),
+            dir: dir.path().to_owned(),
+            variables: vec![("WORDS", words.display().to_string())],
+            log: dir.path().join("log"),
+        };
+        let number = || std::fs::read_to_string(&words).unwrap_or_default().trim().to_owned();
+        let begun = |watchdogs: Watchdogs, kill: Duration| {
+            let (command, now) = (command.clone(), BootClock.now());
+            async move { watchdogs.launch(command, Times { stop: now, kill: now + kill }).await }
+        };
+        let silent = || Watchdogs { program: program.clone() };
+        // Long enough for the script to be there on most machines; where it is not, it never comes.
+        let error = begun(silent(), Duration::from_secs(2)).await.err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let runs = |pid: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
+        };
+        let gone = || number().is_empty() || !runs(&number());
+        testkit::wait::until("it is gone", Duration::from_secs(60), gone).unwrap();
     }
 
     #[test]

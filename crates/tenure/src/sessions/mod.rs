@@ -117,6 +117,7 @@ impl Sessions {
             slots: settings.slots.len(),
             profiles: profiles(settings.profiles.keys()).map_err(wrong)?,
             channels: settings.channels.clone(),
+            max_records: settings.max_records,
             session_lease_ttl: settings.session_lease_ttl,
             heartbeat_interval: settings.session_heartbeat,
             lan: settings.lan.clone(),
@@ -128,6 +129,11 @@ impl Sessions {
         let described = axum::routing::get(async || axum::Json(session_api::openapi()));
         let routes = session_api::routes(ports, options).route("/api/v3/openapi.json", described);
         Ok(routes.layer(auth_layer(auth)))
+    }
+
+    /// What the door's description says; none where only the orchestrator runs.
+    pub(crate) fn description(&self) -> Option<utoipa::openapi::OpenApi> {
+        (self.role != Role::Worker).then(session_api::openapi)
     }
 
     /// Runs the orchestrator until the shutdown. What ends it before ends the process.
@@ -145,7 +151,7 @@ impl Sessions {
     }
 
     async fn orchestrate(&self, store: Arc<dyn Store>, shutdown: &Shutdown) -> Result<()> {
-        let starting = Worker::start(store, self.options(), Arc::new(Watchdogs));
+        let starting = Worker::start(store, self.options(), Arc::new(Watchdogs::default()));
         let worker = tokio::select! {
             biased;
             () = shutdown.wait() => return Ok(()),

@@ -50,6 +50,7 @@ pub(crate) const SPECS: &[Spec] = &[
     count("drain_timeout_ms", 100, 24 * HOUR_MS, "600000"),
     count("reconcile_ms", 50, HOUR_MS, "5000"),
     count("retention_ms", 1_000, 24 * HOUR_MS, "86400000"),
+    count("max_records", 1, 10_000_000, "100000"),
     count("max_output_bytes", 1 << 20, 1 << 40, "8589934592"),
     Spec::new(SECTION, "lan_allow_cidrs", Kind::Words(&[])),
     Spec::new(SECTION, "trusted_proxies", Kind::Words(&[])),
@@ -111,6 +112,7 @@ pub(super) struct Settings {
     pub(super) drain_timeout: Duration,
     pub(super) reconcile: Duration,
     pub(super) retention: Duration,
+    pub(super) max_records: usize,
     pub(super) max_output_bytes: u64,
     pub(super) lan: Lan,
 }
@@ -193,6 +195,7 @@ impl Settings {
             drain_timeout: read.time("drain_timeout_ms"),
             reconcile: read.time("reconcile_ms"),
             retention: read.time("retention_ms"),
+            max_records: usize::try_from(read.number("max_records")).unwrap_or(usize::MAX),
             max_output_bytes: read.number("max_output_bytes"),
             lan: lan(&read)?,
         })

@@ -32,6 +32,9 @@ pub(crate) enum Desk<'a> {
     },
 }
 
+/// Not a path: the file may have been replaced since we started.
+pub(crate) const OURSELVES: &str = "/proc/self/exe";
+
 /// Work on a leash. Dropping it lets go of the socket, and that kills the work.
 pub(crate) struct Leash {
     socket: UnixStream,
@@ -50,9 +53,19 @@ impl Leash {
         times: Times,
         desk: Desk<'_>,
     ) -> io::Result<Self> {
+        Self::start_with(Path::new(OURSELVES), command, variables, times, desk)
+    }
+
+    /// The same with another program as the watchdog.
+    pub(crate) fn start_with(
+        program: &Path,
+        command: &[OsString],
+        variables: &[(&str, String)],
+        times: Times,
+        desk: Desk<'_>,
+    ) -> io::Result<Self> {
         let (ours, theirs) = Pair::pair()?;
-        // Not the path: the file may have been replaced since we started.
-        let mut watchdog = Command::new("/proc/self/exe");
+        let mut watchdog = Command::new(program);
         watchdog
             .arg0("tenure")
             .args(["__watchdog", "--"])
@@ -111,6 +124,12 @@ impl Leash {
                 count => drop(self.inbox.push(&bytes[..count])),
             };
         }
+    }
+
+    /// Ends a watchdog that says nothing, and then whatever it may have started meanwhile.
+    pub(crate) async fn give_up(&mut self) {
+        drop(self.watchdog.kill().await);
+        self.session.kill();
     }
 
     /// Ends the watchdog, which has nothing left to watch.

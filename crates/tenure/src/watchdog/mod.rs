@@ -15,7 +15,7 @@ mod plan;
 mod session;
 mod work;
 
-pub(crate) use leash::{Desk, Leash};
+pub(crate) use leash::{Desk, Leash, OURSELVES};
 pub(crate) use line::{Report, Why};
 pub(crate) use plan::Times;
 pub(crate) use work::{Args, run};

@@ -63,10 +63,8 @@ fn a_channel_plays_until_it_is_stopped_and_a_third_finds_no_tuner() {
     page.click(&channel(3)).unwrap();
     page.sees_words(&hook("refusal"), "Both tuners are in use; stop another channel first.");
     page.sees_element(&screen("ended"));
-    assert_eq!(
-        page.evaluate("document.querySelectorAll('[data-test=tuner][data-busy=true]').length").unwrap(),
-        json!(2)
-    );
+    // The list may have been asked for before the refusal, and then shows it as waiting until it is asked for again.
+    page.sees("document.querySelectorAll('[data-test=tuner][data-busy=true]').length === 2");
 
     // The first channel was never stopped: go back to it, and end it from there.
     page.click(&format!("{} [data-test=watch]", tuner(1, true))).unwrap();

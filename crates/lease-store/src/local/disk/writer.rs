@@ -114,6 +114,9 @@ impl Writer {
     fn answer(&mut self, mut out: Out, replies: Vec<Reply>) {
         let now = Now::read(&*self.shared.clock);
         self.shared.events.publish(std::mem::take(&mut out.events));
+        if let Some(durable) = &self.shared.durable {
+            durable.reached.store(out.until.get(), Ordering::Release);
+        }
         for reply in replies {
             let _ = reply.send(Ok(()));
         }
@@ -173,7 +176,8 @@ pub(crate) fn take(inner: &mut Inner, durable: &Durable) -> Option<Batch> {
         return None;
     }
     inner.in_flight = true;
-    let out = inner.table.out.take();
+    let mut out = inner.table.out.take();
+    out.until = inner.table.revision;
     durable.raising.store(out.raised, Ordering::Release);
     // What is on its way takes room from what is decided meanwhile.
     let taken = out.rows.len() as u64 + FRAME;

@@ -109,7 +109,7 @@ impl House {
 
     /// With a Redis that may have forgotten somebody when it was started.
     pub(crate) fn in_quarantine(mut self) -> Self {
-        self.store = "?max_ttl_ms=9000";
+        self.store = "?max_ttl_ms=12000";
         self
     }
 

@@ -107,9 +107,7 @@ async fn in_phase_one_the_second_start_is_refused_on_redis() {
     the_second_is_told_to_wait(House::redis()).await;
 }
 
-#[tokio::test]
-async fn who_may_not_and_what_is_wrong_leaves_nothing_behind() {
-    let house = House::embedded();
+async fn what_is_refused_leaves_nothing_behind(house: House) {
     let door = house.up();
     door.until_ready().await;
     let before = door.traces().await;
@@ -147,6 +145,39 @@ async fn who_may_not_and_what_is_wrong_leaves_nothing_behind() {
     assert_eq!(door.ask(ADMIN, "GET", "/api/v3/sessions/none", None).await.status, 404);
     assert_eq!(door.traces().await, before);
     assert_eq!(door.metric("xg2g_v3_bus_publish_total", "session.start").await, 0.0);
+}
+
+#[tokio::test]
+async fn who_may_not_and_what_is_wrong_leaves_nothing_behind_on_the_embedded_store() {
+    what_is_refused_leaves_nothing_behind(House::embedded()).await;
+}
+
+#[tokio::test]
+async fn who_may_not_and_what_is_wrong_leaves_nothing_behind_on_redis() {
+    what_is_refused_leaves_nothing_behind(House::redis()).await;
+}
+
+#[tokio::test]
+async fn no_more_sessions_are_kept_than_the_settings_allow() {
+    let house = House::embedded().with("MAX_RECORDS", 2).with("RETENTION_MS", 1_000);
+    let door = house.up();
+    door.until_ready().await;
+    let (first, _) = door.watch(1, "high").await;
+    let (second, _) = door.watch(2, "high").await;
+    let wish = json!({ "serviceRef": channel(3) });
+    let refused = door.intent(&wish).await;
+    assert!(refused.is_problem(429, "ADMISSION_SESSIONS_FULL"), "{refused:?}");
+    assert_eq!(refused.headers["retry-after"], "1");
+    let kept = door.traces().await;
+    assert_eq!(kept.iter().filter(|key| key.starts_with("v3:session:")).count(), 2, "{kept:?}");
+    assert_eq!(door.watch(1, "high").await, (first.clone(), true), "what stands is still found");
+    for session in [&first, &second] {
+        assert_eq!(door.stop(session).await.status, 202, "and can be stopped");
+    }
+    let again = async || door.intent(&wish).await.status == 202;
+    testkit::wait::until_async("what is over is forgotten and makes room", crate::rig::LIMIT, again)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ async fn a_worker_that_proves_its_predecessor_dead_takes_over_at_once() {
 
 #[tokio::test]
 async fn a_second_tenure_up_on_one_store_is_not_ready_and_ends_naming_the_holder() {
-    let house = House::redis().living(6_000, 1_000);
+    let house = House::redis().living(9_000, 1_000);
     let first = house.up();
     first.until_ready().await;
     let holder = first.holder(GUARD).await.unwrap();
@@ -120,7 +120,7 @@ async fn who_loses_the_guard_ends_and_who_loses_a_tuner_ends_that_session_only()
 
 #[tokio::test]
 async fn a_store_in_quarantine_is_waited_for() {
-    let house = House::redis().in_quarantine().living(3_000, 600);
+    let house = House::redis().in_quarantine().living(9_000, 1_000);
     // Longer than a holder would be waited for.
     let door = house.up();
     door.until_ready().await;

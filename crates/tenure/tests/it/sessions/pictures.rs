@@ -53,13 +53,49 @@ async fn a_receiver_is_watched_through_ffmpeg_until_it_stalls() {
     until_gone(&last);
 }
 
+/// What the newest segment of a session holds: the codec and height of its picture, the codec and channels of its tone.
+fn probed(house: &House, session: &str) -> Vec<String> {
+    let folder = house.dir.path().join("hls").join(session);
+    let playlist = std::fs::read_to_string(folder.join("index.m3u8")).unwrap();
+    let newest = playlist.lines().rfind(|line| line.ends_with(".m4s")).unwrap();
+    let whole =
+        [folder.join("init.mp4"), folder.join(newest)].map(|part| std::fs::read(part).unwrap()).concat();
+    let file = house.dir.path().join(format!("{session}.mp4"));
+    std::fs::write(&file, whole).unwrap();
+    let mut command = std::process::Command::new("ffprobe");
+    command.args(["-v", "error", "-show_entries", "stream=codec_name,height,channels", "-of", "csv=p=0"]);
+    let output = command.arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_channel_is_made_anew_in_high_and_in_low() {
+    let receiver = Receiver::with_pace(2.0).unwrap();
+    let house = with_receiver(House::embedded(), &receiver).with("STALL_TIMEOUT_MS", "60000");
+    let door = house.up();
+    door.until_ready().await;
+    // One after the other: two encoders at once are much for a small machine.
+    for (number, profile, picture) in [(1, "high", "h264,120"), (2, "low", "h264,480")] {
+        let (session, _) = door.watch(number, profile).await;
+        let ready = door.until(&session, "READY").await;
+        assert_eq!(ready["profile"], profile);
+        play(&door, ready["playbackUrl"].as_str().unwrap()).await;
+        assert_eq!(probed(&house, &session), [picture, "aac,2"]);
+        door.stop(&session).await;
+        door.until(&session, "STOPPED").await;
+        until_gone(&session);
+    }
+}
+
 #[tokio::test]
 async fn a_recording_plays_from_its_folder_without_a_tuner() {
     let receiver = Receiver::start().unwrap();
     let house = House::embedded();
     let recordings = house.dir.path().join("recordings");
     std::fs::create_dir(&recordings).unwrap();
-    testkit::make_film(&recordings.join("rec-1.ts"), 20).unwrap();
+    // Long enough to be met while it plays, however slow the machine.
+    testkit::make_film(&recordings.join("rec-1.ts"), 120).unwrap();
     let house = with_receiver(house, &receiver).with("RECORDINGS_DIR", recordings.display());
     let door = house.up();
     door.until_ready().await;
@@ -82,7 +118,7 @@ async fn a_recording_plays_from_its_folder_without_a_tuner() {
 #[tokio::test]
 async fn a_frozen_worker_loses_its_pictures_in_time_and_writes_nothing_when_it_wakes() {
     let receiver = Receiver::start().unwrap();
-    let house = with_receiver(House::redis().living(6_000, 1_000), &receiver);
+    let house = with_receiver(House::redis().living(9_000, 1_000), &receiver);
     let door = house.start("api", &["session-api"]);
     let frozen = house.start("worker", &["session-worker"]);
     frozen.until_ready().await;
