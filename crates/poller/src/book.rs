@@ -417,6 +417,8 @@ mod tests {
 
     const SEC: Duration = Duration::from_secs(1);
 
+    type Change = fn(&mut Book);
+
     fn at(secs: u64) -> Tick {
         Tick::from_nanos(secs * 1_000_000_000)
     }
@@ -510,7 +512,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_older_than_the_event_is_doubted_after_a_while() {
         let (mut book, busy) = (book(1, &["b"]), held_by("b"));
-        let news: [fn(&mut Book); 2] = [
+        let news: [Change; 2] = [
             |book| assert!(!book.ended("t0", "b", End::Released, at(1))),
             // The end may be what the listing made up for.
             |book| book.set_owners(Vec::new(), at(1)),
@@ -568,7 +570,7 @@ mod tests {
 
     #[test]
     fn every_change_that_could_matter_ends_a_plan_to_do_nothing() {
-        let changes: [(&str, fn(&mut Book)); 12] = [
+        let changes: [(&str, Change); 12] = [
             ("targets", |book| book.set_targets(Targets::default(), at(2))),
             ("a target", |book| book.set_target("t0", None, at(2))),
             ("nodes", |book| book.set_nodes(vec![seen("c")], at(2))),
