@@ -17,7 +17,7 @@ use crate::limits;
 pub struct WeakSeal(usize);
 
 /// Seals and opens, with AES-256-GCM and a key derived from a secret. What was sealed for one name does not open under another.
-pub struct Seal(LessSafeKey);
+pub struct Seal(Box<LessSafeKey>);
 
 impl Seal {
     /// A seal from a secret of at least 32 bytes.
@@ -28,7 +28,7 @@ impl Seal {
         let mut key = [0; 32];
         let derived = Hkdf::<Sha256>::new(None, secret).expand(b"tenure seal v1", &mut key);
         let key = derived.ok().and_then(|()| UnboundKey::new(&AES_256_GCM, &key).ok());
-        key.map(|key| Self(LessSafeKey::new(key))).ok_or(WeakSeal(secret.len()))
+        key.map(|key| Self(Box::new(LessSafeKey::new(key)))).ok_or(WeakSeal(secret.len()))
     }
 
     /// Seals, in text.

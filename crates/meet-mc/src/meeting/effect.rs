@@ -5,7 +5,7 @@ use lease::Wall;
 use meet_wire::binding::{BindingToken, Nonce};
 use meet_wire::{CloseCode, Id};
 
-use crate::meeting::{Audience, Entry, Handler, Mutes, Phase, Presence, Seat, Stream};
+use crate::meeting::{Audience, Entry, Handler, Mutes, Phase, Presence, Profile, Seat, Stream};
 
 /// How a write is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +54,7 @@ pub enum LeaveReason {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Happening {
     /// Somebody took a seat.
-    Joined(Box<Seat>),
+    Joined(Box<Profile>),
     /// Somebody left it.
     Left {
         /// Who.
@@ -139,7 +139,7 @@ impl Happening {
         256 + match self {
             Self::Chat { text, .. } => text.len(),
             Self::Data { payload, topic, .. } => payload.len() + topic.len(),
-            Self::Joined(seat) => seat.name.len() + seat.user.len(),
+            Self::Joined(profile) => profile.name.len() + profile.user.len(),
             _ => 0,
         }
     }
@@ -157,7 +157,7 @@ pub struct Welcome {
     /// What was missed, to be sent next; none when `roster` is all there is.
     pub replay: Option<Vec<Entry>>,
     /// Everybody else; empty with a replay.
-    pub roster: Vec<Seat>,
+    pub roster: Vec<Profile>,
     /// Where the client is after this, before the replay.
     pub event_seq: u64,
 }

@@ -92,12 +92,12 @@ fn enter(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Result<Effect
         applied: Applied::default(),
         binding: Binding { correlation: join.fresh.correlation, nonce: join.fresh.nonce, previous: None },
     };
-    let happened = Change::Happened(Happening::Joined(Box::new(seat.clone())));
+    let happened = Change::Happened(Happening::Joined(Box::new(seat.profile())));
     let welcome = Welcome {
         token: token(meeting, &seat, context),
         resumed: false,
         replay: None,
-        roster: meeting.seats.values().cloned().collect(),
+        roster: meeting.seats.values().map(Seat::profile).collect(),
         // Its own arrival is the last that it has seen.
         event_seq: meeting.journal.last() + 1,
         seat: Box::new(seat.clone()),
@@ -153,7 +153,7 @@ fn back(
     let welcome = Welcome {
         token: token(meeting, &seat, context),
         resumed: true,
-        roster: if missed.is_some() { Vec::new() } else { others.cloned().collect() },
+        roster: if missed.is_some() { Vec::new() } else { others.map(Seat::profile).collect() },
         event_seq: if missed.is_some() { join.last_event_seq } else { meeting.journal.last() },
         replay: missed,
         seat: Box::new(seat.clone()),

@@ -23,7 +23,7 @@ pub use event::{Event, Fresh, Join, Request, Resume};
 pub use journal::{Audience, Entry, Journal, Missed};
 pub use phase::Phase;
 pub use seat::{
-    Ask, Binding, Layout, LayoutConfig, Mutes, Presence, Previous, Role, Seat, Stream, StreamKind,
+    Ask, Binding, Layout, LayoutConfig, Mutes, Presence, Previous, Profile, Role, Seat, Stream, StreamKind,
 };
 pub use state::{Handler, Meeting, Now, Settings};
 

@@ -167,7 +167,42 @@ pub struct Seat {
     pub binding: Binding,
 }
 
+/// A seat as others see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// The seat.
+    pub participant: Id,
+    /// The person.
+    pub user: String,
+    /// The name.
+    pub name: String,
+    /// What the person may do.
+    pub role: Role,
+    /// Since when.
+    pub joined_at: Wall,
+    /// Whether somebody is connected.
+    pub here: bool,
+    /// Mutes.
+    pub mutes: Mutes,
+    /// What is published.
+    pub streams: BTreeMap<u32, Stream>,
+}
+
 impl Seat {
+    /// The seat as others see it.
+    pub fn profile(&self) -> Profile {
+        Profile {
+            participant: self.participant,
+            user: self.user.clone(),
+            name: self.name.clone(),
+            role: self.role,
+            joined_at: self.joined_at,
+            here: self.presence == Presence::Here,
+            mutes: self.mutes.clone(),
+            streams: self.streams.clone(),
+        }
+    }
+
     /// Whether the connection of this epoch is the one that counts.
     pub fn is_here(&self, epoch: u64) -> bool {
         self.epoch == epoch && self.presence == Presence::Here

@@ -17,9 +17,9 @@ fn the_first_to_join_sees_nobody_and_the_second_sees_the_first() {
     let effects = table.perform(&Event::Join(Box::new(join))).unwrap();
     assert!(!effects.then.contains(&Effect::Register), "the second one does not");
     let second = welcome(&effects);
-    assert_eq!(second.roster, [*first.seat.clone()]);
+    assert_eq!(second.roster, [first.seat.profile()]);
     let happened: Vec<&Happening> = effects.happenings().collect();
-    assert_eq!(happened, [&Happening::Joined(second.seat.clone())]);
+    assert_eq!(happened, [&Happening::Joined(Box::new(second.seat.profile()))]);
     assert_eq!((second.event_seq, table.meeting.journal.last()), (2, 2));
     assert_ne!(first.token, second.token);
 }

@@ -1,0 +1,7 @@
+//! The ledger on real engines: memory under virtual time, and Redis.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+
+mod house;
+mod ledger;
+mod mishap;
+mod redis;
