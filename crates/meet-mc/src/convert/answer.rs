@@ -2,6 +2,7 @@
 
 use meet_wire::signaling::server_message::Payload;
 use meet_wire::signaling::{self as wire, ErrorCode};
+use prost::Message as _;
 
 use crate::convert::event::{participant, role};
 use crate::meeting::{Handler, Meeting, Refusal, Telling, Welcome};
@@ -15,14 +16,37 @@ fn server(handler: &Handler) -> wire::MediaServerInfo {
     }
 }
 
-/// The answer to a join.
-pub fn welcomed(meeting: &Meeting, welcome: &Welcome) -> Payload {
+/// What of a frame participants may take.
+const ROOM: usize = 48 * 1024;
+
+/// The roster in parts that fit into a frame each; one part at least.
+fn parts(welcome: &Welcome) -> Vec<Vec<wire::Participant>> {
+    let (mut parts, mut room) = (vec![Vec::new()], ROOM);
+    for profile in &welcome.roster {
+        let participant = participant(profile);
+        let size = participant.encoded_len() + 8;
+        if size > room {
+            parts.push(Vec::new());
+            room = ROOM;
+        }
+        room = room.saturating_sub(size);
+        if let Some(part) = parts.last_mut() {
+            part.push(participant);
+        }
+    }
+    parts
+}
+
+/// The answer to a join, and what of the roster did not fit into it.
+pub fn welcomed(meeting: &Meeting, welcome: &Welcome) -> Vec<Payload> {
     let seat = &welcome.seat;
-    Payload::JoinResponse(wire::JoinResponse {
+    let mut parts = parts(welcome).into_iter();
+    let media_servers: Vec<wire::MediaServerInfo> = meeting.handlers.iter().map(server).collect();
+    let answer = Payload::JoinResponse(wire::JoinResponse {
         participant_id: seat.participant.to_string(),
         user_id: seat.user.clone(),
-        existing_participants: welcome.roster.iter().map(participant).collect(),
-        media_servers: meeting.handlers.iter().map(server).collect(),
+        existing_participants: parts.next().unwrap_or_default(),
+        media_servers: media_servers.clone(),
         encryption_keys: None,
         correlation_id: seat.binding.correlation.to_string(),
         binding_token: welcome.token.as_str().to_owned(),
@@ -33,7 +57,13 @@ pub fn welcomed(meeting: &Meeting, welcome: &Welcome) -> Payload {
         disconnect_grace_ms: meeting.settings.grace.as_millis() as u32,
         replay: welcome.replay.is_some(),
         self_state: Some(participant(&seat.profile())),
-    })
+        roster_size: welcome.roster.len() as u32,
+    });
+    let rest = parts.map(|participants| {
+        let (event_seq, media_servers) = (welcome.event_seq, media_servers.clone());
+        Payload::Snapshot(wire::Snapshot { event_seq, participants, media_servers })
+    });
+    [answer].into_iter().chain(rest).collect()
 }
 
 /// A word for one participant.
