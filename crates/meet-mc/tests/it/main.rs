@@ -7,4 +7,5 @@ mod faults;
 mod house;
 mod ledger;
 mod mishap;
+mod network;
 mod redis;

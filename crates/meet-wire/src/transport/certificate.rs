@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_client_that_was_told_of_a_pair_knows_the_certificate_after_the_turn() {
         let pair = Pair::new(&names(), at(0, 0)).unwrap();
-        assert_eq!(pair.turned(&names(), at(9, 0)).unwrap().is_some(), true);
+        assert!(pair.turned(&names(), at(9, 0)).unwrap().is_some());
         assert_eq!(pair.turned(&names(), at(8, 86_399)).unwrap(), None);
         let turned = pair.turned(&names(), at(9, 0)).unwrap().unwrap();
         assert_eq!(turned.hashes().unwrap()[0], pair.hashes().unwrap()[1]);
