@@ -90,6 +90,8 @@ pub enum Rejection {
     },
 }
 
+const UNHEALTHY: Assigned = Assigned::Rejected(Rejection::Unhealthy);
+
 /// How much a controller has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
@@ -287,7 +289,10 @@ impl Actor {
     /// One claim of a meeting at a time, however many ask for it.
     fn assign(&mut self, assignment: Assignment, answer: oneshot::Sender<Assigned>) {
         if let Some(owned) = self.owned.get(&assignment.meeting) {
-            let _ = answer.send(Assigned::Accepted { generation: owned.generation });
+            // One that is just ending gives its lease back in a moment: ask again.
+            let generation = owned.generation;
+            let ending = owned.mailbox.is_closed();
+            let _ = answer.send(if ending { UNHEALTHY } else { Assigned::Accepted { generation } });
             return;
         }
         if let Some(waiting) = self.waiting.get_mut(&assignment.meeting) {
@@ -307,7 +312,11 @@ impl Actor {
         let (secrets, port) = (self.secrets.clone(), self.options.port.clone());
         self.opening.spawn(async move {
             let meeting = assignment.meeting.clone();
-            let taken = open(keeper, desk, terms, secrets, port, assignment).await.map(Box::new);
+            let open = open(keeper, desk, terms, secrets, port, assignment);
+            let taken = match supervised(ActorType::Meeting, open).await {
+                Exit::Clean(taken) => taken.map(Box::new),
+                Exit::Panicked(_) => Err(Rejection::Unhealthy),
+            };
             Opened { meeting, taken }
         });
     }

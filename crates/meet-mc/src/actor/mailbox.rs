@@ -85,6 +85,11 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
+    /// Whether the actor takes no more mails.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Puts a mail in, or gives up at once.
     pub(crate) fn try_send(&self, mail: T) -> Result<(), Gone> {
         self.sender.try_send(mail).map_err(|_| Gone)?;

@@ -11,6 +11,8 @@ use crate::metric;
 
 /// How long to wait before a write in doubt is looked at again.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a write may be in doubt; then the meeting is given up, since nobody knows what it says.
+const DOUBT: Duration = Duration::from_secs(15);
 /// How often two records that say what they should, under a revision that is not known, are taken as they are.
 const SURPRISES: u32 = 3;
 
@@ -135,12 +137,17 @@ impl Ledger {
         ])
     }
 
-    /// Writes operations, all or none. Waits for as long as the lease is held if it cannot know which.
+    /// Writes operations, all or none. If it cannot know which, it asks until the lease is lost or the doubt is too old; then the meeting is
+    /// lost.
     pub(super) async fn commit(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
         let (mut in_doubt, mut surprises) = (false, 0);
         let spend = nonce.map(Self::spend).transpose()?;
+        let began = self.clock.now();
         loop {
             let now = self.clock.now();
+            if in_doubt && now.since(began) > DOUBT {
+                return Err(LedgerError::Lost);
+            }
             let permit = self.held.permit(Duration::ZERO).map_err(|_| LedgerError::Lost)?;
             let fence = permit.fence(Mode::Strict);
             if !self.desk.breaker.lock().allows(now) {

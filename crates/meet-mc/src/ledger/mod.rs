@@ -1,8 +1,8 @@
 //! What a meeting is written down in. Every write carries the fence of the meeting's lease and, in the same step, the generation and the
 //! controller's name that operators see; what happened is appended in that step as well.
 //!
-//! A write either landed or did not. One whose answer got lost is pursued until it is known, for as long as the lease is held: nobody is told
-//! yes or no before.
+//! A write either landed or did not. One whose answer got lost is pursued until it is known, for as long as the lease is held and 15 s at most:
+//! nobody is told yes or no before, and a meeting about which nobody knows is given up.
 
 mod backlog;
 mod commit;

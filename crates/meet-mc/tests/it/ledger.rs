@@ -148,7 +148,7 @@ async fn a_write_in_doubt_ends_with_the_lease_and_not_with_a_guess() {
     mishap.always(Some(Fate::Lost));
     let lease = mc.guard.share();
     let revoke = async {
-        clock.sleep_until(clock.now() + Duration::from_secs(20)).await;
+        clock.sleep_until(clock.now() + Duration::from_secs(2)).await;
         let status = inner.inspect(lease.key()).await.unwrap();
         let revoke = lease::Revoke {
             key: lease.key().clone(),
@@ -161,6 +161,19 @@ async fn a_write_in_doubt_ends_with_the_lease_and_not_with_a_guess() {
     let (joined, ()) = tokio::join!(mc.seat("ada", Role::Host), revoke);
     assert_eq!(joined.map(|_| ()), Err(LedgerError::Lost));
     assert!(mc.state.seats.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_that_does_not_end_gives_the_meeting_up_though_the_lease_is_held() {
+    let (clock, inner) = engine();
+    let mishap = Mishap::new(inner.clone());
+    let store: Arc<dyn Store> = mishap.clone();
+    let mut mc = Mc::take(&store, "mc-1").await.unwrap();
+    mishap.always(Some(Fate::Lost));
+    let began = clock.now();
+    assert_eq!(mc.seat("ada", Role::Host).await.map(|_| ()), Err(LedgerError::Lost));
+    assert!(clock.now().since(began) < Duration::from_secs(30));
+    assert!(mc.guard.permit(Duration::ZERO).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
