@@ -13,7 +13,7 @@ use crate::{Error, Keys, Seal, limits};
 /// The file in the data directory.
 const FILE: &str = "meet-keys";
 /// The record in a shared store.
-const RECORD: &str = "meet:ac:keys";
+const RECORD: &str = "system:meet:keys";
 
 /// A place for keys.
 pub enum Vault {

@@ -131,7 +131,7 @@ async fn authorities_on_one_store_share_sealed_keys_and_turn_them_once() {
     one.turn().await.unwrap();
     two.turn().await.unwrap();
     assert_eq!((one.published().keys.len(), one.published()), (2, two.published()));
-    let kept = store.get(&Key::new("meet:ac:keys").unwrap()).await.unwrap().unwrap();
+    let kept = store.get(&Key::new("system:meet:keys").unwrap()).await.unwrap().unwrap();
     let text = String::from_utf8(kept.value.to_vec()).unwrap();
     assert!(!text.contains("seed") && !text.contains("keys"), "it is sealed");
     let refused = in_store(&store, 8, &clock).await.map(|_| ()).unwrap_err();

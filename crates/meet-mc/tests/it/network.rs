@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lease::{Clock, Store};
 use lease_store::{BootClock, Local};
@@ -10,13 +11,16 @@ use meet_wire::signaling::client_message::Payload as Ask;
 use meet_wire::signaling::server_message::Payload;
 use meet_wire::signaling::{ChatRequest, ClientMessage, ServerMessage};
 use meet_wire::transport::certificate::Pair;
-use meet_wire::transport::quic::{Dialer, Listener};
+use meet_wire::transport::quic::{Dialer, Listener, Timing};
 use meet_wire::transport::{Closed, Listener as _, MessageReader, MessageWriter, Session};
 use tokio::task::JoinSet;
 
 use crate::club::Club;
 
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A busy machine may let a test stand still for longer than people would wait.
+const PATIENT: Timing = Timing { idle: Duration::from_secs(60), keep_alive: Duration::from_secs(5) };
 
 struct Line {
     session: Arc<dyn Session>,
@@ -42,7 +46,7 @@ async fn people_meet_over_the_network_and_a_newer_connection_takes_the_seat() {
     club.assign().await;
     let pair = Pair::new(&["127.0.0.1".to_owned()], BootClock.wall()).unwrap();
     let (der, key) = (pair.current().der().unwrap(), pair.current().private_key().unwrap());
-    let listener = Listener::bind(ANY, vec![der], key, Arc::new(BootClock)).unwrap();
+    let listener = Listener::bind(ANY, vec![der], key, Arc::new(BootClock), PATIENT).unwrap();
     let url = format!("https://{}/wt/mc", listener.address().unwrap());
     let (controller, mut tasks) = (club.controller.clone(), JoinSet::new());
     tasks.spawn(async move {
@@ -52,7 +56,7 @@ async fn people_meet_over_the_network_and_a_newer_connection_takes_the_seat() {
             sessions.spawn(async move { controller.serve(session).await });
         }
     });
-    let dialer = Dialer::new(ANY).unwrap();
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
     let hashes: Vec<Vec<u8>> = pair.hashes().unwrap().iter().map(|hash| hash.to_vec()).collect();
     let join = async |request| {
         let session = dialer.dial(&url, &hashes, None).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,12 +29,27 @@ fn failed(error: impl std::fmt::Display) -> EndpointError {
     EndpointError(error.to_string())
 }
 
-/// What both sides ask of a connection: lost after five quiet seconds, kept alive four times in that.
-fn transport() -> Result<Arc<quinn::TransportConfig>, EndpointError> {
+/// When a quiet connection is lost, and how often it says that it is there. Of both sides' times the shorter one counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Lost after so long without a sign.
+    pub idle: Duration,
+    /// A sign this often.
+    pub keep_alive: Duration,
+}
+
+impl Default for Timing {
+    /// Lost after five seconds, a sign four times in that.
+    fn default() -> Self {
+        Self { idle: limits::IDLE, keep_alive: limits::KEEP_ALIVE }
+    }
+}
+
+fn transport(timing: Timing) -> Result<Arc<quinn::TransportConfig>, EndpointError> {
     let mut config = quinn::TransportConfig::default();
     config
-        .max_idle_timeout(Some(limits::IDLE.try_into().map_err(failed)?))
-        .keep_alive_interval(Some(limits::KEEP_ALIVE))
+        .max_idle_timeout(Some(timing.idle.try_into().map_err(failed)?))
+        .keep_alive_interval(Some(timing.keep_alive))
         .max_concurrent_bidi_streams(limits::STREAMS.into())
         .max_concurrent_uni_streams(limits::STREAMS.into());
     Ok(Arc::new(config))
@@ -46,6 +62,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    timing: Timing,
 ) -> Result<quinn::ServerConfig, EndpointError> {
     let mut tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -56,7 +73,7 @@ fn server_config(
     tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
     let crypto = QuicServerConfig::try_from(tls).map_err(failed)?;
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport()?);
+    config.transport_config(transport(timing)?);
     Ok(config)
 }
 
@@ -64,6 +81,7 @@ fn server_config(
 pub struct Listener {
     endpoint: quinn::Endpoint,
     clock: Arc<dyn Clock>,
+    timing: Timing,
     handshakes: Mutex<JoinSet<Option<Offer>>>,
 }
 
@@ -74,9 +92,11 @@ impl Listener {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
         clock: Arc<dyn Clock>,
+        timing: Timing,
     ) -> Result<Self, EndpointError> {
-        let endpoint = quinn::Endpoint::server(server_config(chain, key)?, address).map_err(failed)?;
-        Ok(Self { endpoint, clock, handshakes: Mutex::new(JoinSet::new()) })
+        let config = server_config(chain, key, timing)?;
+        let endpoint = quinn::Endpoint::server(config, address).map_err(failed)?;
+        Ok(Self { endpoint, clock, timing, handshakes: Mutex::new(JoinSet::new()) })
     }
 
     /// Where it listens.
@@ -90,7 +110,7 @@ impl Listener {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<(), EndpointError> {
-        self.endpoint.set_server_config(Some(server_config(chain, key)?));
+        self.endpoint.set_server_config(Some(server_config(chain, key, self.timing)?));
         Ok(())
     }
 
@@ -178,12 +198,13 @@ impl Asks for Offer {
 #[derive(Clone)]
 pub struct Dialer {
     endpoint: quinn::Endpoint,
+    timing: Timing,
 }
 
 impl Dialer {
     /// Sends from this address; port 0 takes any.
-    pub fn new(from: SocketAddr) -> Result<Self, EndpointError> {
-        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)? })
+    pub fn new(from: SocketAddr, timing: Timing) -> Result<Self, EndpointError> {
+        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)?, timing })
     }
 
     /// Opens a session with the endpoint at a whole https URL, whose certificate has one of these SHA-256 hashes.
@@ -195,7 +216,7 @@ impl Dialer {
     ) -> Result<Arc<dyn Acts>, TransportError> {
         let refused = |error: &dyn std::fmt::Display| TransportError::Refused(error.to_string());
         let url = Url::parse(url).map_err(|error| refused(&error))?;
-        let config = client_config(hashes).map_err(|error| refused(&error))?;
+        let config = client_config(hashes, self.timing).map_err(|error| refused(&error))?;
         let mut request = wt::proto::ConnectRequest::new(url);
         if let Some(traceparent) = traceparent {
             let value = http::HeaderValue::from_str(traceparent).map_err(|error| refused(&error))?;
@@ -212,7 +233,7 @@ impl Dialer {
     }
 }
 
-fn client_config(hashes: &[Vec<u8>]) -> Result<quinn::ClientConfig, EndpointError> {
+fn client_config(hashes: &[Vec<u8>], timing: Timing) -> Result<quinn::ClientConfig, EndpointError> {
     let verifier = Arc::new(crate::transport::quic_hash::Hashes::new(provider(), hashes));
     let mut tls = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -223,7 +244,7 @@ fn client_config(hashes: &[Vec<u8>]) -> Result<quinn::ClientConfig, EndpointErro
     tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
     let crypto = QuicClientConfig::try_from(tls).map_err(failed)?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport()?);
+    config.transport_config(transport(timing)?);
     Ok(config)
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use lease::{Clock, Wall};
@@ -9,13 +10,16 @@ use lease_store::BootClock;
 use meet_wire::frame;
 use meet_wire::signaling::{ChatRequest, ClientMessage, ServerMessage, client_message, server_message};
 use meet_wire::transport::certificate::Pair;
-use meet_wire::transport::quic::{Dialer, Listener};
+use meet_wire::transport::quic::{Dialer, Listener, Timing};
 use meet_wire::transport::{
     Closed, Listener as _, MessageReader, MessageWriter, ReadError, Session, TransportError,
 };
 use meet_wire::{CloseCode, signaling};
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A busy machine may let a test stand still for longer than people would wait.
+const PATIENT: Timing = Timing { idle: Duration::from_secs(60), keep_alive: Duration::from_secs(5) };
 
 fn pair() -> Pair {
     Pair::new(&["127.0.0.1".to_owned()], BootClock.wall()).unwrap()
@@ -29,14 +33,15 @@ fn listen(pair: &Pair) -> (Arc<Listener>, String) {
     let current = pair.current();
     let clock = Arc::new(BootClock);
     let listener =
-        Listener::bind(ANY, vec![current.der().unwrap()], current.private_key().unwrap(), clock).unwrap();
+        Listener::bind(ANY, vec![current.der().unwrap()], current.private_key().unwrap(), clock, PATIENT)
+            .unwrap();
     let url = format!("https://{}/wt/mc", listener.address().unwrap());
     (Arc::new(listener), url)
 }
 
 /// A session, both ends of it.
 async fn connected(listener: &Listener, url: &str, pair: &Pair) -> (Arc<dyn Session>, Arc<dyn Session>) {
-    let dialer = Dialer::new(ANY).unwrap();
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
     let hashes = hashes(pair);
     let dial = dialer.dial(url, &hashes, None);
     let accept = async { listener.offer().await.unwrap().accept().await.unwrap() };
@@ -83,7 +88,7 @@ async fn messages_cross_both_ways_and_the_close_code_arrives() {
 async fn what_a_client_says_on_connecting_is_seen_before_it_is_accepted() {
     let pair = pair();
     let (listener, url) = listen(&pair);
-    let dialer = Dialer::new(ANY).unwrap();
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
     let (hashes, trace) = (hashes(&pair), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     let reject = async {
         let offer = listener.offer().await.unwrap();
@@ -100,7 +105,7 @@ async fn what_a_client_says_on_connecting_is_seen_before_it_is_accepted() {
 async fn a_certificate_that_the_client_was_not_told_of_is_refused_and_the_next_one_is_known() {
     let pair = pair();
     let (listener, url) = listen(&pair);
-    let dialer = Dialer::new(ANY).unwrap();
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
     let wrong = [vec![0; 32]];
     tokio::select! {
         refused = dialer.dial(&url, &wrong, None) => assert!(refused.is_err()),
