@@ -48,6 +48,10 @@ pub const TARGETS: &[Target] = &[
     target("headers", headers::headers, Vec::new, 3_000),
     target("intents", sessions::intents, Vec::new, 20_000),
     target("forwarded", session_api::fuzzing::forwarded, Vec::new, 20_000),
+    target("meet_frames", meet_wire::fuzzing::frames, meet_wire::fuzzing::frame_seeds, 20_000),
+    target("meet_jwts", meet_wire::fuzzing::jwts, meet_wire::fuzzing::jwt_seeds, 3_000),
+    target("meet_jwks", meet_wire::fuzzing::jwks, meet_wire::fuzzing::jwks_seeds, 10_000),
+    target("meet_names", meet_wire::fuzzing::names, meet_wire::fuzzing::name_seeds, 5_000),
     target("settings", settings::settings, Vec::new, 1_000),
     target("tokens", settings::tokens, Vec::new, 3_000),
 ];

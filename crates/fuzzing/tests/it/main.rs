@@ -103,6 +103,10 @@ targets! {
     headers: any_headers_are_nobody_without_the_right_token,
     intents: any_body_is_a_wish_that_forges_no_other_or_refused,
     forwarded: any_chain_of_addresses_lets_no_stranger_in,
+    meet_frames: any_stream_is_the_same_frames_however_it_is_cut,
+    meet_jwts: any_text_is_a_token_of_ours_or_refused,
+    meet_jwks: any_bytes_are_a_key_set_that_reads_back_or_refused,
+    meet_names: any_text_is_a_name_as_it_stands_and_no_forged_binding,
     settings: any_file_is_settings_that_read_back_or_refused,
     tokens: any_list_of_tokens_is_read_without_showing_one,
 }

@@ -1,0 +1,53 @@
+//! The authority with real vaults and over its routes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+
+mod authority;
+mod http;
+
+use std::sync::Arc;
+
+use lease::{Clock, Sleep, Tick, Wall};
+use lease_keeper::OsEntropy;
+use meet_ac::{Authority, Clients, Credentials, FolderVault, Vault};
+use meet_wire::jwt::ServiceType;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A clock that a test moves.
+pub(crate) struct Hand(AtomicU64);
+
+impl Hand {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(1_700_000_000)))
+    }
+
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Tick {
+        Tick::from_nanos(self.0.load(Ordering::Relaxed) * 1_000_000_000)
+    }
+
+    fn wall(&self) -> Wall {
+        Wall::from_micros(self.0.load(Ordering::Relaxed) * 1_000_000)
+    }
+
+    fn sleep_until(&self, _at: Tick) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
+
+pub(crate) fn credentials() -> Credentials {
+    Credentials { client_id: "mc-1".to_owned(), client_secret: "hunter2-mc".to_owned() }
+}
+
+pub(crate) fn clients() -> Clients {
+    let scopes = ["service.write.gc", "service.write.mh"];
+    Clients::default().with(&credentials(), ServiceType::MeetingController, &scopes).unwrap()
+}
+
+pub(crate) async fn in_folder(dir: &std::path::Path, clock: Arc<Hand>) -> Result<Authority, meet_ac::Error> {
+    Authority::open(Vault::Folder(FolderVault::new(dir)), clients(), clock, Arc::new(OsEntropy)).await
+}

@@ -1,0 +1,264 @@
+//! The actor of one connection: it reads what a client says and sends what waits for it. It owns no state of the meeting.
+
+use std::sync::Arc;
+
+use lease::{Clock, Entropy};
+use meet_wire::binding::Nonce;
+use meet_wire::jwt::{Checker, GuestClaims, JwtError, MeetingClaims, Role as TokenRole};
+use meet_wire::signaling::client_message::Payload as Asked;
+use meet_wire::signaling::server_message::Payload;
+use meet_wire::signaling::{ClientMessage, ErrorCode, ErrorMessage, Pong};
+use meet_wire::transport::{MessageReader, MessageWriter, ReadError, Session};
+use meet_wire::{CloseCode, Id, TraceParent};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::actor::exit::supervised;
+use crate::actor::mailbox::Mailbox;
+use crate::actor::meeting::{Mail, encoded};
+use crate::actor::outbox::{Outbox, Parcel};
+use crate::actor::{ActorType, limits};
+use crate::convert::{self, Knock};
+use crate::meeting::{Fresh, Join, Refusal, Role};
+use crate::metric;
+
+/// What a connection needs to know before it has a seat.
+pub(crate) struct Door {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) checker: Checker,
+}
+
+/// Why a connection ends before it has a seat.
+pub(crate) enum Turned {
+    /// It is told this.
+    Away(Box<Payload>),
+    /// It broke the protocol.
+    Garbled,
+    /// It is gone.
+    Gone,
+}
+
+fn error(code: ErrorCode, message: impl Into<String>) -> Turned {
+    let (code, message) = (code.into(), message.into());
+    Turned::Away(Box::new(Payload::Error(ErrorMessage { code, message, details: Default::default() })))
+}
+
+/// A client that asked to join.
+pub(crate) struct Visitor {
+    pub(crate) knock: Knock,
+    pub(crate) seq: u64,
+    pub(crate) trace: Option<TraceParent>,
+    reader: MessageReader,
+    writer: MessageWriter,
+}
+
+/// Waits for a client to say what it wants.
+pub(crate) async fn receive(
+    session: &dyn Session,
+    door: &Door,
+) -> Result<Visitor, (Option<MessageWriter>, Turned)> {
+    let late = door.clock.sleep_until(door.clock.now() + limits::KNOCK);
+    tokio::select! {
+        visitor = listen(session) => visitor,
+        () = late => Err((None, Turned::Garbled)),
+    }
+}
+
+async fn listen(session: &dyn Session) -> Result<Visitor, (Option<MessageWriter>, Turned)> {
+    let (send, receive) = session.accept_bi().await.map_err(|_| (None, Turned::Gone))?;
+    let (mut reader, writer) = (MessageReader::new(receive), MessageWriter::new(send));
+    let first: ClientMessage = match reader.next().await {
+        Ok(Some(message)) => message,
+        Ok(None) | Err(ReadError::Transport(_)) => return Err((None, Turned::Gone)),
+        Err(ReadError::Frame(_) | ReadError::Cut) => return Err((None, Turned::Garbled)),
+    };
+    let (seq, trace) = (first.seq, TraceParent::parse(&first.trace_parent));
+    match convert::knock(first) {
+        Ok(knock) => Ok(Visitor { knock, seq, trace, reader, writer }),
+        Err(refusal) => Err((Some(writer), error(ErrorCode::InvalidRequest, refusal.to_string()))),
+    }
+}
+
+/// Who the client is, by its token: every reason for refusing it reads the same.
+pub(crate) fn identify(knock: &Knock, door: &Door) -> Result<Join, Turned> {
+    let now = door.clock.wall();
+    let unauthorized = |refused: JwtError| error(ErrorCode::Unauthorized, refused.to_string());
+    let (user, role, meeting, name) = match door.checker.check::<MeetingClaims>(&knock.token, now) {
+        Ok(claims) => {
+            let role = if claims.role == TokenRole::Host { Role::Host } else { Role::Participant };
+            (claims.sub, role, claims.meeting_id, knock.name.clone())
+        }
+        Err(JwtError::Kind) => {
+            let claims = door.checker.check::<GuestClaims>(&knock.token, now).map_err(unauthorized)?;
+            (claims.sub, Role::Guest, claims.meeting_id, claims.display_name)
+        }
+        Err(refused) => return Err(unauthorized(refused)),
+    };
+    if meeting != knock.meeting.as_str() {
+        return Err(unauthorized(JwtError::Kind));
+    }
+    let fresh = Fresh {
+        participant: Id::new(now, &*door.entropy),
+        correlation: Id::new(now, &*door.entropy),
+        nonce: Nonce::new(&*door.entropy),
+    };
+    let (resume, attempt, last_event_seq) =
+        (knock.resume.clone(), knock.attempt.clone(), knock.last_event_seq);
+    Ok(Join { user, name, role, resume, attempt, last_event_seq, fresh })
+}
+
+/// Tells a client why it gets no seat, and closes.
+pub(crate) async fn turn_away(
+    session: &dyn Session,
+    clock: &dyn Clock,
+    writer: Option<MessageWriter>,
+    seq: u64,
+    turned: Turned,
+) {
+    let code = match turned {
+        Turned::Gone => return,
+        Turned::Garbled => CloseCode::Protocol,
+        Turned::Away(payload) => {
+            if let Some(mut writer) = writer
+                && writer.send_frame(encoded(Some(*payload), seq, 0, None)).await.is_ok()
+            {
+                writer.finish();
+                // The client closes once it has read the reason; a close from here could overtake it.
+                tokio::select! {
+                    _ = session.closed() => {}
+                    () = clock.sleep_until(clock.now() + limits::FAREWELL) => {}
+                }
+            }
+            CloseCode::Done
+        }
+    };
+    session.close_for(code);
+}
+
+impl Visitor {
+    /// Goes without a seat.
+    pub(crate) async fn leave(self, session: &dyn Session, clock: &dyn Clock, turned: Turned) {
+        turn_away(session, clock, Some(self.writer), self.seq, turned).await;
+    }
+
+    /// Asks the meeting for a seat and stays until the connection ends. The meeting hears of the end, whatever it is.
+    pub(crate) async fn stay(
+        self,
+        session: Arc<dyn Session>,
+        door: &Door,
+        join: Join,
+        meeting: Mailbox<Mail>,
+    ) {
+        let Self { knock, seq, trace, reader, writer } = self;
+        let (mailbox, parcels) = Mailbox::new(ActorType::Connection, limits::OUTBOX);
+        let outbox = Outbox::new(mailbox, session.clone());
+        let (seated, mut answer) = oneshot::channel();
+        let mail = Mail::Join { join: Box::new(join), seq, outbox: outbox.clone(), seated };
+        let late = door.clock.sleep_until(door.clock.now() + limits::JOIN);
+        let asked = async {
+            meeting.send(mail).await.ok()?;
+            (&mut answer).await.ok()
+        };
+        let answered = tokio::select! {
+            answered = asked => answered,
+            () = late => None,
+        };
+        // An answer that came at the last moment counts: the seat is taken.
+        answer.close();
+        let (participant, epoch) = match answered.or_else(|| answer.try_recv().ok()) {
+            Some(Ok(seat)) => seat,
+            Some(Err(payload)) => {
+                metric::joined("refused");
+                return turn_away(&*session, &*door.clock, Some(writer), seq, Turned::Away(payload)).await;
+            }
+            None => {
+                metric::joined("unavailable");
+                let turned = error(ErrorCode::Unavailable, "the meeting does not answer");
+                return turn_away(&*session, &*door.clock, Some(writer), seq, turned).await;
+            }
+        };
+        metric::joined("ok");
+        let trace_id = trace.map_or(0, |trace| trace.trace_id);
+        tracing::info!(target: metric::TARGET, trace_id = format_args!("{trace_id:032x}"), seq, meeting = %knock.meeting, %participant, epoch, "joined");
+        let talk = async {
+            tokio::select! {
+                () = send(writer, parcels, &*session) => {}
+                () = read(reader, &meeting, &outbox, (participant, epoch), trace_id) => {}
+                _ = session.closed() => {}
+            }
+        };
+        // Also a panic is the end of the connection, of which the meeting hears.
+        let _either_way = supervised(ActorType::Connection, talk).await;
+        session.close_for(CloseCode::Done);
+        let _over = meeting.send(Mail::Closed { participant, epoch }).await;
+    }
+}
+
+async fn send(mut writer: MessageWriter, mut parcels: mpsc::Receiver<Parcel>, session: &dyn Session) {
+    while let Some(parcel) = parcels.recv().await {
+        match parcel {
+            Parcel::Frames(frames) => {
+                for frame in frames {
+                    if writer.send_frame(frame).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Parcel::Close(code) => {
+                writer.finish();
+                session.close_for(code);
+                return;
+            }
+        }
+    }
+    // The meeting has let go of this connection.
+    session.closed().await;
+}
+
+async fn read(
+    mut reader: MessageReader,
+    meeting: &Mailbox<Mail>,
+    outbox: &Outbox,
+    (participant, epoch): (Id, u64),
+    trace_id: u128,
+) {
+    loop {
+        let message: ClientMessage = match reader.next().await {
+            Ok(Some(message)) => message,
+            Ok(None) | Err(ReadError::Transport(_)) => return,
+            Err(ReadError::Frame(_) | ReadError::Cut) => return outbox.close_now(CloseCode::Protocol),
+        };
+        let seq = message.seq;
+        tracing::debug!(target: metric::TARGET, trace_id = format_args!("{trace_id:032x}"), seq, %participant, "asked");
+        if let Some(Asked::Ping(ping)) = &message.payload {
+            if !outbox.push(vec![encoded(Some(Payload::Pong(Pong { nonce: ping.nonce })), seq, 0, None)]) {
+                return;
+            }
+            continue;
+        }
+        match convert::request(message.payload) {
+            Ok(Some(request)) => {
+                let mail = Mail::Asked { participant, epoch, seq, request };
+                if meeting.send(mail).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => {}
+            Err(refusal) => {
+                if !outbox.push(vec![encoded(Some(refused(&refusal)), seq, 0, None)]) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What cannot even be asked for.
+fn refused(refusal: &Refusal) -> Payload {
+    let code = match refusal {
+        Refusal::NotFound(_) => ErrorCode::NotFound,
+        _ => ErrorCode::InvalidRequest,
+    };
+    let (code, message) = (code.into(), refusal.to_string());
+    Payload::Error(ErrorMessage { code, message, details: Default::default() })
+}

@@ -1,0 +1,49 @@
+//! How an actor ends.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+
+use crate::actor::ActorType;
+use crate::metric;
+
+/// How an actor ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Exit<T> {
+    /// As it should, with this.
+    Clean(T),
+    /// In a panic, which is a bug.
+    Panicked(String),
+}
+
+/// Runs a part of an actor and catches its panic.
+pub(crate) async fn supervised<T>(kind: ActorType, work: impl Future<Output = T>) -> Exit<T> {
+    match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(done) => Exit::Clean(done),
+        Err(panic) => {
+            let said = words(&*panic);
+            metric::panicked(kind, &said);
+            Exit::Panicked(said)
+        }
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_caught_with_its_words() {
+        assert_eq!(supervised(ActorType::Meeting, async { 7 }).await, Exit::Clean(7));
+        let exit = supervised(ActorType::Meeting, async { panic!("at {}", 3) }).await;
+        assert_eq!(exit, Exit::<()>::Panicked("at 3".to_owned()));
+        let exit = supervised(ActorType::Meeting, async { panic!("plain") }).await;
+        assert_eq!(exit, Exit::<()>::Panicked("plain".to_owned()));
+    }
+}

@@ -1,0 +1,194 @@
+//! A controller with clients in memory, under virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{Holder, Store, Ttl};
+use lease_keeper::{Keeper, OsEntropy};
+use meet_mc::actor::{Assigned, Assignment, Controller, MediaPort, NoHandlers, Options, Running};
+use meet_mc::meeting::Settings;
+use meet_wire::jwt::{Checker, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign};
+use meet_wire::signaling::client_message::Payload as Ask;
+use meet_wire::signaling::server_message::Payload;
+use meet_wire::signaling::{ClientMessage, JoinRequest, JoinResponse, ServerMessage};
+use meet_wire::transport::memory::{self, Session, Wire};
+use meet_wire::transport::{Closed, MessageReader, MessageWriter, ReadError, Session as _};
+use tokio::task::JoinSet;
+
+use crate::house::{desk, meeting, secrets};
+
+pub(crate) fn key() -> SigningKey {
+    SigningKey::from_seed(&[7; 32]).unwrap()
+}
+
+/// A controller, and the tasks of its sessions.
+pub(crate) struct Club {
+    pub(crate) controller: Controller,
+    pub(crate) running: Running,
+    pub(crate) store: Arc<dyn Store>,
+    sessions: JoinSet<()>,
+}
+
+impl Club {
+    pub(crate) fn open(store: &Arc<dyn Store>, mc_id: &str) -> Self {
+        Self::with(store, mc_id, Arc::new(NoHandlers), 100)
+    }
+
+    pub(crate) fn with(
+        store: &Arc<dyn Store>,
+        mc_id: &str,
+        port: Arc<dyn MediaPort>,
+        max_meetings: usize,
+    ) -> Self {
+        let (controller, running) = Controller::start(Options {
+            desk: desk(store, mc_id),
+            keeper: Keeper::new(store.clone(), Holder::new(mc_id).unwrap()),
+            lease_ttl: Ttl::from_secs(9).unwrap(),
+            lease_renew: Duration::from_secs(3),
+            max_meetings,
+            max_participants: 10_000,
+            secrets: secrets(),
+            checker: Checker::new(KeySet::from(&Jwks { keys: vec![key().public()] })),
+            entropy: Arc::new(OsEntropy),
+            port,
+        });
+        Self { controller, running, store: store.clone(), sessions: JoinSet::new() }
+    }
+
+    pub(crate) async fn assign(&self) -> Assigned {
+        let assignment =
+            Assignment { meeting: meeting(), settings: Settings::default(), handlers: Vec::new() };
+        self.controller.assign(assignment).await
+    }
+
+    /// A token for a seat, good for a quarter of an hour.
+    pub(crate) fn claims(&self, user: &str, role: Role) -> MeetingClaims {
+        let now = self.store.clock().wall().as_micros() / 1_000_000;
+        MeetingClaims {
+            sub: user.to_owned(),
+            token_type: Kind::Meeting,
+            meeting_id: "abc".to_owned(),
+            home_org_id: None,
+            meeting_org_id: String::new(),
+            participant_type: ParticipantType::Member,
+            role,
+            capabilities: Vec::new(),
+            iat: now,
+            exp: now + 900,
+            jti: "j".to_owned(),
+        }
+    }
+
+    /// A connection that has said nothing.
+    pub(crate) async fn connect(&mut self) -> Client {
+        let (near, far) = memory::pair();
+        let controller = self.controller.clone();
+        self.sessions.spawn(async move { controller.serve(far).await });
+        let (send, receive) = near.open_bi().await.unwrap();
+        Client {
+            wire: near.wire(),
+            session: near,
+            writer: MessageWriter::new(send),
+            reader: MessageReader::new(receive),
+            seq: 0,
+        }
+    }
+
+    pub(crate) async fn ask_to_join(&mut self, request: JoinRequest) -> Client {
+        let mut client = self.connect().await;
+        client.ask(Ask::JoinRequest(request)).await;
+        client
+    }
+
+    pub(crate) fn request(&self, user: &str, role: Role) -> JoinRequest {
+        JoinRequest {
+            meeting_id: "abc".to_owned(),
+            join_token: sign(&key(), &self.claims(user, role)).unwrap(),
+            participant_name: user.to_uppercase(),
+            attempt_id: "1".to_owned(),
+            ..JoinRequest::default()
+        }
+    }
+
+    pub(crate) async fn join(&mut self, user: &str, role: Role) -> (Client, JoinResponse) {
+        let mut client = self.ask_to_join(self.request(user, role)).await;
+        let answer = client.welcomed().await;
+        (client, answer)
+    }
+
+    /// Comes back with what a join gave, having seen events up to `seen`.
+    pub(crate) async fn resume(
+        &mut self,
+        user: &str,
+        role: Role,
+        last: &JoinResponse,
+        seen: u64,
+    ) -> (Client, JoinResponse) {
+        let request = JoinRequest {
+            correlation_id: last.correlation_id.clone(),
+            binding_token: last.binding_token.clone(),
+            last_event_seq: seen,
+            ..self.request(user, role)
+        };
+        let mut client = self.ask_to_join(request).await;
+        let answer = client.welcomed().await;
+        client.seq = answer.applied_seq;
+        (client, answer)
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) wire: Wire,
+    pub(crate) session: Arc<Session>,
+    writer: MessageWriter,
+    reader: MessageReader,
+    pub(crate) seq: u64,
+}
+
+impl Client {
+    pub(crate) async fn ask(&mut self, ask: Ask) -> u64 {
+        self.seq += 1;
+        let message = ClientMessage { payload: Some(ask), seq: self.seq, ..ClientMessage::default() };
+        self.writer.send(&message).await.unwrap();
+        self.seq
+    }
+
+    pub(crate) async fn raw(&mut self, bytes: &'static [u8]) {
+        self.writer.send_frame(bytes::Bytes::from_static(bytes)).await.unwrap();
+    }
+
+    pub(crate) async fn next(&mut self) -> ServerMessage {
+        self.reader.next().await.unwrap().expect("a message")
+    }
+
+    pub(crate) async fn ended(&mut self) -> Closed {
+        while !matches!(self.reader.next::<ServerMessage>().await, Ok(None) | Err(ReadError::Transport(_))) {}
+        self.session.closed().await
+    }
+
+    pub(crate) async fn welcomed(&mut self) -> JoinResponse {
+        match self.next().await.payload {
+            Some(Payload::JoinResponse(answer)) => answer,
+            other => panic!("no welcome but {other:?}"),
+        }
+    }
+
+    /// The next message that fits; others are skipped.
+    pub(crate) async fn until<T>(&mut self, fits: impl Fn(&ServerMessage) -> Option<T>) -> T {
+        loop {
+            let message = self.next().await;
+            if let Some(found) = fits(&message) {
+                return found;
+            }
+        }
+    }
+
+    /// The code of the next error.
+    pub(crate) async fn error(&mut self) -> (meet_wire::signaling::ErrorCode, String) {
+        self.until(|message| match &message.payload {
+            Some(Payload::Error(error)) => Some((error.code(), error.message.clone())),
+            _ => None,
+        })
+        .await
+    }
+}

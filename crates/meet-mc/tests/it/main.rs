@@ -1,0 +1,11 @@
+//! The ledger and the actors on real engines: memory under virtual time, and Redis.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+
+mod actors;
+mod club;
+mod faults;
+mod house;
+mod ledger;
+mod mishap;
+mod network;
+mod redis;

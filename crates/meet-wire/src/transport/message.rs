@@ -1,0 +1,77 @@
+//! Messages over a stream.
+
+use prost::Message;
+
+use crate::frame::{self, Decoder, FrameError};
+use crate::transport::{RecvStream, SendStream, TransportError};
+
+/// How much is taken from a stream at once.
+const PIECE: usize = 16 * 1024;
+
+/// Why no further message comes.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The stream is gone.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The peer broke the protocol.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The stream ended within a frame.
+    #[error("the stream ended within a frame")]
+    Cut,
+}
+
+/// Reads messages.
+pub struct MessageReader {
+    stream: Box<dyn RecvStream>,
+    decoder: Decoder,
+}
+
+/// Writes messages.
+pub struct MessageWriter {
+    stream: Box<dyn SendStream>,
+}
+
+impl MessageReader {
+    /// Reads from this stream.
+    pub fn new(stream: Box<dyn RecvStream>) -> Self {
+        Self { stream, decoder: Decoder::default() }
+    }
+
+    /// The next message; none at the end. May be dropped and called again: nothing is lost.
+    pub async fn next<M: Message + Default>(&mut self) -> Result<Option<M>, ReadError> {
+        loop {
+            if let Some(message) = self.decoder.message()? {
+                return Ok(Some(message));
+            }
+            match self.stream.receive(PIECE).await? {
+                Some(piece) => self.decoder.push(&piece),
+                None if self.decoder.kept() > 0 => return Err(ReadError::Cut),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl MessageWriter {
+    /// Writes to this stream.
+    pub fn new(stream: Box<dyn SendStream>) -> Self {
+        Self { stream }
+    }
+
+    /// Sends a message.
+    pub async fn send(&mut self, message: &impl Message) -> Result<(), ReadError> {
+        Ok(self.stream.send(frame::encode(message)?).await?)
+    }
+
+    /// Sends what was encoded before, so that many can be sent the same.
+    pub async fn send_frame(&mut self, frame: bytes::Bytes) -> Result<(), TransportError> {
+        self.stream.send(frame).await
+    }
+
+    /// Says that nothing more comes.
+    pub fn finish(&mut self) {
+        self.stream.finish();
+    }
+}

@@ -1,0 +1,317 @@
+//! WebTransport over QUIC.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use lease::Clock;
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use url::Url;
+use web_transport_quinn::{self as wt, SessionError, WebTransportError};
+
+use crate::limits;
+use crate::transport::{
+    Closed, Connect, Listener as Accepts, Offer as Asks, RecvStream, SendStream, Session as Acts, Streams,
+    TransportError,
+};
+
+/// An endpoint could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("the WebTransport endpoint: {0}")]
+pub struct EndpointError(String);
+
+fn failed(error: impl std::fmt::Display) -> EndpointError {
+    EndpointError(error.to_string())
+}
+
+/// When a quiet connection is lost, and how often it says that it is there. Of both sides' times the shorter one counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Lost after so long without a sign.
+    pub idle: Duration,
+    /// A sign this often.
+    pub keep_alive: Duration,
+}
+
+impl Default for Timing {
+    /// Lost after five seconds, a sign four times in that.
+    fn default() -> Self {
+        Self { idle: limits::IDLE, keep_alive: limits::KEEP_ALIVE }
+    }
+}
+
+fn transport(timing: Timing) -> Result<Arc<quinn::TransportConfig>, EndpointError> {
+    let mut config = quinn::TransportConfig::default();
+    config
+        .max_idle_timeout(Some(timing.idle.try_into().map_err(failed)?))
+        .keep_alive_interval(Some(timing.keep_alive))
+        .max_concurrent_bidi_streams(limits::STREAMS.into())
+        .max_concurrent_uni_streams(limits::STREAMS.into());
+    Ok(Arc::new(config))
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    timing: Timing,
+) -> Result<quinn::ServerConfig, EndpointError> {
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(failed)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(failed)?;
+    tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
+    let crypto = QuicServerConfig::try_from(tls).map_err(failed)?;
+    let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(transport(timing)?);
+    Ok(config)
+}
+
+/// Where clients arrive over the network.
+pub struct Listener {
+    endpoint: quinn::Endpoint,
+    clock: Arc<dyn Clock>,
+    timing: Timing,
+    handshakes: Mutex<JoinSet<Option<Offer>>>,
+}
+
+impl Listener {
+    /// Listens on a UDP address with this certificate.
+    pub fn bind(
+        address: SocketAddr,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        clock: Arc<dyn Clock>,
+        timing: Timing,
+    ) -> Result<Self, EndpointError> {
+        let config = server_config(chain, key, timing)?;
+        let endpoint = quinn::Endpoint::server(config, address).map_err(failed)?;
+        Ok(Self { endpoint, clock, timing, handshakes: Mutex::new(JoinSet::new()) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Result<SocketAddr, EndpointError> {
+        self.endpoint.local_addr().map_err(failed)
+    }
+
+    /// Serves new connections with another certificate; those that are there stay.
+    pub fn renew(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), EndpointError> {
+        self.endpoint.set_server_config(Some(server_config(chain, key, self.timing)?));
+        Ok(())
+    }
+
+    /// Takes no further connection.
+    pub fn close(&self) {
+        self.endpoint.set_server_config(None);
+        self.endpoint.close(quinn::VarInt::from_u32(0), b"closing");
+    }
+}
+
+#[async_trait]
+impl Accepts for Listener {
+    async fn offer(&self) -> Option<Box<dyn Asks>> {
+        let mut handshakes = self.handshakes.lock().await;
+        loop {
+            tokio::select! {
+                Some(done) = handshakes.join_next() => {
+                    if let Ok(Some(offer)) = done {
+                        return Some(Box::new(offer));
+                    }
+                }
+                incoming = self.endpoint.accept() => {
+                    let incoming = incoming?;
+                    if handshakes.len() >= limits::HANDSHAKES {
+                        incoming.refuse();
+                        continue;
+                    }
+                    let clock = self.clock.clone();
+                    handshakes.spawn(async move {
+                        let late = clock.sleep_until(clock.now() + limits::HANDSHAKE);
+                        tokio::select! {
+                            offer = shake(incoming) => offer,
+                            () = late => None,
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A client that cannot even ask is of no interest to anybody: it is dropped.
+async fn shake(incoming: quinn::Incoming) -> Option<Offer> {
+    let connection = incoming.await.ok()?;
+    let request = wt::Request::accept(connection).await.ok()?;
+    let header = |name: &str| {
+        let value = request.connect().headers.get(name)?;
+        value.to_str().ok().map(str::to_owned)
+    };
+    let connect = Connect {
+        path: request.connect().url.path().to_owned(),
+        origin: header("origin"),
+        traceparent: header("traceparent"),
+    };
+    Some(Offer { connect, request })
+}
+
+struct Offer {
+    connect: Connect,
+    request: wt::Request,
+}
+
+#[async_trait]
+impl Asks for Offer {
+    fn connect(&self) -> &Connect {
+        &self.connect
+    }
+
+    fn remote(&self) -> Option<SocketAddr> {
+        Some(self.request.conn().remote_address())
+    }
+
+    async fn accept(self: Box<Self>) -> Result<Arc<dyn Acts>, TransportError> {
+        let session = self.request.ok().await.map_err(|error| TransportError::Refused(error.to_string()))?;
+        Ok(Arc::new(Session(session)))
+    }
+
+    async fn reject(self: Box<Self>, status: u16) {
+        let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::NOT_FOUND);
+        let _gone_already = self.request.reject(status).await;
+    }
+}
+
+/// Connects to endpoints.
+#[derive(Clone)]
+pub struct Dialer {
+    endpoint: quinn::Endpoint,
+    timing: Timing,
+}
+
+impl Dialer {
+    /// Sends from this address; port 0 takes any.
+    pub fn new(from: SocketAddr, timing: Timing) -> Result<Self, EndpointError> {
+        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)?, timing })
+    }
+
+    /// Opens a session with the endpoint at a whole https URL, whose certificate has one of these SHA-256 hashes.
+    pub async fn dial(
+        &self,
+        url: &str,
+        hashes: &[Vec<u8>],
+        traceparent: Option<&str>,
+    ) -> Result<Arc<dyn Acts>, TransportError> {
+        let refused = |error: &dyn std::fmt::Display| TransportError::Refused(error.to_string());
+        let url = Url::parse(url).map_err(|error| refused(&error))?;
+        let config = client_config(hashes, self.timing).map_err(|error| refused(&error))?;
+        let mut request = wt::proto::ConnectRequest::new(url);
+        if let Some(traceparent) = traceparent {
+            let value = http::HeaderValue::from_str(traceparent).map_err(|error| refused(&error))?;
+            request = request.with_header(http::HeaderName::from_static("traceparent"), value);
+        }
+        let client = wt::Client::new(self.endpoint.clone(), config);
+        let session = client.connect(request).await.map_err(|error| refused(&error))?;
+        Ok(Arc::new(Session(session)))
+    }
+
+    /// Waits until the ends of its sessions have been told.
+    pub async fn settled(&self) {
+        self.endpoint.wait_idle().await;
+    }
+}
+
+fn client_config(hashes: &[Vec<u8>], timing: Timing) -> Result<quinn::ClientConfig, EndpointError> {
+    let verifier = Arc::new(crate::transport::quic_hash::Hashes::new(provider(), hashes));
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(failed)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
+    let crypto = QuicClientConfig::try_from(tls).map_err(failed)?;
+    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+    config.transport_config(transport(timing)?);
+    Ok(config)
+}
+
+struct Session(wt::Session);
+
+fn ended(error: &SessionError) -> Closed {
+    match error {
+        SessionError::WebTransportError(WebTransportError::Closed(code, _)) => Closed::Code(*code),
+        other => Closed::Lost(other.to_string()),
+    }
+}
+
+fn gone(error: &SessionError) -> TransportError {
+    TransportError::Closed(ended(error))
+}
+
+#[async_trait]
+impl Acts for Session {
+    async fn accept_bi(&self) -> Result<Streams, TransportError> {
+        let (send, receive) = self.0.accept_bi().await.map_err(|error| gone(&error))?;
+        Ok((Box::new(Sending(send)), Box::new(Receiving(receive))))
+    }
+
+    async fn open_bi(&self) -> Result<Streams, TransportError> {
+        let (send, receive) = self.0.open_bi().await.map_err(|error| gone(&error))?;
+        Ok((Box::new(Sending(send)), Box::new(Receiving(receive))))
+    }
+
+    fn close(&self, code: u32, reason: &str) {
+        self.0.close(code, reason.as_bytes());
+    }
+
+    async fn closed(&self) -> Closed {
+        ended(&self.0.closed().await)
+    }
+
+    fn remote(&self) -> Option<SocketAddr> {
+        Some(self.0.remote_address())
+    }
+}
+
+struct Sending(wt::SendStream);
+
+#[async_trait]
+impl SendStream for Sending {
+    async fn send(&mut self, bytes: Bytes) -> Result<(), TransportError> {
+        self.0.write_chunk(bytes).await.map_err(|error| match error {
+            wt::WriteError::SessionError(error) => gone(&error),
+            _ => TransportError::Reset,
+        })
+    }
+
+    fn finish(&mut self) {
+        // It is finished or reset already: either way nothing more comes.
+        let _ = self.0.finish();
+    }
+}
+
+struct Receiving(wt::RecvStream);
+
+#[async_trait]
+impl RecvStream for Receiving {
+    async fn receive(&mut self, max: usize) -> Result<Option<Bytes>, TransportError> {
+        match self.0.read_chunk(max, true).await {
+            Ok(chunk) => Ok(chunk.map(|chunk| chunk.bytes)),
+            Err(wt::ReadError::SessionError(error)) => Err(gone(&error)),
+            Err(_) => Err(TransportError::Reset),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The transport over the network does what the one in memory does.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lease::{Clock, Wall};
+use lease_store::BootClock;
+use meet_wire::frame;
+use meet_wire::signaling::{ChatRequest, ClientMessage, ServerMessage, client_message, server_message};
+use meet_wire::transport::certificate::Pair;
+use meet_wire::transport::quic::{Dialer, Listener, Timing};
+use meet_wire::transport::{
+    Closed, Listener as _, MessageReader, MessageWriter, ReadError, Session, TransportError,
+};
+use meet_wire::{CloseCode, signaling};
+
+const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A busy machine may let a test stand still for longer than people would wait.
+const PATIENT: Timing = Timing { idle: Duration::from_secs(60), keep_alive: Duration::from_secs(5) };
+
+fn pair() -> Pair {
+    Pair::new(&["127.0.0.1".to_owned()], BootClock.wall()).unwrap()
+}
+
+fn hashes(pair: &Pair) -> Vec<Vec<u8>> {
+    pair.hashes().unwrap().iter().map(|hash| hash.to_vec()).collect()
+}
+
+fn listen(pair: &Pair) -> (Arc<Listener>, String) {
+    let current = pair.current();
+    let clock = Arc::new(BootClock);
+    let listener =
+        Listener::bind(ANY, vec![current.der().unwrap()], current.private_key().unwrap(), clock, PATIENT)
+            .unwrap();
+    let url = format!("https://{}/wt/mc", listener.address().unwrap());
+    (Arc::new(listener), url)
+}
+
+/// A session, both ends of it.
+async fn connected(listener: &Listener, url: &str, pair: &Pair) -> (Arc<dyn Session>, Arc<dyn Session>) {
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
+    let hashes = hashes(pair);
+    let dial = dialer.dial(url, &hashes, None);
+    let accept = async { listener.offer().await.unwrap().accept().await.unwrap() };
+    let (client, server) = tokio::join!(dial, accept);
+    (client.unwrap(), server)
+}
+
+fn chat(seq: u64, text: &str) -> ClientMessage {
+    let payload = Some(client_message::Payload::ChatRequest(ChatRequest { text: text.to_owned() }));
+    ClientMessage { payload, seq, ..ClientMessage::default() }
+}
+
+#[tokio::test]
+async fn messages_cross_both_ways_and_the_close_code_arrives() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let (client, server) = connected(&listener, &url, &pair).await;
+    let (send, receive) = client.open_bi().await.unwrap();
+    let (mut to_server, mut from_server) = (MessageWriter::new(send), MessageReader::new(receive));
+    let long = "x".repeat(60_000);
+    to_server.send(&chat(1, &long)).await.unwrap();
+    let (send, receive) = server.accept_bi().await.unwrap();
+    let (mut to_client, mut from_client) = (MessageWriter::new(send), MessageReader::new(receive));
+    for seq in 2..200 {
+        to_server.send(&chat(seq, "hello")).await.unwrap();
+    }
+    assert_eq!(from_client.next::<ClientMessage>().await.unwrap(), Some(chat(1, &long)));
+    for seq in 2..200 {
+        assert_eq!(from_client.next::<ClientMessage>().await.unwrap(), Some(chat(seq, "hello")));
+        let payload = Some(server_message::Payload::Accepted(signaling::Accepted {}));
+        to_client.send(&ServerMessage { payload, seq, ..ServerMessage::default() }).await.unwrap();
+    }
+    for seq in 2..200 {
+        assert_eq!(from_server.next::<ServerMessage>().await.unwrap().unwrap().seq, seq);
+    }
+    assert!(server.remote().unwrap().ip().is_loopback());
+    server.close_for(CloseCode::Superseded);
+    assert_eq!(client.closed().await, Closed::Code(4001));
+    let ended = from_server.next::<ServerMessage>().await;
+    assert_eq!(ended, Err(ReadError::Transport(TransportError::Closed(Closed::Code(4001)))));
+}
+
+#[tokio::test]
+async fn what_a_client_says_on_connecting_is_seen_before_it_is_accepted() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
+    let (hashes, trace) = (hashes(&pair), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    let reject = async {
+        let offer = listener.offer().await.unwrap();
+        let seen = offer.connect().clone();
+        offer.reject(404).await;
+        seen
+    };
+    let (refused, seen) = tokio::join!(dialer.dial(&url, &hashes, Some(trace)), reject);
+    assert!(matches!(refused.map(|_| ()), Err(TransportError::Refused(_))));
+    assert_eq!((seen.path.as_str(), seen.traceparent.as_deref(), seen.origin), ("/wt/mc", Some(trace), None));
+}
+
+#[tokio::test]
+async fn a_certificate_that_the_client_was_not_told_of_is_refused_and_the_next_one_is_known() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
+    let wrong = [vec![0; 32]];
+    tokio::select! {
+        refused = dialer.dial(&url, &wrong, None) => assert!(refused.is_err()),
+        _ = listener.offer() => panic!("no such client gets this far"),
+    }
+    // Nine days later the other one serves; who was told of the pair before still connects.
+    let later = Wall::from_micros(pair.due().as_micros());
+    let turned = pair.turned(&["127.0.0.1".to_owned()], later).unwrap().unwrap();
+    let current = turned.current();
+    listener.renew(vec![current.der().unwrap()], current.private_key().unwrap()).unwrap();
+    let (client, server) = connected(&listener, &url, &pair).await;
+    client.close(0, "");
+    assert_eq!(server.closed().await, Closed::Code(0));
+}
+
+#[tokio::test]
+async fn garbage_on_a_stream_is_an_error_at_its_first_frame() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let (client, server) = connected(&listener, &url, &pair).await;
+    let (mut send, _receive) = client.open_bi().await.unwrap();
+    send.send(Bytes::from_static(&[0xff; 64])).await.unwrap();
+    let (_send, receive) = server.accept_bi().await.unwrap();
+    let read = MessageReader::new(receive).next::<ClientMessage>().await;
+    assert_eq!(read, Err(ReadError::Frame(frame::FrameError::TooLong(u32::MAX as usize))));
+}
