@@ -22,6 +22,7 @@ struct Gone<'h> {
 pub fn nothing_is_left(history: &History) -> Vec<Violation> {
     let (calm, reigns) = (Calm::of(history), reigns(history));
     let end = history.events.last().map_or(0, |event| event.at);
+    let given_up = given_up(history);
     let mut found = Vec::new();
     for gone in let_go(history) {
         let own = |r: &&Reign| r.key == gone.key && r.token == Some(gone.token);
@@ -29,7 +30,12 @@ pub fn nothing_is_left(history: &History) -> Vec<Violation> {
             let start = reign.from.max(gone.at);
             let due = start + history.setting.reaper_bound;
             let over = reign.ended.as_ref().map_or(Nanos::MAX, |(at, _)| *at);
-            let excused = due > gone.owed || due > end || calm.crashed(0, due, None, Some(gone.client));
+            // A store that forgot that a token was given up grants it to a late copy of its claim.
+            let forgotten = given_up.get(&(gone.key, gone.token)).is_some_and(|when| {
+                *when < reign.from && calm.crashed(*when, reign.from, Some(reign.store), None)
+            });
+            let crashed = calm.crashed(0, due, None, Some(gone.client));
+            let excused = due > gone.owed || due > end || crashed || forgotten;
             if over > due && !excused && calm.holds(start, due, reign.store, Some(gone.client)) {
                 let text = format!(
                     "{}: client {} let {} go at {:.6} s and it is still held",
@@ -44,6 +50,28 @@ pub fn nothing_is_left(history: &History) -> Vec<Violation> {
     }
     found.extend(renewed_after(history));
     found
+}
+
+/// Since when tokens were given up and their clients were told so.
+fn given_up(history: &History) -> BTreeMap<(&str, TokenId), Nanos> {
+    let mut releases: BTreeMap<OpId, (&str, TokenId)> = BTreeMap::new();
+    let mut given_up = BTreeMap::new();
+    for Event { at, what } in &history.events {
+        match what {
+            What::Invoked {
+                op, call: Call { verb: CallVerb::Release, key, token: Some(token), .. }, ..
+            } => {
+                releases.insert(*op, (key, *token));
+            }
+            What::Returned { op, answer } if matches!(&*answer.word, "released" | "not_held") => {
+                if let Some(whose) = releases.get(op) {
+                    given_up.entry(*whose).or_insert(*at);
+                }
+            }
+            _ => {}
+        }
+    }
+    given_up
 }
 
 fn let_go(history: &History) -> Vec<Gone<'_>> {
@@ -258,6 +286,26 @@ mod tests {
             call.wait = Some(S);
         }
         assert_eq!(nothing_is_left(&seen).len(), 1);
+    }
+
+    #[test]
+    fn what_a_store_forgot_to_be_given_up_is_left_to_its_ttl() {
+        let story = |given_up: bool, crash: Nanos| {
+            let mut seen = story(61 * S, None);
+            let release = Call { verb: CallVerb::Release, ..bare("k", 11) };
+            if given_up {
+                seen.events.push(Event { at: 1, what: What::Invoked { op: 2, client: 1, call: release } });
+                seen.events.push(Event { at: 2, what: answer(2, "released", 0) });
+            }
+            let what = What::Fault { name: "crash".into(), host: Some(0), until: crash };
+            seen.events.push(Event { at: crash, what });
+            seen.sort();
+            nothing_is_left(&seen).len()
+        };
+        // The copy of a claim comes after the crash.
+        assert_eq!(story(true, S / 4), 0);
+        assert_eq!(story(false, S / 4), 1, "nobody gave it up");
+        assert_eq!(story(true, 1), 1, "it was given up after the crash");
     }
 
     #[test]
