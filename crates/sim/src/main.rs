@@ -17,15 +17,17 @@ use sim::timeline::timeline;
 use sim::{clock, disk, mutants, redis};
 
 const HELP: &str = "\
-Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED]
+Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED] [--world kernel|embedded|redis]
        cargo xtask sim --seed SEED | --disk SEED | --redis SEED
        cargo xtask sim --mutants [--seeds N] [--from SEED]
 
 Runs N seeds of the kernel's world and a tenth as many of the embedded engine and of the model of Redis (or as
-many as fit into N seconds) from SEED on, fresh ones unless SEED is given. Stops at the first failure, cuts it down, and shows it
+many as fit into N seconds) from SEED on, fresh ones unless SEED is given; with `--world`, N of that one. Stops at the first failure, cuts it down, and shows it
 as a timeline. `--seed` replays one of the kernel's world, `--disk` one of the
 embedded engine, `--redis` one of the model of Redis. `--mutants` switches each known
 break on and shows which sentence of the judge caught it, and how many seeds that took.";
+
+const WORLDS: [&str; 3] = ["kernel", "embedded", "redis"];
 
 #[derive(Default)]
 struct Args {
@@ -36,6 +38,8 @@ struct Args {
     disk: Option<u64>,
     redis: Option<u64>,
     mutants: bool,
+    /// Only this world.
+    world: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +74,10 @@ fn parse(words: &[String]) -> Option<Args> {
                 args.mutants = true;
                 continue;
             }
+            "--world" => {
+                args.world = Some(words.next().filter(|word| WORLDS.contains(word))?.to_owned());
+                continue;
+            }
             _ => return None,
         };
         *place = Some(words.next()?.parse().ok()?);
@@ -81,25 +89,35 @@ fn sweep(args: &Args) -> bool {
     let from = args.from.unwrap_or_else(clock::fresh_seed);
     let count = args.seeds.unwrap_or(if args.seconds.is_some() { u64::MAX } else { 10_000 });
     // Two thirds of the time for the kernel's world, the rest for the others.
-    let budget = |part| args.seconds.map(|seconds| Duration::from_secs(seconds) * part / 6);
-    let kernels = Range { from, count, budget: budget(4) };
-    if let Some(seed) = through("kernel", kernel, kernels) {
-        if let Some(first) = run(&Plan::of(seed)).violations.first() {
-            show_small(seed, first.invariant);
+    let worlds =
+        [("kernel", kernel as OneWorld, 4, 1), ("embedded", embedded, 1, 10), ("redis", replicated, 1, 10)];
+    for (name, world, part, less) in worlds {
+        let time = args.seconds.map(Duration::from_secs);
+        let range = match args.world.as_deref() {
+            None => Range { from, count: count / less, budget: time.map(|time| time * part / 6) },
+            Some(only) if only == name => Range { from, count, budget: time },
+            Some(_) => continue,
+        };
+        if let Some(seed) = through(name, world, range) {
+            explain(name, seed);
+            return false;
         }
-        println!("replay: cargo xtask sim --seed {seed}");
-        return false;
-    }
-    let others = Range { from, count: count / 10, budget: budget(1) };
-    if let Some(seed) = through("embedded", embedded, others) {
-        println!("replay: cargo xtask sim --disk {seed}");
-        return false;
-    }
-    if let Some(seed) = through("redis", replicated, others) {
-        println!("replay: cargo xtask sim --redis {seed}");
-        return false;
     }
     true
+}
+
+fn explain(world: &str, seed: u64) {
+    let flag = match world {
+        "embedded" => "--disk",
+        "redis" => "--redis",
+        _ => "--seed",
+    };
+    if flag == "--seed"
+        && let Some(first) = run(&Plan::of(seed)).violations.first()
+    {
+        show_small(seed, first.invariant);
+    }
+    println!("replay: cargo xtask sim {flag} {seed}");
 }
 
 /// Runs a range of seeds and answers the one that failed.
@@ -111,8 +129,8 @@ fn through(name: &str, world: OneWorld, range: Range) -> Option<u64> {
     println!("sim: {name}: seeds {} to {last}: {}", range.from, rate(&done));
     let order = done.order;
     println!(
-        "sim: {name}: orders of {} operations on {} keys, {} keys given up as too long",
-        order.operations, order.keys, order.given_up
+        "sim: {name}: orders of {} operations on {} keys, {} keys given up as too long, {} without one",
+        order.operations, order.keys, order.given_up, order.unexplained
     );
     let (seed, wrong) = done.failed?;
     println!("sim: {name}: seed {seed} failed:");

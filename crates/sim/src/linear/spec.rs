@@ -244,12 +244,12 @@ impl Spot {
         }
         // What nobody was told of began under a number that somebody saw, or was seen without one.
         let mut ways = Vec::new();
-        if self.token == op.token || self.tenant().is_some() {
+        let held = self.token == op.token || self.tenant().is_some();
+        if held || terms.thorough || terms.vague || terms.shown.contains(&id) {
             ways.extend(self.clone().claimed(op, id, terms, None));
-        } else {
-            if terms.thorough || terms.vague || terms.shown.contains(&id) {
-                ways.extend(self.clone().claimed(op, id, terms, None));
-            }
+        }
+        // One that replaces a holder begins a reign of its own as well.
+        if !held || matches!(op.asked, Asked::Acquire { instead_of: Some(_), .. }) {
             let numbers = terms.numbers(op, if terms.rises { self.next() } else { 0 });
             ways.extend(numbers.filter_map(|named| self.clone().claimed(op, id, terms, Some(named))));
         }
@@ -270,7 +270,7 @@ impl Spot {
             self.begin(op, ttl, drift, op.outcome == Outcome::Unknown);
             return Some(self);
         }
-        if self.loose && instead_of.is_some() && op.word == "granted" && !self.names(instead_of) {
+        if self.loose && instead_of.is_some() && op.word != "busy" && !self.names(instead_of) {
             return None;
         }
         let claim = claim(op, id, ttl, instead_of)?;
@@ -405,7 +405,9 @@ impl Spot {
         let drift = terms.drift;
         match (op.outcome, self.holds(op)) {
             (Outcome::Refused, false) => {
-                if let Some(token) = op.token.filter(|token| !self.spent.contains(token)) {
+                // One that names an earlier reign of the holder's does not give its token up.
+                let live = self.tenant().is_some() && self.token == op.token;
+                if let Some(token) = op.token.filter(|token| !live && !self.spent.contains(token)) {
                     self.bury(token, drift);
                 }
                 true

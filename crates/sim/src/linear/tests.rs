@@ -360,3 +360,41 @@ fn a_token_that_was_given_back_by_whoever_went_away_is_spent() {
     spent(By::default().unknown((0, 1), CallVerb::Acquire, 1)).unwrap();
     spent(By::default().unknown((0, 1), CallVerb::Acquire, 2)).unwrap_err();
 }
+
+#[test]
+fn a_replacement_without_an_answer_may_have_any_number_that_shows() {
+    let mut by = By::default();
+    by.granted((0, 1), 1, 5).op((2, 3), CallVerb::Replace, (2, Some(5)), (Outcome::Unknown, "unknown", None));
+    // Somebody names the next number, which is not the one that was granted.
+    by.op((4, 5), CallVerb::Replace, (3, Some(6)), (Outcome::Refused, "busy", Some(9)));
+    let what = &mut by.events.last_mut().unwrap().what;
+    if let What::Returned { answer, .. } = what {
+        answer.why = Some("not_that_generation".into());
+    }
+    by.granted((6, 7), 2, 9);
+    by.check().unwrap();
+}
+
+#[test]
+fn a_replacement_without_an_answer_may_follow_a_claim_without_one() {
+    let mut by = By::default();
+    by.unknown((0, 1), CallVerb::Acquire, 1);
+    by.op((2, 3), CallVerb::Replace, (2, Some(5)), (Outcome::Unknown, "unknown", None));
+    by.busy((4, 5), 3, 6).granted((6, 7), 2, 6);
+    by.check().unwrap();
+}
+
+#[test]
+fn a_release_that_names_an_earlier_reign_of_the_holders_does_not_give_its_token_up() {
+    let after = |again: bool| {
+        let mut by = By::default();
+        by.granted((0, 1), 1, 5);
+        if again {
+            by.granted((12, 13), 1, 6);
+        }
+        by.op((14, 15), CallVerb::Release, (1, Some(5)), (Outcome::Refused, "not_held", None));
+        by.granted((30, 31), 1, 7).check()
+    };
+    after(true).unwrap();
+    after(false).unwrap_err();
+}
