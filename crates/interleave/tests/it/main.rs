@@ -9,6 +9,7 @@
 )]
 
 mod breaks;
+mod twins;
 mod waiters;
 mod world;
 mod writer;

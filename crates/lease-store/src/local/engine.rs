@@ -203,11 +203,11 @@ impl Shared {
     pub(crate) fn deliver(&self, inner: &mut MutexGuard<'_, Inner>, out: Out, now: Now) {
         self.events.publish(out.events);
         for delivery in out.grants {
-            let (key, digest) = (delivery.grant.lease.key.clone(), delivery.digest);
+            let (lease, digest) = (delivery.grant.lease.clone(), delivery.digest);
             if !delivery.deliver()
-                && let Err(error) = inner.table.abandon(&key, &digest, now)
+                && let Err(error) = inner.table.lost(&lease, &digest, now)
             {
-                tracing::error!(%key, %error, "an unheard grant could not be given back");
+                tracing::error!(key = %lease.key, %error, "an unheard grant could not be given back");
             }
         }
     }

@@ -16,6 +16,7 @@ mod table;
 mod terms;
 mod timer;
 mod waiting;
+mod ways;
 
 #[cfg(any(test, feature = "lockstep"))]
 pub use disk::Lockstep;

@@ -40,6 +40,11 @@ impl Out {
         Self { durable, ..Self::default() }
     }
 
+    /// Whether effects go to a disk first.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.events.is_empty() && self.grants.is_empty()
     }

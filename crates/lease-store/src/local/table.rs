@@ -9,8 +9,8 @@ use std::time::Duration;
 use lease::breaks::{self, Break};
 use lease::rules::{self, Around, Entry, Expiry, State, Tenant, Verdict};
 use lease::{
-    Acquired, Busy, Claim, Clock, Digest, End, Error, Floor, Generation, Grant, Holder, Key, Lease, Phase,
-    Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
+    Acquired, Busy, Claim, Clock, Digest, End, Error, Floor, Generation, Grant, Holder, Key, Lease, Origin,
+    Phase, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
     Transfer, Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
 };
 
@@ -19,6 +19,7 @@ use super::out::{Delivery, Out};
 use super::queue::Waiter;
 use super::rows::{ReignRow, SlotRow, Table as RowTable};
 use super::slots::{Past, Rare, Slot, Slots};
+use super::ways::Ways;
 use crate::sync::oneshot;
 
 /// The moment of a step, on both clocks.
@@ -49,6 +50,7 @@ pub(crate) struct Table {
     pub(crate) floor: Floor,
     pub(crate) revision: Revision,
     pub(crate) out: Out,
+    ways: Ways,
     freed: VecDeque<(u32, Generation)>,
 }
 
@@ -60,6 +62,7 @@ impl Table {
             floor,
             revision,
             out: Out::new(durable),
+            ways: Ways::default(),
             freed: VecDeque::new(),
         }
     }
@@ -84,13 +87,13 @@ impl Table {
         match rules::acquire(&entry, claim, now.tick, around) {
             Verdict::Grant => {
                 self.slot(at)?.rare_if_any(|rare| rare.queue.expel(digest));
-                self.grant(at, claim, now).map(|lease| Acquired::Granted(Grant { lease, parked: false }))
+                self.grant_asked(at, claim, now)
             }
             Verdict::Supersede => {
                 self.end_reign(at, End::Superseded, now)?;
-                self.grant(at, claim, now).map(|lease| Acquired::Granted(Grant { lease, parked: false }))
+                self.grant_asked(at, claim, now)
             }
-            Verdict::Refresh => self.refresh(at, claim.ttl, now),
+            Verdict::Refresh => self.refresh(at, claim, now),
             Verdict::Busy(mut busy) => {
                 busy.holder = busy.holder.or_else(|| foreign.map(|value| foreign_holder(&value)));
                 Ok(Acquired::Busy(busy))
@@ -123,12 +126,30 @@ impl Table {
         })
     }
 
-    /// Forgets a claim whose future was dropped; if it was granted meanwhile, gives the key back. The token is
-    /// not spent by that: its owner may still be alive and ask again.
-    pub(crate) fn abandon(&mut self, key: &Key, digest: &Digest, now: Now) -> Result<()> {
-        let Some(at) = self.slots.find(key) else { return Ok(()) };
+    /// Whether the answer to this claim is on its way until it was told or lost: then its caller says which. Without
+    /// a disk an answer arrives with the step, and what a remote holder was granted stays: the same token will ask
+    /// again.
+    pub(crate) fn takes_time(&self, claim: &Claim) -> bool {
+        self.out.is_durable() && claim.origin == Origin::Local
+    }
+
+    /// The caller of a claim heard of its grant.
+    pub(crate) fn told(&mut self, lease: &Lease) {
+        if let Some(at) = self.slots.find(&lease.key) {
+            self.ways.arrive(at, lease.generation);
+        }
+    }
+
+    /// Forgets a claim that went away before its caller heard of its grant, and gives the key back unless another
+    /// claim of that token was told or still waits. The token is not spent by that: its owner may still be alive
+    /// and ask again.
+    pub(crate) fn lost(&mut self, lease: &Lease, digest: &Digest, now: Now) -> Result<()> {
+        let Some(at) = self.slots.find(&lease.key) else { return Ok(()) };
         self.slot(at)?.rare_if_any(|rare| rare.queue.cancel(digest));
-        if rules::release(&self.entry(at)?, digest, None, now.tick) {
+        let generation = lease.generation;
+        if self.ways.lose(at, generation)
+            && rules::release(&self.entry(at)?, digest, Some(generation), now.tick)
+        {
             self.end_reign_as(at, End::Released, [0; 16], now)?;
             self.pass_on(at, None, now)?;
         }
@@ -301,7 +322,7 @@ impl Table {
             expires: now.tick + ttl.as_duration(),
             since: now.wall,
             meta: lease::Meta::default(),
-            origin: lease::Origin::Remote,
+            origin: Origin::Remote,
         });
         self.slots.set(at, state);
         self.slots.arm(at);
@@ -357,8 +378,17 @@ impl Table {
         self.note_free(at)
     }
 
+    fn grant_asked(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Acquired> {
+        let lease = self.grant(at, claim, now)?;
+        if self.takes_time(claim) {
+            self.ways.begin(at, lease.generation);
+        }
+        Ok(Acquired::Granted(Grant { lease, parked: false }))
+    }
+
     fn grant_parked(&mut self, at: u32, waiter: Waiter, now: Now) -> Result<Lease> {
         let lease = self.grant(at, &waiter.claim, now)?;
+        self.ways.begin(at, lease.generation);
         let grant = Grant { lease: lease.clone(), parked: true };
         self.out.grants.push(Delivery { told: waiter.told, grant, digest: *waiter.claim.token.digest() });
         Ok(lease)
@@ -394,10 +424,15 @@ impl Table {
         Ok(Lease { key, holder, generation, ttl: claim.ttl })
     }
 
-    fn refresh(&mut self, at: u32, ttl: Ttl, now: Now) -> Result<Acquired> {
+    fn refresh(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Acquired> {
         let State::Held(Tenant { holder, generation, .. }) = self.entry(at)?.state else {
             return Err(broken());
         };
+        match self.takes_time(claim) {
+            true => self.ways.join(at, generation),
+            false => self.ways.know(at, generation),
+        }
+        let ttl = claim.ttl;
         let lease = Lease { key: self.slot(at)?.key.clone(), holder, generation, ttl };
         let terms = self.slots.terms_mut(at);
         terms.ttl = ttl;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Acquired, Claim, Digest, Error, Grant, Key, Origin, Reason, Result, limits};
+use lease::{Acquired, Claim, Digest, Error, Grant, Key, Lease, Origin, Reason, Result, limits};
 
 use super::engine::{Pending, Shared};
 use super::table::Now;
@@ -49,7 +49,9 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
             told = parked.grant() => told,
             () = shared.clock.sleep_until(deadline) => match parked.give_up(&claim).map_err(|e| unsure(shared, &e))? {
                 Some((answer, pending)) => {
+                    let on_its_way = OnItsWay::new(shared, &claim, &answer);
                     shared.wait(pending).await?;
+                    on_its_way.arrived();
                     return Ok(answer);
                 }
                 // It was granted in the same moment; the news is on its way.
@@ -57,6 +59,7 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquir
             },
         };
         if let Some(grant) = told {
+            shared.inner.lock().table.told(&grant.lease);
             return Ok(Acquired::Granted(grant));
         }
         // A duplicate of this claim was told instead: ask again and find what it got.
@@ -89,33 +92,36 @@ fn parks(reason: Reason) -> bool {
 /// back. A remote holder's is not: its connection may have been cut, and the same token will ask again.
 struct OnItsWay {
     shared: Arc<Shared>,
-    key: Key,
-    digest: Digest,
-    local: bool,
+    grant: Option<(Lease, Digest)>,
 }
 
 impl OnItsWay {
     fn new(shared: &Arc<Shared>, claim: &Claim, answer: &Acquired) -> Self {
-        let local = claim.origin == Origin::Local && matches!(answer, Acquired::Granted(_));
-        let (key, digest) = (claim.key.clone(), *claim.token.digest());
-        Self { shared: shared.clone(), key, digest, local }
+        let grant = match answer {
+            Acquired::Granted(grant) if claim.origin == Origin::Local && shared.durable.is_some() => {
+                Some((grant.lease.clone(), *claim.token.digest()))
+            }
+            _ => None,
+        };
+        Self { shared: shared.clone(), grant }
     }
 
     fn arrived(mut self) {
-        self.local = false;
+        if let Some((lease, _)) = self.grant.take() {
+            self.shared.inner.lock().table.told(&lease);
+        }
     }
 }
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        if self.local {
-            let now = Now::read(&*self.shared.clock);
-            let mut inner = self.shared.inner.lock();
-            if let Err(error) = inner.table.abandon(&self.key, &self.digest, now) {
-                tracing::error!(key = %self.key, %error, "a dropped grant could not be given back");
-            }
-            drop(self.shared.finish(&mut inner, now));
+        let Some((lease, digest)) = self.grant.take() else { return };
+        let now = Now::read(&*self.shared.clock);
+        let mut inner = self.shared.inner.lock();
+        if let Err(error) = inner.table.lost(&lease, &digest, now) {
+            tracing::error!(key = %lease.key, %error, "a dropped grant could not be given back");
         }
+        drop(self.shared.finish(&mut inner, now));
     }
 }
 
@@ -163,14 +169,14 @@ impl Drop for Parked {
     fn drop(&mut self) {
         let Some(mut told) = self.told.take() else { return };
         told.close();
-        let granted = told.try_recv().is_ok();
+        let granted = told.try_recv();
         drop(told);
         let now = Now::read(&*self.shared.clock);
         let mut inner = self.shared.inner.lock();
         // A grant that was not heard is given back by whoever delivers it; one that was heard, here.
         let left = match granted {
-            true => inner.table.abandon(&self.key, &self.digest, now),
-            false => inner.table.leave(&self.key, &self.digest),
+            Ok(grant) => inner.table.lost(&grant.lease, &self.digest, now),
+            Err(_) => inner.table.leave(&self.key, &self.digest),
         };
         if let Err(error) = left {
             tracing::error!(key = %self.key, %error, "a dropped claim could not leave the queue");
