@@ -129,8 +129,8 @@ fn through(name: &str, world: OneWorld, range: Range) -> Option<u64> {
     println!("sim: {name}: seeds {} to {last}: {}", range.from, rate(&done));
     let order = done.order;
     println!(
-        "sim: {name}: orders of {} operations on {} keys, {} keys given up as too long, {} without one",
-        order.operations, order.keys, order.given_up, order.unexplained
+        "sim: {name}: orders of {} operations on {} keys, {} keys given up as too long",
+        order.operations, order.keys, order.given_up
     );
     let (seed, wrong) = done.failed?;
     println!("sim: {name}: seed {seed} failed:");

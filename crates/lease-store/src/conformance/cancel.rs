@@ -100,6 +100,46 @@ pub async fn an_acquire_dropped_on_its_way_leaves_nothing_held(world: &World) {
     assert_eq!(world.grant(bob).await.lease.holder, world.holder("bob"));
 }
 
+pub async fn a_waiter_that_goes_leaves_the_queue_to_its_twin(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    let (store, claim) = (world.store(), world.claim(held.key(), "bob"));
+    let first = world.park(claim.clone()).await;
+    let mut twin = Box::pin(store.acquire(claim.clone().waiting(world.long_ttl().as_duration())));
+    assert!(futures_util::poll!(&mut twin).is_pending(), "the key is held");
+    drop(first);
+    world.give_back(&held).await;
+    assert!(matches!(said(twin.await), Acquired::Granted(_)));
+    assert_is_held(world, &claim).await;
+}
+
+pub async fn a_claim_dropped_on_its_way_takes_nothing_from_its_twin(world: &World) {
+    let (key, store) = (world.key("k"), world.store());
+    let claim = world.claim(&key, "ann");
+    let mut first = Box::pin(store.acquire(claim.clone()));
+    let _ = futures_util::poll!(&mut first);
+    let mut twin = Box::pin(store.acquire(claim.clone()));
+    let answer = match futures_util::poll!(&mut twin) {
+        std::task::Poll::Ready(answer) => {
+            drop(first);
+            answer
+        }
+        std::task::Poll::Pending => {
+            drop(first);
+            twin.await
+        }
+    };
+    assert!(matches!(said(answer), Acquired::Granted(_)));
+    assert_is_held(world, &claim).await;
+}
+
+/// Whatever a claim that went away left to be done is done, and the one that was told holds.
+async fn assert_is_held(world: &World, claim: &lease::Claim) {
+    let other = world.hold(&world.key("other"), "cat").await;
+    world.give_back(&other).await;
+    let verified = said(world.store().verify(&claim.key, &claim.token).await);
+    assert!(matches!(verified, lease::Verified::Live { .. }), "told that it holds, and: {verified:?}");
+}
+
 pub async fn a_dropped_renewal_loses_nothing(world: &World) {
     let (held, store) = (world.hold(&world.key("k"), "ann").await, world.store());
     {

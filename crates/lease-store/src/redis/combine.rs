@@ -19,6 +19,7 @@ use super::bell::Bell;
 use super::fault::ENGINE;
 use super::job::{Claimed, Claiming, Releasing};
 use super::lane::{Lane, Waiting, carry, carry_alone};
+use super::twins::Twins;
 use super::wire::Wire;
 
 /// Most requests between callers and the task.
@@ -43,6 +44,8 @@ pub(super) struct Desk {
     busy: Arc<AtomicUsize>,
     queue: mpsc::Sender<Request>,
     orphans: Arc<Orphans>,
+    /// The claims under way.
+    pub(super) twins: Twins,
 }
 
 /// Releases that nobody waits for and that found the queue full.
@@ -70,7 +73,8 @@ impl Desk {
             releases,
             calls,
         };
-        let desk = Self { wire, bell, busy, queue: sender, orphans: Arc::clone(&orphans) };
+        let (queue, twins) = (sender, Twins::default());
+        let desk = Self { wire, bell, busy, queue, orphans: Arc::clone(&orphans), twins };
         (desk, serve(counter, receiver, orphans))
     }
 

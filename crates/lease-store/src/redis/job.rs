@@ -11,6 +11,7 @@ use super::fault::{ENGINE, strange, too_many};
 use super::names::{Call, digits, padded};
 use super::reply;
 use super::script::{ACQUIRE, RELEASE, Script};
+use super::twins::Leaving;
 
 /// A request of which many share one call.
 pub(super) trait Job: Send + 'static {
@@ -91,6 +92,9 @@ pub(super) struct Releasing {
     pub(super) entry: Option<Arc<[u8]>>,
     /// Until when a release that nobody waits for is worth repeating.
     pub(super) until: Option<Tick>,
+    /// Keeps claims with this token out until the release is over, where nobody waits for it.
+    #[expect(dead_code, reason = "what counts is when it is dropped")]
+    pub(super) leaving: Option<Leaving>,
 }
 
 impl Claiming {
@@ -171,7 +175,7 @@ impl Job for Claiming {
 impl From<Release> for Releasing {
     fn from(release: Release) -> Self {
         let Release { key, token, generation, to } = release;
-        Self { key, digest: *token.digest(), generation, to, how: How::Back, entry: None, until: None }
+        Self { key, digest: *token.digest(), generation, to, how: How::Back, entry: None, until: None, leaving: None }
     }
 }
 

@@ -23,6 +23,7 @@ mod reply;
 mod script;
 mod shelf;
 mod sweep;
+mod twins;
 mod watch;
 mod wire;
 
@@ -117,10 +118,11 @@ impl Leases for Redis {
         let answer = match claim.wait.filter(|wait| !wait.is_zero()) {
             Some(wait) => park(&self.wire, &self.desk, &self.bell, &claim, wait).await?,
             None => {
-                let undo = Undo::new(&self.desk, &claim, None);
+                let undo = Undo::new(&self.desk, &claim)?;
                 let answer = self.desk.claim(Claiming::new(&claim)).await;
-                undo.forget();
-                granted(&claim, answer?, false)
+                let answer = answer.map(|claimed| granted(&claim, claimed, false));
+                undo.forget(matches!(answer, Ok(Acquired::Granted(_))));
+                answer?
             }
         };
         self.notice.look(&self.wire, &answer);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Acquired, Busy, Claim, Error, Grant, Lease, Reason, Result, Tick, limits};
+use lease::{Acquired, Busy, Claim, Digest, Error, Grant, Key, Lease, Reason, Result, Tick, limits};
 
 use super::bell::{Bell, Ring, Seat};
 use super::combine::Desk;
 use super::fault::ENGINE;
 use super::job::{Claimed, Claiming, How, Park, Releasing};
+use super::twins::{Leaving, Underway};
 use super::wire::Wire;
 
 /// How long a claim waits before it looks for itself, at most.
@@ -23,40 +24,48 @@ const GRACE_MS: u64 = 2_000;
 /// Gives back what a dropped claim may have got, and its place in the queue.
 pub(super) struct Undo {
     desk: Desk,
-    job: Option<Releasing>,
+    claim: Option<(Key, Digest, Underway)>,
+    entry: Option<Arc<[u8]>>,
 }
 
 impl Undo {
-    pub(super) fn new(desk: &Desk, claim: &Claim, entry: Option<Arc<[u8]>>) -> Self {
-        let job = Releasing {
-            key: claim.key.clone(),
-            digest: *claim.token.digest(),
-            generation: None,
-            to: None,
-            how: How::Back,
-            entry,
-            until: None,
-        };
-        Self { desk: desk.clone(), job: Some(job) }
+    /// From before the claim is sent.
+    pub(super) fn new(desk: &Desk, claim: &Claim) -> Result<Self> {
+        let (key, digest) = (claim.key.clone(), *claim.token.digest());
+        let underway = desk.twins.enter(&key, &digest)?;
+        Ok(Self { desk: desk.clone(), claim: Some((key, digest, underway)), entry: None })
     }
 
-    /// The claim was answered: nothing to undo.
-    pub(super) fn forget(mut self) {
-        self.job = None;
+    /// The claim was answered, with a grant or without: nothing to undo.
+    pub(super) fn forget(mut self, granted: bool) {
+        if let Some((_, _, underway)) = self.claim.take() {
+            underway.answered(granted);
+        }
     }
 
     /// The claim failed: its caller knows the token, the place in the queue must go.
     fn quit(mut self) {
-        if let Some(job) = &mut self.job {
-            job.how = How::Quit;
+        if let Some((key, digest, underway)) = self.claim.take() {
+            underway.answered(false);
+            self.undo(key, digest, How::Quit, None);
+        }
+    }
+
+    fn undo(&mut self, key: Key, digest: Digest, how: How, leaving: Option<Leaving>) {
+        let entry = self.entry.take();
+        if how == How::Back || entry.is_some() {
+            let (generation, to, until) = (None, None, None);
+            self.desk.abandon(Releasing { key, digest, generation, to, how, entry, until, leaving });
         }
     }
 }
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        if let Some(job) = self.job.take() {
-            self.desk.abandon(job);
+        if let Some((key, digest, underway)) = self.claim.take() {
+            let leaving = underway.gone();
+            let how = if leaving.is_some() { How::Back } else { How::Quit };
+            self.undo(key, digest, how, leaving);
         }
     }
 }
@@ -84,17 +93,19 @@ pub(super) async fn park(
         return Err(Error::invalid("wait", format!("at most {} ms are allowed", limits::WAIT_MS)));
     }
     let give_up = wire.clock.now() + wait;
+    let mut undo = Undo::new(desk, claim)?;
     bell.ready(wire, wire.budget()).await?;
     let link = wire.link().await?;
     let mut seat = bell.seat();
     let entry = entry(claim, &seat, bell, link.server_ms() + wait.as_millis() as u64 + GRACE_MS);
-    let undo = Undo::new(desk, claim, Some(Arc::clone(&entry)));
+    undo.entry = Some(Arc::clone(&entry));
     let ask = |park| desk.claim(Claiming { park, entry: Some(Arc::clone(&entry)), ..Claiming::new(claim) });
     let mut busy = match ask(Park::Stay).await {
         Ok(Claimed::Busy(busy)) if busy.reason != Reason::NotThatGeneration => busy,
         Ok(answer) => {
-            undo.forget();
-            return Ok(granted(claim, answer, false));
+            let answer = granted(claim, answer, false);
+            undo.forget(matches!(answer, Acquired::Granted(_)));
+            return Ok(answer);
         }
         Err(error) => {
             undo.quit();
@@ -105,15 +116,16 @@ pub(super) async fn park(
         let look = wire.clock.now() + nap(&busy, &seat);
         let ring = wire.before(look.min(give_up), seat.rings.recv()).await;
         if let Some(Some(Ring::Granted(generation))) = ring {
-            undo.forget();
+            undo.forget(true);
             return Ok(granted(claim, Claimed::New(generation), true));
         }
         let last = wire.clock.now() >= give_up;
         match ask(if last { Park::Leave } else { Park::Stay }).await {
             Ok(Claimed::Busy(now)) if !last => busy = now,
             Ok(answer) => {
-                undo.forget();
-                return Ok(granted(claim, answer, true));
+                let answer = granted(claim, answer, true);
+                undo.forget(matches!(answer, Acquired::Granted(_)));
+                return Ok(answer);
             }
             Err(Error::Unavailable { .. } | Error::Unknown { .. }) if !last => {
                 let again = wire.clock.now() + LOOK_AFTER_ERROR;

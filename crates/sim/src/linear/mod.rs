@@ -35,8 +35,6 @@ pub struct Looked {
     pub situations: usize,
     /// Keys whose search was given up as too long: nothing is known of them.
     pub given_up: usize,
-    /// Keys for which there is no order, where that is shown and not judged.
-    pub unexplained: usize,
 }
 
 impl std::ops::AddAssign for Looked {
@@ -45,7 +43,6 @@ impl std::ops::AddAssign for Looked {
         self.operations += more.operations;
         self.situations += more.situations;
         self.given_up += more.given_up;
-        self.unexplained += more.unexplained;
     }
 }
 
@@ -95,14 +92,6 @@ pub fn check(history: &History) -> Result<Looked, Broken> {
         }
     }
     Ok(looked)
-}
-
-/// The same where a key without an order is shown and not judged.
-pub fn show(history: &History) -> Looked {
-    check(history).unwrap_or_else(|broken| {
-        tracing::debug!(%broken, "no order");
-        Looked { keys: 1, unexplained: 1, ..Looked::default() }
-    })
 }
 
 enum Found {
