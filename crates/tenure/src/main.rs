@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     if let Some(cli::Command::Watchdog(args)) = &cli.command {
         return watchdog::run(args).map_or(ExitCode::from(cli::exit::INTERNAL), |()| ExitCode::SUCCESS);
     }
+    hints::arenas(std::thread::available_parallelism().map_or(2, usize::from));
     let screen = cli.output.screen();
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(cli.run(&screen)),

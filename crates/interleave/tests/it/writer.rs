@@ -161,7 +161,7 @@ fn a_checkpoint_under_way_stops_no_write_and_loses_none() {
                 acquire(&store, claim(name));
             }
         });
-        // The second fills half a segment, so the third is written while the checkpoint of that turn runs.
+        // Each fills a turn, so the next is written while the checkpoint of that turn runs, or has to wait for it.
         for round in 0..3 {
             let written = block_on(world.store.commit(&large(round))).unwrap();
             assert!(matches!(written, Committed::Written { .. }));

@@ -69,24 +69,24 @@ fn begin(buf: &mut Vec<u8>, op: u8, table: Table, key: &[&[u8]]) {
     key.iter().for_each(|part| buf.extend_from_slice(part));
 }
 
-/// Reads back a run of row operations.
-pub(crate) fn read(mut bytes: &[u8]) -> Result<Vec<RowOp<'_>>> {
-    let mut ops = Vec::new();
-    while !bytes.is_empty() {
-        let op = take(&mut bytes, 1)?[0];
-        let len = u16::from_le_bytes([take(&mut bytes, 1)?[0], take(&mut bytes, 1)?[0]]);
-        let key = take(&mut bytes, len as usize)?;
-        ops.push(match op {
-            PUT => {
-                let mut len = [0; 4];
-                len.copy_from_slice(take(&mut bytes, 4)?);
-                RowOp::Put { key, value: take(&mut bytes, u32::from_le_bytes(len) as usize)? }
-            }
-            DELETE => RowOp::Delete { key },
-            other => return Err(corrupt(format!("row operation {other} is unknown"))),
-        });
+/// Reads back a run of row operations, up to the first that is none.
+pub(crate) fn read(mut bytes: &[u8]) -> impl Iterator<Item = Result<RowOp<'_>>> {
+    std::iter::from_fn(move || (!bytes.is_empty()).then(|| read_one(&mut bytes).inspect_err(|_| bytes = &[])))
+}
+
+fn read_one<'a>(bytes: &mut &'a [u8]) -> Result<RowOp<'a>> {
+    let op = take(bytes, 1)?[0];
+    let len = u16::from_le_bytes([take(bytes, 1)?[0], take(bytes, 1)?[0]]);
+    let key = take(bytes, len as usize)?;
+    match op {
+        PUT => {
+            let mut len = [0; 4];
+            len.copy_from_slice(take(bytes, 4)?);
+            Ok(RowOp::Put { key, value: take(bytes, u32::from_le_bytes(len) as usize)? })
+        }
+        DELETE => Ok(RowOp::Delete { key }),
+        other => Err(corrupt(format!("row operation {other} is unknown"))),
     }
-    Ok(ops)
 }
 
 fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8]> {
@@ -279,7 +279,7 @@ mod tests {
         let mut buf = Vec::new();
         put(&mut buf, Table::Own, &[b"floor"], &7u64);
         delete(&mut buf, Table::LogEntry, &[b"log", &[0], &1u64.to_be_bytes()]);
-        let ops = read(&buf).unwrap();
+        let ops: Vec<_> = read(&buf).collect::<Result<_>>().unwrap();
         let RowOp::Put { key, value } = &ops[0] else { panic!("{ops:?}") };
         assert_eq!((*key, decode::<u64>(value).unwrap()), (&b"ofloor"[..], 7));
         let RowOp::Delete { key } = &ops[1] else { panic!("{ops:?}") };
@@ -291,10 +291,10 @@ mod tests {
         let mut buf = Vec::new();
         put(&mut buf, Table::Own, &[b"floor"], &7u64);
         for cut in 1..buf.len() {
-            assert!(read(&buf[..cut]).is_err(), "{cut}");
+            assert!(read(&buf[..cut]).last().unwrap().is_err(), "{cut}");
         }
         buf[0] = 9;
-        assert!(read(&buf).is_err());
+        assert!(read(&buf).last().unwrap().is_err());
     }
 
     #[test]

@@ -10,8 +10,8 @@ use lease::breaks::{self, Break};
 use lease::rules::{self, Around, Entry, Expiry, State, Tenant, Verdict};
 use lease::{
     Acquired, Busy, Claim, Clock, Digest, End, Error, Floor, Generation, Grant, Holder, Key, Lease, Origin,
-    Phase, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
-    Transfer, Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
+    Phase, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status,
+    Tick, Transfer, Transferred, Ttl, Verb, Verified, Wall, Wipe, Wiped, limits,
 };
 
 use super::data::Data;

@@ -175,7 +175,16 @@ impl Job for Claiming {
 impl From<Release> for Releasing {
     fn from(release: Release) -> Self {
         let Release { key, token, generation, to } = release;
-        Self { key, digest: *token.digest(), generation, to, how: How::Back, entry: None, until: None, leaving: None }
+        Self {
+            key,
+            digest: *token.digest(),
+            generation,
+            to,
+            how: How::Back,
+            entry: None,
+            until: None,
+            leaving: None,
+        }
     }
 }
 

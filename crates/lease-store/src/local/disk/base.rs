@@ -13,7 +13,7 @@ use crate::local::rows::{self, RowOp, Table as RowTable};
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 
 /// Enough to keep the inner pages of the tree; rows themselves are read once, at open.
-const CACHE: usize = 8 << 20;
+const CACHE: usize = 4 << 20;
 
 /// The rows on disk.
 pub(crate) struct Base {
@@ -113,17 +113,19 @@ impl Base {
 }
 
 /// The last operation on each row of a segment, in key order.
-fn latest(segment: &Segment) -> Result<std::collections::BTreeMap<&[u8], Option<&[u8]>>, redb::Error> {
-    let mut last = std::collections::BTreeMap::new();
-    for batch in &segment.batches {
-        for op in rows::read(batch).map_err(|e| redb::Error::Corrupted(e.to_string()))? {
-            match op {
-                RowOp::Put { key, value } => last.insert(key, Some(value)),
-                RowOp::Delete { key } => last.insert(key, None),
-            };
-        }
+fn latest(segment: &Segment) -> Result<Vec<(&[u8], Option<&[u8]>)>, redb::Error> {
+    let mut all = Vec::new();
+    for op in segment.batches.iter().flat_map(|batch| rows::read(batch)) {
+        all.push(match op.map_err(|e| redb::Error::Corrupted(e.to_string()))? {
+            RowOp::Put { key, value } => (key, Some(value)),
+            RowOp::Delete { key } => (key, None),
+        });
     }
-    Ok(last)
+    // The sort keeps the order of equal keys, so the last operation is the first of its key.
+    all.reverse();
+    all.sort_by_key(|(key, _)| *key);
+    all.dedup_by_key(|(key, _)| *key);
+    Ok(all)
 }
 
 fn applied_key() -> Vec<u8> {
@@ -167,5 +169,35 @@ impl redb::StorageBackend for Boxed {
 
     fn close(&self) -> std::io::Result<()> {
         self.0.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_all_operations_on_a_row_the_last_counts_and_rows_are_in_order() {
+        let batch = |ops: &[(&[u8], Option<u64>)]| {
+            let mut rows = Vec::new();
+            for (key, value) in ops {
+                match value {
+                    Some(value) => rows::put(&mut rows, RowTable::Own, &[key], value),
+                    None => rows::delete(&mut rows, RowTable::Own, &[key]),
+                }
+            }
+            rows
+        };
+        let batches = vec![
+            batch(&[(b"c", Some(1)), (b"a", Some(2)), (b"c", Some(3))]),
+            batch(&[(b"b", Some(4)), (b"a", None), (b"c", Some(5))]),
+        ];
+        let segment = Segment { turn: 1, batches };
+        let found: Vec<_> = latest(&segment).unwrap();
+        let seen: Vec<_> = found
+            .iter()
+            .map(|(key, value)| (&key[1..], value.map(|value| rows::decode::<u64>(value).unwrap())))
+            .collect();
+        assert_eq!(seen, [(&b"a"[..], None), (b"b", Some(4)), (b"c", Some(5))]);
     }
 }

@@ -107,7 +107,7 @@ pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, 
     let durable = Durable::new(stamp, now.tick, size / 2);
     let shared = Shared::new(table, options.clock, in_process(), Some(durable));
     let (checkpoint, worker) = Checkpoint::new(base, disk, shared.clone());
-    Ok((Writer { shared, journal, checkpoint, batches: Vec::new(), size }, worker))
+    Ok((Writer { shared, journal, checkpoint, rows: Vec::new(), size }, worker))
 }
 
 /// Writes the sign of life until the store is gone.

@@ -19,6 +19,9 @@ const STAMP: Duration = Duration::from_millis(200);
 /// What a batch takes besides its rows, generously.
 const FRAME: u64 = 64;
 
+/// How much a turn takes while the checkpoint keeps up. What it writes stays in memory until it is in the base.
+const TURN: u64 = 2 << 20;
+
 /// How long the writer sleeps when nothing is decided.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -30,7 +33,8 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) journal: Journal,
     pub(crate) checkpoint: Checkpoint,
-    pub(crate) batches: Vec<Vec<u8>>,
+    /// What the checkpoint of this turn will have to move. In one piece, which leaves no holes among what lasts.
+    pub(crate) rows: Vec<u8>,
     /// The size of a segment.
     pub(crate) size: u64,
 }
@@ -55,9 +59,8 @@ impl Writer {
             self.fail(replies, &error);
             return false;
         }
-        if !rows.is_empty() {
-            self.batches.push(rows);
-        }
+        self.rows.extend_from_slice(&rows);
+        drop(rows);
         self.answer(out, replies);
         self.rotate_early();
         self.tell_room(durable);
@@ -145,15 +148,17 @@ impl Writer {
         }
     }
 
-    /// Rotates before it must, so that the checkpoint is done by the time the segment is needed again.
+    /// Rotates before it must, so that the checkpoint is done by the time the segment is needed again, and has
+    /// little to keep in memory.
     fn rotate_early(&mut self) {
-        if self.journal.left() < self.size / 2 && self.checkpoint.is_clean() {
+        let early = TURN.min(self.size / 2);
+        if self.journal.left() < self.size - early && self.checkpoint.is_clean() {
             self.rotate();
         }
     }
 
     fn rotate(&mut self) {
-        let batches = std::mem::take(&mut self.batches);
+        let batches = vec![std::mem::take(&mut self.rows)];
         self.checkpoint.hand_over(Segment { turn: self.journal.turn(), batches });
         self.journal.rotate();
     }
