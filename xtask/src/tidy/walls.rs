@@ -25,7 +25,8 @@ const PURE: &[&str] = &["lease", "session"];
 const SERVICES: &[&str] = &["lease-api", "session-api", "session-worker", "control", "poller", "meet-*"];
 const MEETING_PARTS: &[&str] = &["meet-wire", "meet-client"];
 /// What never ships may look everywhere.
-const WORKSHOP: &[&str] = &["benches", "examples", "fuzzing", "interleave", "sim", "testkit", "xtask"];
+const WORKSHOP: &[&str] =
+    &["benches", "examples", "fuzzing", "interleave", "sim", "testkit", "testkit-meet", "xtask"];
 
 const WALLS: &[(Wall, &str)] = &[
     (
