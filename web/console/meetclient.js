@@ -112,7 +112,8 @@ export class Participant {
   lost({ code, why }) {
     const leaving = this.flying?.kind === "leave_request", ending = this.flying?.kind === "end_meeting_request";
     this.done = code === CLOSE.DONE;
-    if (this.left || (this.done && leaving)) this.end("LEFT", "You left the meeting.");
+    // Who wants to leave does not come back to say so: if it was not heard, the seat ends by its time.
+    if (this.left || leaving) this.end("LEFT", "You left the meeting.");
     else if (this.view.over !== null) this.end("OVER", this.view.over || "The meeting is over.");
     else if (this.done && ending) this.end("OVER", "You ended the meeting.");
     else if (code === CLOSE.SUPERSEDED) this.end("SUPERSEDED", "Your seat was taken over in another window.");

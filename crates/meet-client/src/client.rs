@@ -51,8 +51,7 @@ impl Client {
             version: watch::Sender::new(0),
         });
         let (cancel, mut tasks) = (CancellationToken::new(), JoinSet::new());
-        let life =
-            Life::new(door, dial, options.clone(), shared.clone(), requests, tell, cancel.clone());
+        let life = Life::new(door, dial, options.clone(), shared.clone(), requests, tell, cancel.clone());
         let (joined, answer) = oneshot::channel();
         tasks.spawn(life.run(joined));
         let client = Self { asked, shared, options, cancel, tasks };
@@ -163,12 +162,7 @@ impl Client {
     }
 
     /// For hosts: answers such a wish; neither is a no.
-    pub async fn answer_unmute(
-        &self,
-        participant_id: &str,
-        audio: bool,
-        video: bool,
-    ) -> Result<(), Refused> {
+    pub async fn answer_unmute(&self, participant_id: &str, audio: bool, video: bool) -> Result<(), Refused> {
         let participant_id = participant_id.to_owned();
         let answer = UnmuteResponse { participant_id, audio_approved: audio, video_approved: video };
         let answered = self.ask(Payload::UnmuteResponse(answer.clone())).await;

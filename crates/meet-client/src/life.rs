@@ -175,14 +175,20 @@ impl Life {
         if self.left {
             return Some(Ending::Left);
         }
-        if let Some(reason) = self.shared.view.lock().over.clone() {
+        let over = self.shared.view.lock().over.clone();
+        if let Some(reason) = over {
+            // The news may overtake the answer to who asked for it.
+            let _settled = self.farewell();
             return Some(Ending::MeetingOver(reason));
         }
-        let Loss::Code(number) = loss else { return None };
-        self.done = *number == CloseCode::Done.number();
-        if self.done && let Some(ending) = self.farewell() {
+        self.done = *loss == Loss::Code(CloseCode::Done.number());
+        // Who wants to leave does not come back to say so: if it was not heard, the seat ends by its time.
+        if (self.done || self.is_leaving())
+            && let Some(ending) = self.farewell()
+        {
             return Some(ending);
         }
+        let Loss::Code(number) = loss else { return None };
         match CloseCode::from_number(*number) {
             Some(CloseCode::Superseded) => Some(Ending::Superseded),
             Some(CloseCode::Kicked) => Some(Ending::Kicked),
@@ -294,6 +300,10 @@ impl Life {
             }
             Verdict::Later(flying) | Verdict::Other(flying) => self.flying = Some(flying),
         }
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.flying.as_ref().is_some_and(|flying| matches!(flying.asked.payload, Ask::LeaveRequest(_)))
     }
 
     /// A close may overtake the answer to the request that asked for it.

@@ -32,7 +32,9 @@ impl Line {
         match self.reader.next().await {
             Ok(Some(message)) => Ok(message),
             // Nothing more comes on the stream; why is said by the session.
-            Ok(None) | Err(ReadError::Transport(TransportError::Reset)) => Err(self.session.closed().await.into()),
+            Ok(None) | Err(ReadError::Transport(TransportError::Reset)) => {
+                Err(self.session.closed().await.into())
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -93,7 +93,9 @@ impl Flying {
             ErrorCode::RateLimited if self.tries < limits::RATE_LIMITED_TRIES => {
                 limits::RATE_LIMITED * (1 << self.tries)
             }
-            code => return Verdict::Done(self.asked, Err(Refused::No { code, message: error.message.clone() })),
+            code => {
+                return Verdict::Done(self.asked, Err(Refused::No { code, message: error.message.clone() }));
+            }
         };
         Verdict::Later(self.again(now, wait))
     }
@@ -153,7 +155,8 @@ mod tests {
             flying(Some(3)).answered(3, Some(&forbidden), NOW),
             Verdict::Done(_, Err(Refused::No { code: ErrorCode::Forbidden, .. }))
         ));
-        let Verdict::Later(later) = flying(Some(3)).answered(3, Some(&error(ErrorCode::Migrating)), NOW) else {
+        let Verdict::Later(later) = flying(Some(3)).answered(3, Some(&error(ErrorCode::Migrating)), NOW)
+        else {
             panic!("kept")
         };
         assert_eq!(later.due(), Some(NOW + limits::MIGRATING));

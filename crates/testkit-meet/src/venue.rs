@@ -14,7 +14,9 @@ use meet_mc::meeting::Settings;
 use meet_mc::{Breaker, Desk};
 use meet_wire::MeetingId;
 use meet_wire::binding::{MasterSecret, Secrets};
-use meet_wire::jwt::{Checker, GuestClaims, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign};
+use meet_wire::jwt::{
+    Checker, GuestClaims, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign,
+};
 use meet_wire::transport::certificate::Pair;
 use meet_wire::transport::quic::{self, Timing};
 use meet_wire::transport::{Listener, memory};

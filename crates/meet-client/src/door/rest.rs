@@ -106,7 +106,8 @@ impl Rest {
     }
 
     fn url(&self, rest: &str) -> String {
-        let code: String = self.code.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+        let code: String =
+            self.code.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
         format!("{}/api/v1/meetings/{code}{rest}", self.base)
     }
 
@@ -126,7 +127,8 @@ impl Rest {
         let shown = kept.as_ref().map(|kept| kept.token.as_str());
         let body = json!({ "display_name": name });
         let guest: Guest =
-            call(&self.http, &*self.clock, Method::POST, &self.url("/guest-token"), shown, Some(&body)).await?;
+            call(&self.http, &*self.clock, Method::POST, &self.url("/guest-token"), shown, Some(&body))
+                .await?;
         let until = asked + Duration::from_secs(guest.expires_in);
         *pass.lock() = Some(Pass { token: guest.token.clone(), until });
         Ok(guest.token)
@@ -237,7 +239,9 @@ mod tests {
             DoorError::Refused { code: "FORBIDDEN".to_owned(), message: "no guests".to_owned() }
         );
         assert!(matches!(refusal(StatusCode::NOT_FOUND, b"<html>"), DoorError::NotFound(_)));
-        for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::BAD_GATEWAY] {
+        for status in
+            [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::BAD_GATEWAY]
+        {
             assert!(matches!(refusal(status, b""), DoorError::Unavailable(_)));
         }
     }

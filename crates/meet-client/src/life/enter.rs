@@ -3,7 +3,9 @@
 use lease::Entropy;
 use meet_wire::signaling::client_message::Payload as Ask;
 use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{ClientMessage, ErrorCode, ErrorMessage, JoinRequest, JoinResponse, ServerMessage};
+use meet_wire::signaling::{
+    ClientMessage, ErrorCode, ErrorMessage, JoinRequest, JoinResponse, ServerMessage,
+};
 use meet_wire::{CloseCode, Id, TraceParent};
 
 use crate::Event;
@@ -161,10 +163,8 @@ impl Life {
     async fn welcomed(&mut self, answer: ServerMessage) {
         let Some(Payload::JoinResponse(welcome)) = &answer.payload else { return };
         let JoinResponse { resumed, replay, applied_seq, .. } = *welcome;
-        self.proof = Some(Proof {
-            correlation: welcome.correlation_id.clone(),
-            token: welcome.binding_token.clone(),
-        });
+        self.proof =
+            Some(Proof { correlation: welcome.correlation_id.clone(), token: welcome.binding_token.clone() });
         self.attempt = Id::new(self.options.clock.wall(), &*self.options.entropy).to_string();
         self.done = false;
         self.seq = self.seq.max(applied_seq);

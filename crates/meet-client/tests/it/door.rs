@@ -42,7 +42,9 @@ async fn server(tasks: &mut JoinSet<()>, expires_in: u64) -> (String, Said) {
     let guest = async move |State(said): State<Said>, headers: HeaderMap, Json(body): Json<Value>| {
         note(&said, "guest", &headers, body);
         let number = said.0.lock().len();
-        Json(json!({ "token": format!("guest-{number}"), "expires_in": expires_in, "meeting_id": "m1", "display_name": "Eve" }))
+        Json(
+            json!({ "token": format!("guest-{number}"), "expires_in": expires_in, "meeting_id": "m1", "display_name": "Eve" }),
+        )
     };
     let made = async move |State(said): State<Said>, headers: HeaderMap, Json(body): Json<Value>| {
         note(&said, "create", &headers, body);
@@ -99,7 +101,15 @@ async fn a_guest_stays_the_same_guest_and_asks_again_only_when_its_token_ends() 
     let mut tasks = JoinSet::new();
     for (expires_in, expected) in [
         (900, vec![("guest", ""), ("join", "Bearer guest-1"), ("join", "Bearer guest-1")]),
-        (30, vec![("guest", ""), ("join", "Bearer guest-1"), ("guest", "Bearer guest-1"), ("join", "Bearer guest-3")]),
+        (
+            30,
+            vec![
+                ("guest", ""),
+                ("join", "Bearer guest-1"),
+                ("guest", "Bearer guest-1"),
+                ("join", "Bearer guest-3"),
+            ],
+        ),
     ] {
         let (base, said) = server(&mut tasks, expires_in).await;
         let door = Rest::guest(&base, "abc-def", "Eve", Arc::new(BootClock)).unwrap();

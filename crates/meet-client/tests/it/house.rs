@@ -41,7 +41,8 @@ struct Door {
 
 impl House {
     pub(crate) fn open() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let timing = Timing { idle: Duration::from_secs(3), keep_alive: Duration::from_millis(500) };
         let (venue, url, proxy) = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(Local::memory());
@@ -95,7 +96,9 @@ fn is_host(headers: &HeaderMap) -> bool {
 async fn who(headers: HeaderMap) -> (StatusCode, Json<Value>) {
     match is_host(&headers) {
         true => (StatusCode::OK, Json(json!({ "user_id": "u_1", "display_name": "Ada Host", "roles": [] }))),
-        false => (StatusCode::UNAUTHORIZED, Json(json!({ "error": { "code": "INVALID_TOKEN", "message": "no" } }))),
+        false => {
+            (StatusCode::UNAUTHORIZED, Json(json!({ "error": { "code": "INVALID_TOKEN", "message": "no" } })))
+        }
     }
 }
 

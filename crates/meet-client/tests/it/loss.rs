@@ -47,7 +47,8 @@ async fn a_lost_client_comes_back_to_its_seat_with_nothing_missed_and_nothing_do
     assert_eq!(bob.id(), id, "the same seat");
     assert!(bob.client.own().unwrap().mute.unwrap().audio_self);
     assert!(bob.usher.asked() >= 2, "asked the door again");
-    let traces: std::collections::BTreeSet<_> = bob.cables.dialled().into_iter().map(|(_, trace)| trace).collect();
+    let traces: std::collections::BTreeSet<_> =
+        bob.cables.dialled().into_iter().map(|(_, trace)| trace).collect();
     assert_eq!(traces.len(), 1, "one trace for the whole of it");
     assert!(meet_wire::TraceParent::parse(traces.first().unwrap().as_deref().unwrap()).is_some());
 }
@@ -154,7 +155,9 @@ async fn what_waits_is_bounded_and_who_does_not_wait_is_not_heard() {
         let mut second = Box::pin(bob.client.chat("second"));
         let pending = std::future::poll_fn(|cx| {
             use std::future::Future;
-            std::task::Poll::Ready(first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending())
+            std::task::Poll::Ready(
+                first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending(),
+            )
         });
         assert!(pending.await);
         assert_eq!(bob.client.chat("third").await, Err(Refused::QueueFull));
@@ -176,7 +179,8 @@ async fn a_client_that_takes_its_events_too_slowly_is_closed_and_still_sees_each
         ada.client.chat(&number.to_string()).await.unwrap();
     }
     let id = slow.id();
-    ada.sees(|view| view.people.get(&id).is_none_or(|person| person.presence() == Presence::Disconnected)).await;
+    ada.sees(|view| view.people.get(&id).is_none_or(|person| person.presence() == Presence::Disconnected))
+        .await;
     let mut chat = Vec::new();
     while chat.len() < 600 {
         match slow.events.recv().await.unwrap() {

@@ -99,7 +99,8 @@ struct Raw {
 }
 
 async fn raw(net: &Net) -> Raw {
-    let session = Dialer::new(ANY, PATIENT).unwrap().dial(&net.place.url, &net.place.hashes, None).await.unwrap();
+    let session =
+        Dialer::new(ANY, PATIENT).unwrap().dial(&net.place.url, &net.place.hashes, None).await.unwrap();
     let (send, receive) = session.open_bi().await.unwrap();
     Raw { session, writer: MessageWriter::new(send), reader: MessageReader::new(receive) }
 }
@@ -122,7 +123,9 @@ async fn who_breaks_the_protocol_is_closed_and_disturbs_nobody() {
     };
     raw.writer.send(&first).await.unwrap();
     let answer: ServerMessage = raw.reader.next().await.unwrap().unwrap();
-    assert!(matches!(answer.payload, Some(Payload::Error(error)) if error.code() == ErrorCode::InvalidRequest));
+    assert!(
+        matches!(answer.payload, Some(Payload::Error(error)) if error.code() == ErrorCode::InvalidRequest)
+    );
     ada.chat("undisturbed").await.unwrap();
     assert_eq!(net.venue.controller.counts().await.participants, 1);
 }

@@ -25,7 +25,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-const HELPERS: &str = "window.hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+const HELPERS: &str =
+    "window.hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
   window.unhex = (words) => Uint8Array.from(words.match(/../g) ?? [], (two) => parseInt(two, 16));
   import('/meetwire.js').then((wire) => { window.wire = wire; return true; })";
 
@@ -93,7 +94,9 @@ fn the_codec_of_the_page_agrees_with_the_generated_one() {
     }
     let bad = ["ff", "0a05", "0aff", "b801ffffffffffffffffffff01", "0b", "0a0412020180"];
     for bytes in bad {
-        let read = format!("(() => {{ try {{ wire.decode('ServerMessage', unhex('{bytes}')); return 'read'; }} catch {{ return 'refused'; }} }})()");
+        let read = format!(
+            "(() => {{ try {{ wire.decode('ServerMessage', unhex('{bytes}')); return 'read'; }} catch {{ return 'refused'; }} }})()"
+        );
         assert_eq!(page.evaluate(&read).unwrap(), json!("refused"), "{bytes}");
     }
     let frames = page.evaluate(
@@ -113,7 +116,8 @@ fn unhex(words: &str) -> Vec<u8> {
 
 /// What a server says, and what of it the page has to see.
 fn told() -> Vec<(ServerMessage, Vec<(&'static str, Value)>)> {
-    let mute = ParticipantMuteUpdate { audio_host: true, mute_epoch: 1 << 40, ..ParticipantMuteUpdate::default() };
+    let mute =
+        ParticipantMuteUpdate { audio_host: true, mute_epoch: 1 << 40, ..ParticipantMuteUpdate::default() };
     let person = Participant {
         participant_id: "p".to_owned(),
         name: "Zoë".to_owned(),
@@ -125,7 +129,10 @@ fn told() -> Vec<(ServerMessage, Vec<(&'static str, Value)>)> {
     };
     let welcome = JoinResponse {
         existing_participants: vec![person.clone(), person],
-        media_servers: vec![MediaServerInfo { certificate_sha256: vec![vec![1, 2].into()], ..Default::default() }],
+        media_servers: vec![MediaServerInfo {
+            certificate_sha256: vec![vec![1, 2].into()],
+            ..Default::default()
+        }],
         resumed: true,
         roster_size: 2,
         ..JoinResponse::default()
@@ -138,7 +145,11 @@ fn told() -> Vec<(ServerMessage, Vec<(&'static str, Value)>)> {
     let chat = ChatMessage { text: "x".repeat(4_000), ..ChatMessage::default() };
     vec![
         (
-            ServerMessage { payload: Some(Payload::JoinResponse(welcome)), seq: 1, ..ServerMessage::default() },
+            ServerMessage {
+                payload: Some(Payload::JoinResponse(welcome)),
+                seq: 1,
+                ..ServerMessage::default()
+            },
             vec![
                 ("/seq", json!(1)),
                 ("/join_response/resumed", json!(true)),
@@ -157,7 +168,11 @@ fn told() -> Vec<(ServerMessage, Vec<(&'static str, Value)>)> {
                 durable: Some(false),
                 ..ServerMessage::default()
             },
-            vec![("/event_seq", json!(9)), ("/durable", json!(false)), ("/chat_message/text", json!("x".repeat(4_000)))],
+            vec![
+                ("/event_seq", json!(9)),
+                ("/durable", json!(false)),
+                ("/chat_message/text", json!("x".repeat(4_000))),
+            ],
         ),
         (
             ServerMessage { payload: Some(Payload::Error(error)), ..ServerMessage::default() },
@@ -173,12 +188,17 @@ fn join(chromium: &Chromium, house: &House, name: &str, host: bool) -> Page {
         page.evaluate("document.cookie = 'host=1; path=/'").unwrap();
     }
     page.navigate(&url).unwrap();
-    sees_element(&page, &hook("lobby"));
+    enter(&page, name);
+    page
+}
+
+/// From the lobby into the meeting.
+fn enter(page: &Page, name: &str) {
+    sees_element(page, &hook("lobby"));
     page.fill(&hook("join-name"), name).unwrap();
     page.click(&hook("join")).unwrap();
-    sees_element(&page, &hook("room"));
-    live(&page);
-    page
+    sees_element(page, &hook("room"));
+    live(page);
 }
 
 fn sees(page: &Page, condition: &str) {
@@ -194,13 +214,22 @@ fn live(page: &Page) {
 }
 
 fn chat(page: &Page) -> Value {
-    page.evaluate("[...document.querySelectorAll('[data-test=chat] li[data-seq] p')].map((p) => p.textContent)").unwrap()
+    page.evaluate(
+        "[...document.querySelectorAll('[data-test=chat] li[data-seq] p')].map((p) => p.textContent)",
+    )
+    .unwrap()
 }
 
 fn say(page: &Page, words: &str) {
     page.fill(&hook("chat-text"), words).unwrap();
     page.press("Enter").unwrap();
-    sees(page, &format!("[...document.querySelectorAll('[data-test=chat] li p')].some((p) => p.textContent === {})", json!(words)));
+    sees(
+        page,
+        &format!(
+            "[...document.querySelectorAll('[data-test=chat] li p')].some((p) => p.textContent === {})",
+            json!(words)
+        ),
+    );
 }
 
 fn seat(id: &str, rest: &str) -> String {
@@ -208,12 +237,14 @@ fn seat(id: &str, rest: &str) -> String {
 }
 
 fn own(page: &Page) -> String {
-    let id = page.wait_for("document.querySelector('[data-test=seat][data-own]')?.dataset.id", LIMIT).unwrap();
+    let id =
+        page.wait_for("document.querySelector('[data-test=seat][data-own]')?.dataset.id", LIMIT).unwrap();
     id.as_str().unwrap().to_owned()
 }
 
-fn newest(house: &House, before: &[SocketAddr]) -> SocketAddr {
-    *house.proxy.clients().iter().rfind(|client| !before.contains(client)).unwrap()
+/// Every connection that was made since the others were there.
+fn bobs(house: &House, others: &[SocketAddr]) -> impl Iterator<Item = SocketAddr> {
+    house.proxy.clients().into_iter().filter(|client| !others.contains(client))
 }
 
 #[test]
@@ -222,7 +253,7 @@ fn three_pages_meet_one_is_muted_asks_is_lost_twice_and_comes_back_to_its_seat()
     let chromium = Chromium::builder().camera().start().unwrap();
     let ada = join(&chromium, &house, "Ada Host", true);
     let eve = join(&chromium, &house, "Eve", false);
-    let before = house.proxy.clients();
+    let others = house.proxy.clients();
     let bob = join(&chromium, &house, "Bob", false);
     let id = own(&bob);
     for page in [&ada, &eve, &bob] {
@@ -238,13 +269,12 @@ fn three_pages_meet_one_is_muted_asks_is_lost_twice_and_comes_back_to_its_seat()
         sees_element(page, &seat(&id, "[data-audio=no]"));
     }
     let mut expected = Vec::new();
-    let mut client = newest(&house, &before);
     for round in ["silently", "with a refusal"] {
         if round == "silently" {
-            house.proxy.lose(client);
             house.proxy.lose_new(true);
+            bobs(&house, &others).for_each(|client| house.proxy.lose(client));
         } else {
-            house.proxy.refuse(client).unwrap();
+            bobs(&house, &others).for_each(|client| house.proxy.refuse(client).unwrap());
         }
         for page in [&ada, &eve] {
             sees_element(page, &seat(&id, "[data-presence=away]"));
@@ -254,26 +284,37 @@ fn three_pages_meet_one_is_muted_asks_is_lost_twice_and_comes_back_to_its_seat()
             say(&ada, &format!("{word} {round}"));
             expected.push(format!("{word} {round}"));
         }
-        let before = house.proxy.clients();
         house.proxy.pass();
         house.proxy.accept().unwrap();
         live(&bob);
         for page in [&ada, &eve, &bob] {
             sees_element(page, &seat(&id, "[data-presence=here]"));
-            sees(page, &format!("document.querySelectorAll('[data-test=chat] li[data-seq]').length === {}", expected.len()));
+            sees(
+                page,
+                &format!(
+                    "document.querySelectorAll('[data-test=chat] li[data-seq]').length === {}",
+                    expected.len()
+                ),
+            );
             assert_eq!(chat(page), json!(expected), "{round}");
         }
         assert_eq!(own(&bob), id);
-        client = house.proxy.clients().iter().rfind(|client| !before.contains(client)).copied().unwrap_or(client);
     }
     bob.navigate(&format!("{}/meet/tea", house.url)).unwrap();
     live(&bob);
     assert_eq!(own(&bob), id, "a reload keeps the seat");
-    sees(&bob, &format!("document.querySelectorAll('[data-test=chat] li[data-seq]').length === {}", expected.len()));
+    sees(
+        &bob,
+        &format!("document.querySelectorAll('[data-test=chat] li[data-seq]').length === {}", expected.len()),
+    );
     assert_eq!(chat(&bob), json!(expected), "and what was said");
     eve.click(&hook("leave")).unwrap();
     sees_element(&eve, "[data-test=over][data-code=LEFT]");
     sees(&ada, "document.querySelectorAll('[data-test=seat]').length === 2");
+    eve.click(&hook("back")).unwrap();
+    enter(&eve, "Eve");
+    ada.click(&seat(&own(&eve), " [data-test=seat-remove]")).unwrap();
+    sees_element(&eve, "[data-test=over][data-code=KICKED]");
     ada.click(&hook("end")).unwrap();
     for page in [&ada, &bob] {
         sees_element(page, "[data-test=over][data-code=OVER]");

@@ -52,7 +52,9 @@ async fn the_host_mutes_somebody_who_asks_and_is_granted_audio_and_no_more() {
     ada.sees(|view| view.asks.contains_key(&id)).await;
     ada.client.answer_unmute(&id, true, false).await.unwrap();
     let granted = bob.told(|event| match event {
-        Event::News { news: News::UnmuteAnswered(answer), .. } => Some((answer.audio_approved, answer.video_approved)),
+        Event::News { news: News::UnmuteAnswered(answer), .. } => {
+            Some((answer.audio_approved, answer.video_approved))
+        }
         _ => None,
     });
     assert_eq!(granted.await, (true, false));
@@ -69,7 +71,10 @@ async fn streams_layouts_and_data_reach_whom_they_are_for() {
     ada.client.publish(4, StreamType::Video, "camera").await.unwrap();
     let id = ada.id();
     bob.sees(|view| view.people[&id].streams.len() == 1).await;
-    bob.client.subscribe(LayoutType::Grid, LayoutConfig { rows: 2, ..LayoutConfig::default() }).await.unwrap();
+    bob.client
+        .subscribe(LayoutType::Grid, LayoutConfig { rows: 2, ..LayoutConfig::default() })
+        .await
+        .unwrap();
     bob.client.update_layout(LayoutConfig::default()).await.unwrap();
     bob.client.unsubscribe().await.unwrap();
     ada.client.unpublish(4).await.unwrap();
@@ -110,7 +115,10 @@ async fn who_is_sent_away_stays_away_and_the_end_is_for_everybody() {
 async fn who_may_not_join_is_told_why_and_what_passes_is_waited_out() {
     let mut party = Party::new().await;
     let usher = party.usher("ada", Role::Host);
-    usher.fail(&[DoorError::Unavailable("starting".to_owned()), DoorError::Unavailable("starting".to_owned())]);
+    usher.fail(&[
+        DoorError::Unavailable("starting".to_owned()),
+        DoorError::Unavailable("starting".to_owned()),
+    ]);
     let joined = meet_client::Client::join(usher.clone(), party.cables.clone(), party.options("Ada")).await;
     let (client, _events) = joined.unwrap();
     assert_eq!(usher.asked(), 3);

@@ -56,7 +56,8 @@ impl Stage {
     async fn scene(&self) -> (Scene, JoinRequest, u64) {
         let session = self.listener.offer().await.unwrap().accept().await.unwrap();
         let (send, receive) = session.accept_bi().await.unwrap();
-        let mut scene = Scene { session, writer: MessageWriter::new(send), reader: MessageReader::new(receive) };
+        let mut scene =
+            Scene { session, writer: MessageWriter::new(send), reader: MessageReader::new(receive) };
         let first = scene.next().await;
         assert!(meet_wire::TraceParent::parse(&first.trace_parent).is_some());
         let Some(Ask::JoinRequest(join)) = first.payload else { panic!("not a join") };
@@ -148,8 +149,8 @@ async fn a_request_waits_while_the_meeting_moves_or_asks_for_patience_and_gets_a
 
 #[tokio::test(start_paused = true)]
 async fn what_took_effect_before_the_loss_is_not_sent_again_and_what_did_not_is() {
-    let stage = Stage::new();
     for applied in [true, false] {
+        let stage = Stage::new();
         let (client, _events, mut scene) = stage.seated().await;
         let (sent, ()) = tokio::join!(client.chat("x"), async {
             let seq = scene.next().await.seq;
@@ -251,7 +252,9 @@ async fn what_was_told_and_did_not_happen_makes_the_client_ask_for_everything() 
     assert_eq!(join.last_event_seq, u64::MAX, "a number that nobody has: the roster anew");
     let anew = JoinResponse { resumed: true, event_seq: 8, ..welcome("t3") };
     scene.say(seq, 0, Payload::JoinResponse(anew)).await;
-    client.until(|view| (view.event_seq == 8 && view.is_whole() && view.lines.is_empty()).then_some(())).await;
+    client
+        .until(|view| (view.event_seq == 8 && view.is_whole() && view.lines.is_empty()).then_some(()))
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,7 +263,8 @@ async fn a_redirect_is_followed_with_its_certificates() {
     let (_client, _events, mut scene) = stage.seated().await;
     let (listener, dialer) = memory::listener();
     stage.cables.lead("https://mc-9/wt/mc", dialer);
-    let redirect = RedirectToMc { new_mc_endpoint: "https://mc-9/wt/mc".to_owned(), ..RedirectToMc::default() };
+    let redirect =
+        RedirectToMc { new_mc_endpoint: "https://mc-9/wt/mc".to_owned(), ..RedirectToMc::default() };
     scene.say(0, 0, Payload::RedirectToMc(redirect)).await;
     let offer = listener.offer().await.unwrap();
     assert!(offer.connect().traceparent.is_some());

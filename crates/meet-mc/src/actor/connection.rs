@@ -182,7 +182,7 @@ impl Visitor {
         tracing::info!(target: metric::TARGET, trace_id = format_args!("{trace_id:032x}"), seq, meeting = %knock.meeting, %participant, epoch, "joined");
         let talk = async {
             tokio::select! {
-                () = send(writer, parcels, &*session) => {}
+                () = send(writer, parcels, &*session, &*door.clock) => {}
                 () = read(reader, &meeting, &outbox, (participant, epoch), trace_id) => {}
                 _ = session.closed() => {}
             }
@@ -194,7 +194,12 @@ impl Visitor {
     }
 }
 
-async fn send(mut writer: MessageWriter, mut parcels: mpsc::Receiver<Parcel>, session: &dyn Session) {
+async fn send(
+    mut writer: MessageWriter,
+    mut parcels: mpsc::Receiver<Parcel>,
+    session: &dyn Session,
+    clock: &dyn Clock,
+) {
     while let Some(parcel) = parcels.recv().await {
         match parcel {
             Parcel::Frames(frames) => {
@@ -206,6 +211,13 @@ async fn send(mut writer: MessageWriter, mut parcels: mpsc::Receiver<Parcel>, se
             }
             Parcel::Close(code) => {
                 writer.finish();
+                if code == CloseCode::Done {
+                    // The client closes once it has read that it left or that the meeting is over; a close from here could overtake that.
+                    tokio::select! {
+                        _ = session.closed() => {}
+                        () = clock.sleep_until(clock.now() + limits::PARTING) => {}
+                    }
+                }
                 session.close_for(code);
                 return;
             }

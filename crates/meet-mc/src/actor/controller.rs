@@ -184,6 +184,9 @@ impl Controller {
             () = self.cancel.cancelled() => session.close_for(meet_wire::CloseCode::Draining),
         }
         metric::connections(-1.0);
+        // Kept until the client has heard of the end: a session that is dropped before takes the code of its close with it.
+        session.close_for(meet_wire::CloseCode::Done);
+        session.closed().await;
     }
 
     async fn attend(&self, session: Arc<dyn Session>) {

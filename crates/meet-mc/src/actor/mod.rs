@@ -28,6 +28,8 @@ pub mod limits {
     pub const JOIN: Duration = Duration::from_secs(15);
     /// How long a client that gets no seat may take to read why.
     pub const FAREWELL: Duration = Duration::from_secs(5);
+    /// How long a client that is done may take to read so.
+    pub const PARTING: Duration = Duration::from_secs(1);
     /// How long what nobody waits for may stay unwritten.
     pub const FLUSH: Duration = Duration::from_millis(5);
     /// How long until a write that failed is tried again.

@@ -84,20 +84,18 @@ fn every_event_does_what_it_says() {
     let left = ParticipantLeft { participant_id: id(), reason: LeaveReason::Timeout.into() };
     type Look = fn(&View) -> bool;
     let table: [(Payload, Look); 8] = [
-        (
-            Payload::ParticipantJoined(ParticipantJoined { participant: Some(person("bob")) }),
-            |view| view.people.contains_key("bob"),
-        ),
+        (Payload::ParticipantJoined(ParticipantJoined { participant: Some(person("bob")) }), |view| {
+            view.people.contains_key("bob")
+        }),
         (Payload::ParticipantPresence(away), |view| view.people["ada"].presence() == Presence::Disconnected),
         (Payload::ParticipantMuteUpdate(mute), |view| view.people["ada"].mute.as_ref().unwrap().audio_host),
         (Payload::StreamPublished(published), |view| view.people["ada"].streams.len() == 1),
         (Payload::StreamUnpublished(unpublished), |view| view.people["ada"].streams.is_empty()),
         (said("hi"), |view| lines(view) == [(13, "hi")]),
         (Payload::ParticipantLeft(left), |view| !view.people.contains_key("ada")),
-        (
-            Payload::MeetingEnded(MeetingEnded { reason: "over".to_owned() }),
-            |view| view.over.as_deref() == Some("over"),
-        ),
+        (Payload::MeetingEnded(MeetingEnded { reason: "over".to_owned() }), |view| {
+            view.over.as_deref() == Some("over")
+        }),
     ];
     let mut view = joined();
     for (number, (payload, look)) in table.into_iter().enumerate() {
