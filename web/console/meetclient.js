@@ -147,8 +147,8 @@ export class Participant {
     try {
       return await this.door.admit();
     } catch (error) {
-      // Who had a seat and is told that there is no such meeting has seen its end.
-      if (error.final && error.code === "NOT_FOUND" && this.proof) throw new Refusal("OVER", "The meeting is over.", true);
+      // Who had a seat and is told that there is no such meeting, or that it is closed, has seen its end.
+      if (error.final && ["NOT_FOUND", "CONFLICT"].includes(error.code) && this.proof) throw new Refusal("OVER", "The meeting is over.", true);
       throw error;
     }
   }

@@ -58,6 +58,10 @@ impl Life {
 
     fn turned_away(&self, error: DoorError) -> Setback {
         match error {
+            // A door that is closed to who was inside: the meeting ended meanwhile.
+            DoorError::Refused { code, message } if code == "CONFLICT" && self.proof.is_some() => {
+                Setback::Final(Ending::MeetingOver(message))
+            }
             DoorError::Refused { code, message } => Setback::Final(Ending::Refused { code, message }),
             DoorError::NotFound(why) if self.proof.is_some() => Setback::Final(Ending::MeetingOver(why)),
             DoorError::NotFound(message) => {
