@@ -42,11 +42,11 @@ async fn the_host_mutes_somebody_who_asks_and_is_granted_audio_and_no_more() {
     let no = bob.client.host_mute(&id, true, true, "").await;
     assert!(matches!(no, Err(Refused::No { code: ErrorCode::Forbidden, .. })));
     ada.client.host_mute(&id, true, true, "noise").await.unwrap();
-    ada.told(|event| match event {
-        Event::News { news: News::Enforced(enforced), .. } => Some(assert!(enforced.enforced)),
+    let enforced = ada.told(|event| match event {
+        Event::News { news: News::Enforced(enforced), .. } => Some(enforced.enforced),
         _ => None,
-    })
-    .await;
+    });
+    assert!(enforced.await);
     bob.sees(is_muted(&id)).await;
     bob.client.request_unmute(true, true).await.unwrap();
     ada.sees(|view| view.asks.contains_key(&id)).await;
