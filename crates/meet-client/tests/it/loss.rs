@@ -23,7 +23,8 @@ async fn a_lost_client_comes_back_to_its_seat_with_nothing_missed_and_nothing_do
     bob.client.chat("before").await.unwrap();
     bob.cables.down(true);
     bob.told(reconnecting).await;
-    ada.sees(|view| view.people[&id].presence() == Presence::Disconnected).await;
+    ada.sees(|view| view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected))
+        .await;
     for word in ["one", "two"] {
         ada.client.chat(word).await.unwrap();
     }
@@ -200,7 +201,8 @@ async fn a_client_that_is_dropped_keeps_its_seat_for_its_grace() {
     let bob = party.join("bob", Role::Participant).await;
     let id = bob.id();
     drop(bob);
-    ada.sees(|view| view.people[&id].presence() == Presence::Disconnected).await;
+    ada.sees(|view| view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected))
+        .await;
     ada.sees(|view| !view.people.contains_key(&id)).await;
 }
 

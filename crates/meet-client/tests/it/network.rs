@@ -75,14 +75,20 @@ async fn a_silent_network_and_one_that_refuses_both_lead_back_to_the_same_seat()
             net.proxy.lose(last);
             net.proxy.lose_new(true);
         }
-        sees(&ada, "it grays out", |view| view.people[&id].presence() == Presence::Disconnected).await;
+        sees(&ada, "it grays out", |view| {
+            view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected)
+        })
+        .await;
         for word in ["one", "two"] {
             ada.chat(word).await.unwrap();
             expected.push(word.to_owned());
         }
         net.proxy.pass();
         net.proxy.accept().unwrap();
-        sees(&ada, "it is back", |view| view.people[&id].presence() == Presence::Connected).await;
+        sees(&ada, "it is back", |view| {
+            view.people.get(&id).is_some_and(|person| person.presence() == Presence::Connected)
+        })
+        .await;
         sees(&bob, "it has heard all", |view| view.lines.len() == expected.len()).await;
         assert_eq!(lines(&bob), expected);
     }

@@ -7,7 +7,10 @@ use meet_wire::signaling::{ErrorCode, LayoutConfig, LayoutType, Presence, Stream
 use crate::party::Party;
 
 fn is_muted(participant: &str) -> impl Fn(&meet_client::View) -> bool {
-    move |view| view.people[participant].mute.as_ref().is_some_and(|mute| mute.audio_host)
+    move |view| {
+        let mute = view.people.get(participant).and_then(|person| person.mute.as_ref());
+        mute.is_some_and(|mute| mute.audio_host)
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,7 +31,10 @@ async fn people_join_see_each_other_and_talk_in_one_order() {
     assert_eq!(ada.taken().iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [2, 3, 4, 5]);
     bob.client.mute(true, false).await.unwrap();
     let id = bob.id();
-    ada.sees(|view| view.people[&id].mute.as_ref().is_some_and(|mute| mute.audio_self)).await;
+    ada.sees(|view| {
+        view.people.get(&id).is_some_and(|person| person.mute.as_ref().is_some_and(|mute| mute.audio_self))
+    })
+    .await;
     assert_eq!(bob.client.leave().await, Ending::Left);
     ada.sees(|view| view.people.len() == 1).await;
 }
@@ -70,7 +76,7 @@ async fn streams_layouts_and_data_reach_whom_they_are_for() {
     let mut eve = party.join("eve", Role::Participant).await;
     ada.client.publish(4, StreamType::Video, "camera").await.unwrap();
     let id = ada.id();
-    bob.sees(|view| view.people[&id].streams.len() == 1).await;
+    bob.sees(|view| view.people.get(&id).is_some_and(|person| person.streams.len() == 1)).await;
     bob.client
         .subscribe(LayoutType::Grid, LayoutConfig { rows: 2, ..LayoutConfig::default() })
         .await
@@ -141,7 +147,8 @@ async fn a_controller_that_nobody_reaches_is_reported_and_given_up_in_the_end() 
     let bob = party.join("bob", Role::Participant).await;
     let id = bob.id();
     bob.cables.down(true);
-    ada.sees(|view| view.people[&id].presence() == Presence::Disconnected).await;
+    ada.sees(|view| view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected))
+        .await;
     assert!(matches!(bob.client.over().await, Ending::GaveUp(_)));
     assert!(!bob.usher.reports().is_empty());
     assert!(ada.taken().iter().all(|(seq, _)| *seq > 0));
