@@ -1,0 +1,71 @@
+//! The parts of meetings.
+
+use meet_wire::jwt::ServiceType;
+
+/// A part of meetings that others call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The global controller.
+    Gc,
+    /// A meeting controller.
+    Mc,
+    /// A media handler.
+    Mh,
+}
+
+impl Part {
+    /// The scope that whoever calls it needs.
+    pub const fn scope(self) -> &'static str {
+        match self {
+            Self::Gc => "service.write.gc",
+            Self::Mc => "service.write.mc",
+            Self::Mh => "service.write.mh",
+        }
+    }
+
+    /// What its own tokens say that it is.
+    pub const fn service_type(self) -> ServiceType {
+        match self {
+            Self::Gc => ServiceType::GlobalController,
+            Self::Mc => ServiceType::MeetingController,
+            Self::Mh => ServiceType::MediaHandler,
+        }
+    }
+
+    /// A token was looked at.
+    pub(crate) fn validated(self, result: &'static str, reason: &'static str) {
+        let name = match self {
+            Self::Gc => "gc_jwt_validations_total",
+            Self::Mc => "mc_jwt_validations_total",
+            Self::Mh => "mh_jwt_validations_total",
+        };
+        metrics::counter!(name, "result" => result, "token_type" => "service", "failure_reason" => reason)
+            .increment(1);
+    }
+
+    /// Somebody called what only another part may call.
+    pub(crate) fn wrong_caller(self, service: &'static str, expected: ServiceType, actual: ServiceType) {
+        let name = match self {
+            Self::Gc => "gc_caller_type_rejected_total",
+            Self::Mc => "mc_caller_type_rejected_total",
+            Self::Mh => "mh_caller_type_rejected_total",
+        };
+        metrics::counter!(
+            name,
+            "grpc_service" => service,
+            "expected_type" => expected.as_str(),
+            "actual_type" => actual.as_str(),
+        )
+        .increment(1);
+    }
+
+    /// A token of its own was asked for.
+    pub(crate) fn refreshed(self, status: &'static str) {
+        let name = match self {
+            Self::Gc => "gc_token_refresh_total",
+            Self::Mc => "mc_token_refresh_total",
+            Self::Mh => "mh_token_refresh_total",
+        };
+        metrics::counter!(name, "status" => status).increment(1);
+    }
+}
