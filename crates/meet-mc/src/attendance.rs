@@ -8,7 +8,7 @@ use meet_rpc::Line;
 use meet_rpc::node::{Card, Duty, Listing, Member, Report};
 use meet_wire::internal::global_controller_service_client::GlobalControllerServiceClient;
 use meet_wire::internal::{
-    ComprehensiveHeartbeatRequest, FastHeartbeatRequest, HeartbeatResponse, RegisterMCRequest,
+    ComprehensiveHeartbeatRequest, FastHeartbeatRequest, HeartbeatResponse, RegisterMcRequest,
 };
 use tonic::Status;
 
@@ -54,7 +54,7 @@ impl Member for Attendance {
     }
 
     async fn register(&self, card: &Card) -> Result<Duty, Status> {
-        let request = RegisterMCRequest {
+        let request = RegisterMcRequest {
             id: self.controller.id().to_owned(),
             region: card.region.clone(),
             grpc_endpoint: card.grpc_endpoint.clone(),

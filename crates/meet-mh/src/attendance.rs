@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use meet_rpc::node::{Card, Duty, Listing, Member, Report};
 use meet_wire::internal::media_handler_registry_service_client::MediaHandlerRegistryServiceClient;
-use meet_wire::internal::RegisterMHRequest;
+use meet_wire::internal::RegisterMhRequest;
 use tonic::Status;
 
 use crate::Handler;
@@ -33,7 +33,7 @@ impl Member for Attendance {
     }
 
     async fn register(&self, card: &Card) -> Result<Duty, Status> {
-        let request = RegisterMHRequest {
+        let request = RegisterMhRequest {
             handler_id: self.handler.id().to_owned(),
             region: card.region.clone(),
             webtransport_endpoint: card.webtransport_endpoint.clone(),

@@ -4,6 +4,7 @@
 //!   call carries a service token and the trace that it belongs to, and ends in time.
 //! - [`Tokens`] are where the service tokens come from: [`Minted`] next to the authority, or [`Fetched`] from it with client credentials.
 //! - A [`Keyring`] checks tokens: with the keys of the authority in this process, or with those that it publishes.
+//! - A [`node`] holds its place in the registry and tells GC how it is.
 //! - The [`Gatekeeper`] stands in front of a service: who calls must have its scope, and be the part that may call it.
 
 mod access;
@@ -12,6 +13,7 @@ mod gatekeeper;
 mod keyring;
 mod line;
 mod lines;
+pub mod node;
 mod part;
 mod tokens;
 mod web;
@@ -49,6 +51,8 @@ pub mod limits {
     pub const AUTHORITY: Duration = Duration::from_secs(5);
     /// The first and the longest pause before a token is asked for again.
     pub const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+    /// How often a node may be told to report, at most and at least.
+    pub const DUTY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
     /// How often an authority that cannot be reached is asked before a start goes on without a token.
     pub const FIRST_TRIES: usize = 3;
 }

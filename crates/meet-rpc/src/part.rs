@@ -1,5 +1,7 @@
 //! The parts of meetings.
 
+use std::time::Duration;
+
 use meet_wire::jwt::ServiceType;
 
 /// A part of meetings that others call.
@@ -30,6 +32,35 @@ impl Part {
             Self::Mc => ServiceType::MeetingController,
             Self::Mh => ServiceType::MediaHandler,
         }
+    }
+
+    /// What the leases of its nodes begin with.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Gc => "gc",
+            Self::Mc => "mc",
+            Self::Mh => "mh",
+        }
+    }
+
+    /// GC was told something, with this outcome.
+    pub(crate) fn heartbeat(self, status: &'static str, kind: &'static str) {
+        let name = match self {
+            Self::Gc => "gc_gc_heartbeats_total",
+            Self::Mc => "mc_gc_heartbeats_total",
+            Self::Mh => "mh_gc_heartbeats_total",
+        };
+        metrics::counter!(name, "status" => status, "heartbeat_type" => kind).increment(1);
+    }
+
+    /// GC took so long.
+    pub(crate) fn heartbeat_took(self, kind: &'static str, took: Duration) {
+        let name = match self {
+            Self::Gc => "gc_gc_heartbeat_latency_seconds",
+            Self::Mc => "mc_gc_heartbeat_latency_seconds",
+            Self::Mh => "mh_gc_heartbeat_latency_seconds",
+        };
+        metrics::histogram!(name, "heartbeat_type" => kind).record(took.as_secs_f64());
     }
 
     /// A token was looked at.
