@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use meet_rpc::Line;
-use meet_rpc::node::{Card, Duty, Listing, Member, Report};
+use meet_rpc::node::{Duty, Listing, Member, Report};
+use meet_rpc::{Card, Line};
 use meet_wire::internal::global_controller_service_client::GlobalControllerServiceClient;
 use meet_wire::internal::{
     ComprehensiveHeartbeatRequest, FastHeartbeatRequest, HeartbeatResponse, RegisterMcRequest,
@@ -62,7 +62,7 @@ impl Member for Attendance {
             max_meetings: card.max_meetings,
             max_participants: card.max_participants,
             zone: card.zone.clone(),
-            certificate_sha256: card.certificates().into_iter().map(Into::into).collect(),
+            certificate_sha256: card.raw_certificates().into_iter().map(Into::into).collect(),
             version: card.version.clone(),
         };
         let answer = self.gc()?.register_mc(request).await?.into_inner();

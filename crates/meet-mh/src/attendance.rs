@@ -1,7 +1,8 @@
 //! What a handler is to GC.
 
 use async_trait::async_trait;
-use meet_rpc::node::{Card, Duty, Listing, Member, Report};
+use meet_rpc::Card;
+use meet_rpc::node::{Duty, Listing, Member, Report};
 use meet_wire::internal::media_handler_registry_service_client::MediaHandlerRegistryServiceClient;
 use meet_wire::internal::RegisterMhRequest;
 use tonic::Status;
@@ -40,7 +41,7 @@ impl Member for Attendance {
             grpc_endpoint: card.grpc_endpoint.clone(),
             max_streams: card.max_streams,
             zone: card.zone.clone(),
-            certificate_sha256: card.certificates().into_iter().map(Into::into).collect(),
+            certificate_sha256: card.raw_certificates().into_iter().map(Into::into).collect(),
         };
         let answer = self.gc()?.register_mh(request).await?.into_inner();
         if !answer.accepted {

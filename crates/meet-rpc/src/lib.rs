@@ -4,10 +4,12 @@
 //!   call carries a service token and the trace that it belongs to, and ends in time.
 //! - [`Tokens`] are where the service tokens come from: [`Minted`] next to the authority, or [`Fetched`] from it with client credentials.
 //! - A [`Keyring`] checks tokens: with the keys of the authority in this process, or with those that it publishes.
+//! - A [`Card`] is what a node says about itself in the meta of its lease; [`Kind`] has its names in the store.
 //! - A [`node`] holds its place in the registry and tells GC how it is.
 //! - The [`Gatekeeper`] stands in front of a service: who calls must have its scope, and be the part that may call it.
 
 mod access;
+mod card;
 mod fetched;
 mod gatekeeper;
 mod keyring;
@@ -18,6 +20,7 @@ mod part;
 mod tokens;
 mod web;
 
+pub use card::{Card, Kind};
 pub use fetched::{Credentials, Fetched, StartError};
 pub use gatekeeper::{Gatekeeper, Peer};
 pub use keyring::Keyring;
@@ -39,6 +42,8 @@ pub mod limits {
     pub const LINES: usize = 1_024;
     /// Calls under way on one connection; more wait.
     pub const CALLS: usize = 256;
+    /// The longest id of a node, in bytes.
+    pub const NODE_ID: usize = 64;
     /// The longest endpoint, in bytes.
     pub const ENDPOINT: usize = 1_024;
     /// How long published keys are kept without asking again.

@@ -7,57 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use lease::{Clock, Key, Meta};
+use lease::{Clock, Key};
 use lease_keeper::{Guard, Keeper, Terms};
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
-use crate::{Part, limits};
-
-/// What others read of a node in its lease.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Card {
-    /// Where it is.
-    pub region: String,
-    /// Where in that region.
-    pub zone: String,
-    /// Where other parts reach it.
-    pub grpc_endpoint: String,
-    /// Where clients reach it.
-    pub webtransport_endpoint: String,
-    /// The hashes of its certificates, in base64; none when an authority vouches for it.
-    #[serde(default)]
-    pub certificate_sha256: Vec<String>,
-    /// The most meetings, of a meeting controller.
-    #[serde(default)]
-    pub max_meetings: u32,
-    /// The most participants, of a meeting controller.
-    #[serde(default)]
-    pub max_participants: u32,
-    /// The most streams, of a media handler.
-    #[serde(default)]
-    pub max_streams: u32,
-    /// What it runs.
-    #[serde(default)]
-    pub version: String,
-}
-
-impl Card {
-    /// The hashes as they are.
-    pub fn certificates(&self) -> Vec<Vec<u8>> {
-        self.certificate_sha256.iter().filter_map(|hash| STANDARD.decode(hash).ok()).collect()
-    }
-
-    /// With these hashes.
-    #[must_use]
-    pub fn with_certificates(self, hashes: &[Vec<u8>]) -> Self {
-        Self { certificate_sha256: hashes.iter().map(|hash| STANDARD.encode(hash)).collect(), ..self }
-    }
-}
+use crate::{Card, Kind, Part, limits};
 
 /// What a node is registered with.
 #[derive(Clone, Debug)]
@@ -87,7 +43,7 @@ impl Listing {
             version: self.version.clone(),
             ..Card::default()
         };
-        card.with_certificates(&self.certificates.borrow())
+        card.certificates(self.certificates.borrow().iter().map(Vec::as_slice))
     }
 
     /// Waits until the certificates are others than now. For ever, if nobody turns them.
@@ -170,15 +126,19 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node of this part and name, which the keeper holds for.
+    /// A node of this kind and name, which the keeper holds for.
     pub fn new(
-        part: Part,
+        kind: Kind,
         keeper: Keeper,
         id: &str,
         terms: Terms,
         member: Arc<dyn Member>,
     ) -> lease::Result<Self> {
-        let key = Key::new(format!("{}:{id}", part.prefix()))?;
+        let key = kind.lease(id)?;
+        let part = match kind {
+            Kind::Controller => Part::Mc,
+            Kind::Handler => Part::Mh,
+        };
         Ok(Self { part, keeper, key, terms, member, standing: watch::Sender::new(Standing::Nowhere) })
     }
 
@@ -243,8 +203,7 @@ impl Node {
     }
 
     async fn claim(&self, card: &Card) -> Result<Guard, String> {
-        let text = serde_json::to_string(card).map_err(|error| error.to_string())?;
-        let meta = Meta::new(text).map_err(|error| error.to_string())?;
+        let meta = card.meta().map_err(|error| error.to_string())?;
         let terms = self.terms.clone().meta(meta);
         let clock = self.keeper.clock();
         tokio::select! {

@@ -34,15 +34,6 @@ impl Part {
         }
     }
 
-    /// What the leases of its nodes begin with.
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Gc => "gc",
-            Self::Mc => "mc",
-            Self::Mh => "mh",
-        }
-    }
-
     /// GC was told something, with this outcome.
     pub(crate) fn heartbeat(self, status: &'static str, kind: &'static str) {
         let name = match self {

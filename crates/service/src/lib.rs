@@ -33,8 +33,8 @@ mod shutdown;
 pub mod telemetry;
 
 pub use auth::{
-    ADMIN, ApiToken, Auth, AuthLayer, AuthService, LOGIN_CODE_LIFE, SESSION_LIFE, TOKEN_FILE, TokenError,
-    auth_layer, login_routes,
+    ADMIN, ApiToken, Auth, AuthLayer, AuthService, Buckets, LOGIN_CODE_LIFE, SESSION_LIFE, TOKEN_FILE,
+    TokenError, auth_layer, login_routes,
 };
 pub use caller::{Caller, Via};
 pub use clock::{Clock, Hand};
