@@ -55,6 +55,7 @@ impl Gc {
                 biased;
                 () = ended.cancelled() => {}
                 () = sweep::keep_sweeping(&swept) => {}
+                () = swept.keep_counting() => {}
             }
         });
         tasks.close();

@@ -56,6 +56,8 @@ pub mod limits {
     pub const LOOK: Duration = Duration::from_millis(500);
     /// Nodes of one kind that are looked at.
     pub const NODES: usize = 10_000;
+    /// How often they are counted.
+    pub const COUNT: Duration = Duration::from_secs(15);
     /// How long the load that a node reported holds.
     pub const LOAD: Duration = Duration::from_secs(30);
     /// How often a controller is to say that it lives.

@@ -124,6 +124,17 @@ impl Site {
         Ok(nodes)
     }
 
+    /// Counts the nodes, for ever.
+    pub(crate) async fn keep_counting(&self) {
+        loop {
+            for kind in [Kind::Controller, Kind::Handler] {
+                // A store that does not answer says so where it matters.
+                let _uncounted = self.nodes(kind).await;
+            }
+            self.pause(limits::COUNT).await;
+        }
+    }
+
     async fn loads(&self, kind: Kind) -> Result<HashMap<String, Load>> {
         let mut query = Query::new(kind.prefix()?);
         let mut loads = HashMap::new();

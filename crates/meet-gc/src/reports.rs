@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lease::{Op, Prefix, Query, Ttl};
+use lease::{Committed, Op, Prefix, Query, Ttl};
 use meet_wire::MeetingId;
 use meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
 use meet_wire::internal::{ProbeRequest, UnreachableReason};
@@ -75,11 +75,13 @@ impl Site {
         if !members.contains(&user) {
             return Err(Trouble::Forbidden("only who sits in the meeting can report".to_owned()));
         }
-        let reports = self.count(&meeting, &home, &user, &members).await?;
-        metric::unreachable(report.reason);
+        let (reports, new) = self.count(&meeting, &home, &user, &members).await?;
         let tally = Tally { reports, quorum: quorum(members.len()) };
-        tracing::warn!(mc = home.mc_id, meeting = %meeting, ?tally, reason = ?report.reason, "a controller is reported");
-        if reports == 1 {
+        if new {
+            metric::unreachable(report.reason);
+            tracing::warn!(mc = home.mc_id, %meeting, ?tally, reason = ?report.reason, "reported");
+        }
+        if new && reports == 1 {
             self.probe(&meeting, &home).await;
         }
         Ok(tally)
@@ -95,19 +97,20 @@ impl Site {
         Ok(members)
     }
 
-    /// Puts the report of one user down, and counts those of all that still sit there.
+    /// Puts the report of one user down, and counts those of all that still sit there. Also says whether it is new.
     async fn count(
         &self,
         meeting: &MeetingId,
         home: &Home,
         user: &str,
         members: &BTreeSet<String>,
-    ) -> Result<u32, Trouble> {
+    ) -> Result<(u32, bool), Trouble> {
         let prefix = format!("gc:report:{meeting}:{}:", home.mc_id);
         let ttl = Some(Ttl::from_millis(limits::REPORT.as_millis() as u64)?);
         let key = lease::Key::new(format!("{prefix}{}", short(user)))?;
-        let put = Op::Put { key, value: Arc::from([]), ttl };
-        self.bounded(self.options.store.commit(&[put])).await?;
+        let put = Op::PutIfAbsent { key, value: Arc::from([]), ttl };
+        let put = self.bounded(self.options.store.commit(&[put])).await?;
+        let new = matches!(put, Committed::Written { .. });
         let sitting: BTreeSet<String> = members.iter().map(|user| short(user)).collect();
         let mut reports = 0;
         self.each(&prefix, |key, _| {
@@ -115,7 +118,7 @@ impl Site {
                 u32::from(key.strip_prefix(prefix.as_str()).is_some_and(|user| sitting.contains(user)));
         })
         .await?;
-        Ok(reports)
+        Ok((reports, new))
     }
 
     /// Looks at every record under a prefix.

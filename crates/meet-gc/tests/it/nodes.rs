@@ -89,13 +89,8 @@ impl Mc {
         Self { desk, lease: Some(guard) }
     }
 
-    pub(crate) fn id(&self) -> &str {
-        &self.desk.id
-    }
-
-    pub(crate) fn says(&self, verdict: Verdict) -> &Self {
+    pub(crate) fn says(&self, verdict: Verdict) {
         *self.desk.verdict.lock() = verdict;
-        self
     }
 
     /// How often it was asked to take a meeting.
