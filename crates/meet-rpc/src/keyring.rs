@@ -84,7 +84,12 @@ impl Published {
     /// Asks for the keys unless they are younger than `age`, or were asked for just now.
     async fn refresh(&self, clock: &dyn Clock, age: std::time::Duration) {
         let fresh = |at: Option<Tick>, age| at.is_some_and(|at| clock.now().since(at) < age);
-        let mut asked = self.asked.lock().await;
+        let mut asked = match self.asked.try_lock() {
+            Ok(asked) => asked,
+            // Somebody asks right now; who has keys goes on with them.
+            Err(_) if self.checker.read().is_some() => return,
+            Err(_) => self.asked.lock().await,
+        };
         if fresh(asked.answered, age) || fresh(asked.tried, limits::ASK_AGAIN) {
             return;
         }

@@ -56,38 +56,34 @@ impl Part {
 
     /// A token was looked at.
     pub(crate) fn validated(self, result: &'static str, reason: &'static str) {
-        let name = match self {
-            Self::Gc => "gc_jwt_validations_total",
-            Self::Mc => "mc_jwt_validations_total",
-            Self::Mh => "mh_jwt_validations_total",
-        };
-        metrics::counter!(name, "result" => result, "token_type" => "service", "failure_reason" => reason)
-            .increment(1);
+        let labels = [("result", result), ("token_type", "service"), ("failure_reason", reason)];
+        match self {
+            Self::Gc => metrics::counter!("gc_jwt_validations_total", &labels).increment(1),
+            Self::Mc => metrics::counter!("mc_jwt_validations_total", &labels).increment(1),
+            Self::Mh => metrics::counter!("mh_jwt_validations_total", &labels).increment(1),
+        }
     }
 
     /// Somebody called what only another part may call.
     pub(crate) fn wrong_caller(self, service: &'static str, expected: ServiceType, actual: ServiceType) {
-        let name = match self {
-            Self::Gc => "gc_caller_type_rejected_total",
-            Self::Mc => "mc_caller_type_rejected_total",
-            Self::Mh => "mh_caller_type_rejected_total",
-        };
-        metrics::counter!(
-            name,
-            "grpc_service" => service,
-            "expected_type" => expected.as_str(),
-            "actual_type" => actual.as_str(),
-        )
-        .increment(1);
+        let labels = [
+            ("grpc_service", service),
+            ("expected_type", expected.as_str()),
+            ("actual_type", actual.as_str()),
+        ];
+        match self {
+            Self::Gc => metrics::counter!("gc_caller_type_rejected_total", &labels).increment(1),
+            Self::Mc => metrics::counter!("mc_caller_type_rejected_total", &labels).increment(1),
+            Self::Mh => metrics::counter!("mh_caller_type_rejected_total", &labels).increment(1),
+        }
     }
 
     /// A token of its own was asked for.
     pub(crate) fn refreshed(self, status: &'static str) {
-        let name = match self {
-            Self::Gc => "gc_token_refresh_total",
-            Self::Mc => "mc_token_refresh_total",
-            Self::Mh => "mh_token_refresh_total",
-        };
-        metrics::counter!(name, "status" => status).increment(1);
+        match self {
+            Self::Gc => metrics::counter!("gc_token_refresh_total", "status" => status).increment(1),
+            Self::Mc => metrics::counter!("mc_token_refresh_total", "status" => status).increment(1),
+            Self::Mh => metrics::counter!("mh_token_refresh_total", "status" => status).increment(1),
+        }
     }
 }

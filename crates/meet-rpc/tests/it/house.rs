@@ -63,10 +63,13 @@ impl Tokens for Fixed {
     }
 }
 
+/// Who asked, and in which trace.
+type Heard = (Peer, Option<String>);
+
 /// A handler that takes every meeting and remembers who asked, and in which trace.
 #[derive(Clone, Default)]
 pub(crate) struct Handler {
-    pub(crate) heard: Arc<Mutex<Vec<(Peer, Option<String>)>>>,
+    pub(crate) heard: Arc<Mutex<Vec<Heard>>>,
 }
 
 #[async_trait]
