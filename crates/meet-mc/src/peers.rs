@@ -10,8 +10,8 @@ use meet_wire::MeetingId;
 use meet_wire::internal::global_controller_service_client::GlobalControllerServiceClient;
 use meet_wire::internal::media_handler_service_client::MediaHandlerServiceClient;
 use meet_wire::internal::{
-    EnforceMuteRequest, MhRejectionReason, MhReplacementReason, NotifyMeetingEndedRequest, RegisterMeetingRequest,
-    ReleaseMeetingRequest, RequestMhReplacementRequest,
+    EnforceMuteRequest, MhRejectionReason, MhReplacementReason, NotifyMeetingEndedRequest,
+    RegisterMeetingRequest, ReleaseMeetingRequest, RequestMhReplacementRequest,
 };
 
 use crate::actor::{Home, MediaPort, MuteOrder};
@@ -128,7 +128,12 @@ impl Peers {
         }
     }
 
-    async fn register_all(self, meeting: MeetingId, generation: u64, handlers: Vec<Handler>) -> Option<Vec<Handler>> {
+    async fn register_all(
+        self,
+        meeting: MeetingId,
+        generation: u64,
+        handlers: Vec<Handler>,
+    ) -> Option<Vec<Handler>> {
         let request = RegisterMeetingRequest {
             meeting_id: meeting.to_string(),
             mc_id: self.mc_id.clone(),

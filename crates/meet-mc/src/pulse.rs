@@ -51,9 +51,10 @@ impl Pulse {
         let now = number(now);
         let recent = |second: &&Second| second.number > 0 && second.number + SECONDS > now;
         let seconds = self.0.lock();
-        let (all, slow) = seconds.iter().filter(recent).fold((0, 0), |(all, slow), second| {
-            (all + second.all, slow + second.slow)
-        });
+        let (all, slow) = seconds
+            .iter()
+            .filter(recent)
+            .fold((0, 0), |(all, slow), second| (all + second.all, slow + second.slow));
         all >= FEW && slow * 100 > all
     }
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use meet_rpc::Card;
 use meet_rpc::node::{Duty, Listing, Member, Report};
-use meet_wire::internal::media_handler_registry_service_client::MediaHandlerRegistryServiceClient;
 use meet_wire::internal::RegisterMhRequest;
+use meet_wire::internal::media_handler_registry_service_client::MediaHandlerRegistryServiceClient;
 use tonic::Status;
 
 use crate::Handler;

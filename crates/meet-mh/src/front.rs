@@ -87,7 +87,11 @@ async fn within<T>(clock: &dyn Clock, time: Duration, work: impl Future<Output =
 }
 
 fn error(code: ErrorCode, message: &str) -> Payload {
-    Payload::Error(ErrorMessage { code: code.into(), message: message.to_owned(), details: Default::default() })
+    Payload::Error(ErrorMessage {
+        code: code.into(),
+        message: message.to_owned(),
+        details: Default::default(),
+    })
 }
 
 /// Serves one client until it goes.
@@ -99,11 +103,12 @@ async fn attend(handler: &Handler, session: &dyn Session, _place: Stream) {
         return session.close_for(CloseCode::Protocol);
     };
     let admitted = match identify(handler, &request).await {
-        Ok(client) => match within(&*clock, limits::UNREGISTERED, handler.until_registered(&client.meeting)).await
-        {
-            Some(held) => Ok((client, held)),
-            None => Err(error(ErrorCode::NotFound, "the meeting is not registered here")),
-        },
+        Ok(client) => {
+            match within(&*clock, limits::UNREGISTERED, handler.until_registered(&client.meeting)).await {
+                Some(held) => Ok((client, held)),
+                None => Err(error(ErrorCode::NotFound, "the meeting is not registered here")),
+            }
+        }
         Err(refused) => Err(error(ErrorCode::Unauthorized, &refused.to_string())),
     };
     let (client, held) = match admitted {

@@ -69,8 +69,7 @@ impl MediaHandlerService for Face {
             Ok(epoch) => (epoch, MhRejectionReason::Unspecified),
             Err(refused) => refused,
         };
-        let mut answer =
-            EnforceMuteResponse { enforced: enforced.is_ok(), mute_epoch, ..Default::default() };
+        let mut answer = EnforceMuteResponse { enforced: enforced.is_ok(), mute_epoch, ..Default::default() };
         answer.set_rejection_reason(reason);
         Ok(Response::new(answer))
     }

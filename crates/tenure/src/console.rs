@@ -21,6 +21,9 @@ pub(crate) fn routes() -> Router {
     Router::new()
         .route("/", get(async || file("index.html")))
         .route("/{file}", get(async |Path(name): Path<String>| file(&name)))
+        // The page of meetings reads the code of one from its own address.
+        .route("/meet", get(async || file("meet.html")))
+        .route("/meet/{code}", get(async || file("meet.html")))
 }
 
 fn file(name: &str) -> Response {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lease::{Clock, Entropy, Tick};
-use meet_wire::binding::Nonce;
 use meet_rpc::Keyring;
+use meet_wire::binding::Nonce;
 use meet_wire::jwt::{GuestClaims, JwtError, MeetingClaims, Role as TokenRole};
 use meet_wire::signaling::client_message::Payload as Asked;
 use meet_wire::signaling::server_message::Payload;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use lease::{Entropy, Ttl};
 use lease_keeper::{Error as KeeperError, Guard, Keeper, Terms};
-use meet_wire::MeetingId;
-use meet_wire::binding::Secrets;
 use meet_rpc::Keyring;
+use meet_wire::MeetingId;
 use meet_wire::TraceParent;
+use meet_wire::binding::Secrets;
 use meet_wire::signaling::ErrorCode;
 use meet_wire::transport::Session;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::actor::connection::{Door, error, identify, receive, too_often, turn_away};
 use crate::actor::exit::{Exit, supervised};
 use crate::actor::mailbox::Mailbox;
-use crate::actor::meeting::{Ending, Mail as MeetingMail, MeetingActor};
+use crate::actor::meeting::{Ending, Mail as MeetingMail, MeetingActor, SharedSecrets};
 use crate::actor::port::{Home, MediaPort};
 use crate::actor::{ActorType, limits};
 use crate::meeting::{Handler, Settings};
@@ -129,6 +129,7 @@ pub struct Controller {
     mailbox: Mailbox<Mail>,
     door: Arc<Door>,
     desk: Desk,
+    secrets: SharedSecrets,
     draining: Arc<AtomicBool>,
     leaving: Arc<Notify>,
     most: Counts,
@@ -174,11 +175,21 @@ impl Controller {
         let draining = Arc::new(AtomicBool::new(false));
         let most = Counts { meetings: options.max_meetings, participants: options.max_participants };
         let desk = options.desk.clone();
-        let actor = Actor::new(options, draining.clone(), cancel.clone());
+        let secrets: SharedSecrets = Arc::new(RwLock::new(Arc::new(options.secrets.clone())));
+        let actor = Actor::new(options, secrets.clone(), draining.clone(), cancel.clone());
         tasks.spawn(async move {
             let _nobody_waits = ended.send(supervised(ActorType::Controller, actor.run(mails)).await);
         });
-        let controller = Self { mailbox, door, desk, draining, leaving: Arc::default(), most, cancel: cancel.clone() };
+        let controller = Self {
+            mailbox,
+            door,
+            desk,
+            secrets,
+            draining,
+            leaving: Arc::default(),
+            most,
+            cancel: cancel.clone(),
+        };
         (controller, Running { tasks, cancel, exit })
     }
 
@@ -209,6 +220,12 @@ impl Controller {
         let meeting = meeting.clone();
         let found = self.ask(|answer| Mail::Find { meeting, answer }).await.flatten();
         found.is_some_and(|mailbox| !mailbox.is_closed())
+    }
+
+    /// Takes no proof any more that was made with the secret of before.
+    pub fn forget_previous_secret(&self) {
+        let mut secrets = self.secrets.write();
+        *secrets = Arc::new(Secrets::clone(&secrets).without_previous());
     }
 
     /// The controller's id.
@@ -316,7 +333,7 @@ struct Opened {
 
 struct Actor {
     options: Options,
-    secrets: Arc<Secrets>,
+    secrets: SharedSecrets,
     draining: Arc<AtomicBool>,
     cancel: CancellationToken,
     owned: HashMap<MeetingId, Owned>,
@@ -326,9 +343,14 @@ struct Actor {
 }
 
 impl Actor {
-    fn new(options: Options, draining: Arc<AtomicBool>, cancel: CancellationToken) -> Self {
+    fn new(
+        options: Options,
+        secrets: SharedSecrets,
+        draining: Arc<AtomicBool>,
+        cancel: CancellationToken,
+    ) -> Self {
         Self {
-            secrets: Arc::new(options.secrets.clone()),
+            secrets,
             options,
             draining,
             cancel,
@@ -467,7 +489,7 @@ async fn open(
     keeper: Keeper,
     desk: Desk,
     terms: Terms,
-    secrets: Arc<Secrets>,
+    secrets: SharedSecrets,
     (port, talk_rate): (Arc<dyn MediaPort>, Rate),
     assignment: Assignment,
 ) -> Result<(Guard, MeetingActor), Rejection> {

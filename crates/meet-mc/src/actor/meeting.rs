@@ -13,6 +13,7 @@ use meet_wire::binding::Secrets;
 use meet_wire::signaling::server_message::Payload;
 use meet_wire::signaling::{ErrorCode, ErrorMessage, ServerMessage};
 use meet_wire::{CloseCode, Id, frame};
+use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -21,14 +22,15 @@ use crate::actor::exit::{Exit, supervised};
 use crate::actor::outbox::Outbox;
 use crate::actor::port::MediaPort;
 use crate::actor::{ActorType, limits};
-use crate::meeting::{
-    Context, Effect, Event, Join, Meeting, Now, Presence, Refusal, Request, Write, apply,
-};
+use crate::meeting::{Context, Effect, Event, Join, Meeting, Now, Presence, Refusal, Request, Write, apply};
 use crate::rate::Bucket;
 use crate::{Desk, Ledger, LedgerError, Rate, convert, metric};
 
 /// A seat for a connection, or what it is told instead.
 pub(crate) type Seated = Result<(Id, u64), Box<Payload>>;
+
+/// The secrets of bindings, of which one is forgotten some day.
+pub(crate) type SharedSecrets = Arc<RwLock<Arc<Secrets>>>;
 
 /// What a meeting is sent.
 pub(crate) enum Mail {
@@ -69,7 +71,7 @@ struct Owed {
 pub(crate) struct MeetingActor {
     pub(crate) desk: Desk,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) secrets: SharedSecrets,
     pub(crate) port: Arc<dyn MediaPort>,
     pub(crate) held: Held,
     pub(crate) participants: Arc<AtomicUsize>,
@@ -103,7 +105,7 @@ struct Asker {
 impl MeetingActor {
     pub(crate) fn new(
         desk: Desk,
-        secrets: Arc<Secrets>,
+        secrets: SharedSecrets,
         (port, talk_rate): (Arc<dyn MediaPort>, Rate),
         held: Held,
         (ledger, state): (Ledger, Meeting),
@@ -331,7 +333,8 @@ impl MeetingActor {
             return Ok(());
         }
         let now = self.now();
-        let context = Context { now, secrets: &self.secrets };
+        let secrets = self.secrets.read().clone();
+        let context = Context { now, secrets: &secrets };
         let effects = match apply(&self.state, &event, &context) {
             Ok(effects) => effects,
             Err(refusal) => {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use lease::{Holder, Store, Ttl};
 use lease_keeper::{Keeper, OsEntropy};
-use meet_mc::Rate;
 use meet_mc::actor::{
-    Assigned, Assignment, Controller, MediaPort, MuteOrder, NoHome, Options, Running,
+    Assigned, Assignment, Controller, Home, MediaPort, MuteOrder, NoHome, Options, Running,
 };
 use meet_mc::meeting::{Handler, Settings};
+use meet_mc::{Peers, Rate};
 use meet_rpc::Keyring;
 use meet_wire::MeetingId;
 use meet_wire::jwt::{Checker, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign};
@@ -58,6 +58,8 @@ impl MediaPort for Obedient {
     }
 }
 
+const OFTEN: Rate = Rate { burst: 1_000, per_second: 1_000 };
+
 /// A controller, and the tasks of its sessions.
 pub(crate) struct Club {
     pub(crate) controller: Controller,
@@ -77,6 +79,26 @@ impl Club {
         port: Arc<dyn MediaPort>,
         max_meetings: usize,
     ) -> Self {
+        Self::start(store, mc_id, (port, Arc::new(NoHome)), max_meetings, (OFTEN, OFTEN))
+    }
+
+    /// With these neighbours.
+    pub(crate) fn at_home(store: &Arc<dyn Store>, mc_id: &str, peers: Peers) -> Self {
+        Self::start(store, mc_id, (Arc::new(peers.clone()), Arc::new(peers)), 100, (OFTEN, OFTEN))
+    }
+
+    /// Where users join and talk at these rates.
+    pub(crate) fn rated(store: &Arc<dyn Store>, mc_id: &str, join: Rate, talk: Rate) -> Self {
+        Self::start(store, mc_id, (Arc::new(Obedient), Arc::new(NoHome)), 100, (join, talk))
+    }
+
+    fn start(
+        store: &Arc<dyn Store>,
+        mc_id: &str,
+        (port, home): (Arc<dyn MediaPort>, Arc<dyn Home>),
+        max_meetings: usize,
+        (join_rate, talk_rate): (Rate, Rate),
+    ) -> Self {
         let (controller, running) = Controller::start(Options {
             desk: desk(store, mc_id),
             keeper: Keeper::new(store.clone(), Holder::new(mc_id).unwrap()),
@@ -88,9 +110,9 @@ impl Club {
             keyring: keyring(store),
             entropy: Arc::new(OsEntropy),
             port,
-            home: Arc::new(NoHome),
-            join_rate: Rate { burst: 1_000, per_second: 1_000 },
-            talk_rate: Rate { burst: 1_000, per_second: 1_000 },
+            home,
+            join_rate,
+            talk_rate,
         });
         Self { controller, running, store: store.clone(), sessions: JoinSet::new() }
     }

@@ -4,4 +4,5 @@
 mod gate;
 mod house;
 mod lines;
+mod node;
 mod tokens;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use meet_wire::signaling::server_message::Payload;
 use meet_wire::signaling::Accepted;
+use meet_wire::signaling::server_message::Payload;
 use meet_wire::{CloseCode, Id};
 
 use super::{Asker, Connection, Ending, Joining, MeetingActor, Owed, encoded};
