@@ -26,6 +26,7 @@ const MEET: &str = "meet.html";
 pub(crate) fn routes() -> Router {
     Router::new()
         .route("/", get(async || file("index.html")))
+        // The page of meetings reads the code of one from its own address.
         .route("/meet", get(async || file(MEET)))
         .route("/meet/{code}", get(async || file(MEET)))
         .route("/{file}", get(async |Path(name): Path<String>| file(&name)))

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use futures_util::future::{BoxFuture, ready};
 use lease::{Holder, Store, Ttl};
 use lease_keeper::{Keeper, OsEntropy};
 use lease_store::BootClock;
 use meet_client::Place;
-use meet_mc::actor::{Assigned, Assignment, Controller, NoHandlers, Options, Running};
-use meet_mc::meeting::Settings;
-use meet_mc::{Breaker, Desk};
+use meet_mc::actor::{Assigned, Assignment, Controller, MediaPort, MuteOrder, NoHome, Options, Running};
+use meet_mc::meeting::{Handler, Settings};
+use meet_mc::{Desk, Rate};
+use meet_rpc::Keyring;
 use meet_wire::MeetingId;
 use meet_wire::binding::{MasterSecret, Secrets};
 use meet_wire::jwt::{
@@ -20,7 +22,6 @@ use meet_wire::jwt::{
 use meet_wire::transport::certificate::Pair;
 use meet_wire::transport::quic::{self, Timing};
 use meet_wire::transport::{Listener, memory};
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 /// The one meeting of every venue.
@@ -76,6 +77,26 @@ impl Seats {
     }
 }
 
+/// More than any test does.
+const OFTEN: Rate = Rate { burst: 10_000, per_second: 10_000 };
+
+/// Media handlers that do as they are told.
+struct Obedient;
+
+impl MediaPort for Obedient {
+    fn register(&self, _: &MeetingId, _: u64, _: &[Handler]) -> BoxFuture<'static, Option<Vec<Handler>>> {
+        Box::pin(ready(None))
+    }
+
+    fn enforce(&self, _: MuteOrder) -> BoxFuture<'static, Vec<String>> {
+        Box::pin(ready(Vec::new()))
+    }
+
+    fn release(&self, _: &MeetingId, _: u64, _: &[Handler]) -> BoxFuture<'static, ()> {
+        Box::pin(ready(()))
+    }
+}
+
 /// A controller, and the tasks of its sessions.
 pub struct Venue {
     /// The controller.
@@ -90,9 +111,12 @@ impl Venue {
     pub fn open(store: &Arc<dyn Store>, mc_id: &str) -> Result<Self> {
         let desk = Desk {
             store: store.clone(),
-            breaker: Arc::new(Mutex::new(Breaker::default())),
+            breaker: Arc::default(),
             mc_id: mc_id.to_owned(),
+            pulse: Arc::default(),
         };
+        let public = signing_key()?.public();
+        let checker = move || Checker::new(KeySet::from(&Jwks { keys: vec![public.clone()] }));
         let secret = MasterSecret::new(vec![7; 32]).map_err(|error| anyhow!("{error:?}"))?;
         let (controller, running) = Controller::start(Options {
             desk,
@@ -102,9 +126,12 @@ impl Venue {
             max_meetings: 100,
             max_participants: 10_000,
             secrets: Secrets::new(secret),
-            checker: Checker::new(KeySet::from(&Jwks { keys: vec![signing_key()?.public()] })),
+            keyring: Keyring::here(store.clock(), checker),
             entropy: Arc::new(OsEntropy),
-            port: Arc::new(NoHandlers),
+            port: Arc::new(Obedient),
+            home: Arc::new(NoHome),
+            join_rate: OFTEN,
+            talk_rate: OFTEN,
         });
         Ok(Self { controller, running: Some(running), store: store.clone(), tasks: JoinSet::new() })
     }
@@ -112,7 +139,14 @@ impl Venue {
     /// Takes the meeting.
     pub async fn assign(&self) -> Result<u64> {
         let meeting = MeetingId::parse(MEETING).context("the name of the meeting")?;
-        let assignment = Assignment { meeting, settings: Settings::default(), handlers: Vec::new() };
+        let handler = Handler {
+            id: "mh-1".to_owned(),
+            webtransport_endpoint: "https://127.0.0.1:1/wt/mh".to_owned(),
+            grpc_endpoint: "inproc:mh-1".to_owned(),
+            primary: true,
+            certificates: Vec::new(),
+        };
+        let assignment = Assignment { meeting, settings: Settings::default(), handlers: vec![handler] };
         match self.controller.assign(assignment).await {
             Assigned::Accepted { generation } => Ok(generation),
             other => Err(anyhow!("not taken: {other:?}")),

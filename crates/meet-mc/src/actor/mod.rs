@@ -12,7 +12,7 @@ mod port;
 pub use controller::{Assigned, Assignment, Controller, Counts, Options, Rejection, Running};
 pub use exit::Exit;
 pub use mailbox::{ActorType, Level};
-pub use port::{MediaPort, MuteOrder, NoHandlers};
+pub use port::{Home, MediaPort, MuteOrder, NoHandlers, NoHome};
 
 /// Bounds of actors, by name.
 pub mod limits {
@@ -44,4 +44,14 @@ pub mod limits {
     pub const CLAIM: Duration = Duration::from_secs(2);
     /// Most media handlers of a meeting.
     pub const HANDLERS: usize = 16;
+    /// How full a controller is that others are better for what is new, in percent.
+    pub const NEARLY_FULL: usize = 80;
+    /// How full a controller is that it says it is not ready, in percent.
+    pub const FULL: usize = 95;
+    /// How long the end of a meeting may take to be told.
+    pub const GOODBYE: Duration = Duration::from_secs(10);
+    /// How long media handlers may take to be told that a meeting is over.
+    pub const RELEASE: Duration = Duration::from_secs(2);
+    /// How often media handlers are replaced because none takes the meeting.
+    pub const REPLACEMENTS: u32 = 3;
 }

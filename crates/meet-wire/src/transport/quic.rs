@@ -94,8 +94,27 @@ impl Listener {
         clock: Arc<dyn Clock>,
         timing: Timing,
     ) -> Result<Self, EndpointError> {
+        Self::bind_with(address, chain, key, clock, timing, None)
+    }
+
+    /// The same with a reset key of its own: who knew an earlier listener with the same key learns at once that it is gone.
+    pub fn bind_with(
+        address: SocketAddr,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        clock: Arc<dyn Clock>,
+        timing: Timing,
+        reset_key: Option<&[u8; 64]>,
+    ) -> Result<Self, EndpointError> {
         let config = server_config(chain, key, timing)?;
-        let endpoint = quinn::Endpoint::server(config, address).map_err(failed)?;
+        let endpoint_config = reset_key.map_or_else(quinn::EndpointConfig::default, |key| {
+            let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
+            quinn::EndpointConfig::new(Arc::new(key))
+        });
+        let socket = std::net::UdpSocket::bind(address).map_err(failed)?;
+        let runtime = quinn::default_runtime().ok_or_else(|| failed("there is no runtime"))?;
+        let endpoint =
+            quinn::Endpoint::new(endpoint_config, Some(config), socket, runtime).map_err(failed)?;
         Ok(Self { endpoint, clock, timing, handshakes: Mutex::new(JoinSet::new()) })
     }
 
@@ -112,6 +131,11 @@ impl Listener {
     ) -> Result<(), EndpointError> {
         self.endpoint.set_server_config(Some(server_config(chain, key, self.timing)?));
         Ok(())
+    }
+
+    /// Waits until the ends of its sessions have been told.
+    pub async fn settled(&self) {
+        self.endpoint.wait_idle().await;
     }
 
     /// Takes no further connection.
