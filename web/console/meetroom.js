@@ -9,6 +9,7 @@ const ICONS = {
 const icon = (kind, off) => s("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, ICONS[kind].map((d) => s("path", { d })), off && s("path", { d: "M4 4l16 16" }));
 const ROLES = { [ROLE.HOST]: "host", [ROLE.PARTICIPANT]: "participant", [ROLE.GUEST]: "guest" };
 const NAMES = { audio: "microphone", video: "camera" };
+const SHORT = { audio: "mic", video: "camera" };
 /** Lines of the log on the page. */
 const SHOWN = 500;
 
@@ -44,7 +45,7 @@ export class Room {
           h("button", { test: "leave", class: "danger", type: "button", onclick: (event) => { event.target.disabled = true; participant.leave(); } }, "Leave"))),
       h("section", { class: "card talk", "aria-label": "Chat" }, h("h2", {}, "Chat"), this.log,
         h("form", { onsubmit: (event) => this.say(event) }, this.field, h("button", { test: "chat-send", class: "primary", type: "submit" }, "Send"))));
-    this.timer = setInterval(() => this.count_down(), 500);
+    this.timer = setInterval(() => this.countDown(), 500);
   }
 
   get view() { return this.participant.view; }
@@ -200,9 +201,9 @@ export class Room {
 
   paintSeat(seat, person) {
     const id = person.participant_id, own = id === this.view.me, here = person.presence !== PRESENCE.DISCONNECTED;
-    text(seat.name, own ? `${person.name} (you)` : person.name);
+    text(seat.name, person.name);
     seat.name.title = person.name;
-    text(seat.role, ROLES[person.role] ?? "");
+    text(seat.role, [own && "you", ROLES[person.role]].filter(Boolean).join(" · "));
     seat.el.dataset.presence = here ? "here" : "away";
     seat.el.dataset.role = ROLES[person.role] ?? "";
     seat.away.hidden = here;
@@ -216,8 +217,8 @@ export class Room {
         seat[kind].replaceChildren(icon(kind, how !== "no"), h("span", { class: "unseen" }, words));
       }
       const button = kind === "audio" ? seat.muteAudio : seat.muteVideo;
-      text(button, how === "host" ? `Unmute ${NAMES[kind]}` : `Mute ${NAMES[kind]}`);
-      button.setAttribute("aria-label", `${button.textContent} of ${person.name}`);
+      text(button, how === "host" ? `Unmute ${SHORT[kind]}` : `Mute ${SHORT[kind]}`);
+      button.setAttribute("aria-label", `${how === "host" ? "Unmute" : "Mute"} the ${NAMES[kind]} of ${person.name}`);
     }
     seat.acts.hidden = !this.hosting || own;
     seat.acts.setAttribute("aria-label", `What you can do about ${person.name}`);
@@ -254,12 +255,12 @@ export class Room {
     this.finish.hidden = !this.hosting;
   }
 
-  count_down() {
+  countDown() {
     if (this.participant.ended || !this.el.isConnected) return clearInterval(this.timer);
     for (const [id, seat] of this.seats) {
       if (seat.away.hidden) continue;
       const left = Math.ceil(((this.until.get(id) ?? 0) - performance.now()) / 1000);
-      text(seat.away, left > 0 ? `connection lost, kept for ${left} s` : "connection lost");
+      text(seat.away, left > 0 ? `lost, kept for ${left} s` : "connection lost");
     }
   }
 }

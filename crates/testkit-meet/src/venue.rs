@@ -22,6 +22,7 @@ use meet_wire::jwt::{
 use meet_wire::transport::certificate::Pair;
 use meet_wire::transport::quic::{self, Timing};
 use meet_wire::transport::{Listener, memory};
+use rustls_pki_types::CertificateDer;
 use tokio::task::JoinSet;
 
 /// The one meeting of every venue.
@@ -103,6 +104,7 @@ pub struct Venue {
     pub controller: Controller,
     running: Option<Running>,
     store: Arc<dyn Store>,
+    certificate: Option<CertificateDer<'static>>,
     tasks: JoinSet<()>,
 }
 
@@ -133,7 +135,13 @@ impl Venue {
             join_rate: OFTEN,
             talk_rate: OFTEN,
         });
-        Ok(Self { controller, running: Some(running), store: store.clone(), tasks: JoinSet::new() })
+        Ok(Self {
+            controller,
+            running: Some(running),
+            store: store.clone(),
+            certificate: None,
+            tasks: JoinSet::new(),
+        })
     }
 
     /// Takes the meeting.
@@ -184,11 +192,17 @@ impl Venue {
         use lease::Clock as _;
         let pair = Pair::new(&["127.0.0.1".to_owned()], BootClock.wall())?;
         let (der, key) = (pair.current().der()?, pair.current().private_key()?);
+        self.certificate = Some(der.clone());
         let listener = quic::Listener::bind(ANY, vec![der], key, Arc::new(BootClock), timing)?;
         let address = listener.address()?;
         let hashes = pair.hashes()?.iter().map(|hash| hash.to_vec()).collect();
         self.serve(listener);
         Ok((address, Place { url: format!("https://{address}/wt/mc"), hashes }))
+    }
+
+    /// What it shows there.
+    pub fn certificate(&self) -> Option<CertificateDer<'static>> {
+        self.certificate.clone()
     }
 
     /// Shuts the controller down in an orderly way.

@@ -153,3 +153,17 @@ async fn many_clients_share_one_socket() {
     }
     assert_eq!(net.proxy.clients().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_without_a_hash_is_trusted_by_its_authority_or_not_at_all() {
+    let mut net = net(PATIENT).await;
+    let authority = net.venue.certificate().unwrap();
+    net.place.hashes.clear();
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
+    let refused = dialer.dial(&net.place.url, &net.place.hashes, None).await;
+    assert!(refused.is_err());
+    let trusting = Arc::new(dialer.trusting([authority]));
+    let usher = Usher::new(net.venue.seats(), "ada", Role::Host, net.place.clone());
+    let options = Options::new("ada", Arc::new(BootClock), Arc::new(OsEntropy));
+    Client::join(usher, trusting, options).await.unwrap();
+}

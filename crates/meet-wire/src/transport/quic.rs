@@ -223,15 +223,27 @@ impl Asks for Offer {
 pub struct Dialer {
     endpoint: quinn::Endpoint,
     timing: Timing,
+    roots: Arc<rustls::RootCertStore>,
 }
 
 impl Dialer {
     /// Sends from this address; port 0 takes any.
     pub fn new(from: SocketAddr, timing: Timing) -> Result<Self, EndpointError> {
-        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)?, timing })
+        let roots = Arc::new(rustls::RootCertStore::empty());
+        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)?, timing, roots })
     }
 
-    /// Opens a session with the endpoint at a whole https URL, whose certificate has one of these SHA-256 hashes.
+    /// Trusts these authorities where an endpoint is not known by the hash of its certificate.
+    #[must_use]
+    pub fn trusting(self, authorities: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
+        let mut roots = rustls::RootCertStore::empty();
+        // What is no certificate vouches for nobody.
+        roots.add_parsable_certificates(authorities);
+        Self { roots: Arc::new(roots), ..self }
+    }
+
+    /// Opens a session with the endpoint at a whole https URL, whose certificate has one of these SHA-256 hashes; without any, one that an
+    /// authority vouches for.
     pub async fn dial(
         &self,
         url: &str,
@@ -240,7 +252,7 @@ impl Dialer {
     ) -> Result<Arc<dyn Acts>, TransportError> {
         let refused = |error: &dyn std::fmt::Display| TransportError::Refused(error.to_string());
         let url = Url::parse(url).map_err(|error| refused(&error))?;
-        let config = client_config(hashes, self.timing).map_err(|error| refused(&error))?;
+        let config = client_config(hashes, &self.roots, self.timing).map_err(|error| refused(&error))?;
         let mut request = wt::proto::ConnectRequest::new(url);
         if let Some(traceparent) = traceparent {
             let value = http::HeaderValue::from_str(traceparent).map_err(|error| refused(&error))?;
@@ -257,14 +269,21 @@ impl Dialer {
     }
 }
 
-fn client_config(hashes: &[Vec<u8>], timing: Timing) -> Result<quinn::ClientConfig, EndpointError> {
-    let verifier = Arc::new(crate::transport::quic_hash::Hashes::new(provider(), hashes));
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+fn client_config(
+    hashes: &[Vec<u8>],
+    roots: &Arc<rustls::RootCertStore>,
+    timing: Timing,
+) -> Result<quinn::ClientConfig, EndpointError> {
+    let builder = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(failed)?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
+        .map_err(failed)?;
+    let mut tls = match hashes {
+        [] => builder.with_root_certificates(roots.clone()).with_no_client_auth(),
+        hashes => {
+            let verifier = Arc::new(crate::transport::quic_hash::Hashes::new(provider(), hashes));
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        }
+    };
     tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
     let crypto = QuicClientConfig::try_from(tls).map_err(failed)?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));

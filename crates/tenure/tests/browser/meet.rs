@@ -204,7 +204,7 @@ fn a_meeting_is_worth_a_picture() {
     ada.waits_for(&seat(&id, "[data-presence=away]"));
     ada.waits("document.querySelector('.away:not([hidden])').textContent.includes('kept for')");
     ada.says("Bob will be back in a moment");
-    ada.evaluate("document.activeElement.blur()").unwrap();
+    ada.evaluate("document.activeElement.blur(); scrollTo(0, 0)").unwrap();
     take(&ada, "meet.png");
     ada.colour_scheme(ColourScheme::Dark).unwrap();
     take(&ada, "meet-dark.png");

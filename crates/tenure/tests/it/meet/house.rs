@@ -16,7 +16,7 @@ use testkit::{Process, RedisServer};
 use super::placed;
 use crate::rig::{LIMIT, known_new, tenure};
 
-const TOKEN: &str = "somebody-who-may-meet";
+pub(crate) const TOKEN: &str = "somebody-who-may-meet";
 pub(crate) const MC_SECRET: &str = "the-secret-of-the-controller-for-this-test";
 pub(crate) const MH_SECRET: &str = "the-secret-of-the-handler-for-this-test";
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

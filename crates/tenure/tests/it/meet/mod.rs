@@ -1,5 +1,6 @@
 //! Meetings of the built binary: people join over REST and real QUIC, and the process ends in order.
 
+mod client;
 mod house;
 
 use std::time::Duration;
