@@ -4,8 +4,8 @@ use lease::Key;
 use service::{Code, Problem};
 
 /// What such keys begin with.
-const PREFIXES: [&str; 10] =
-    ["control:", "meeting:", "mc:", "mh:", "poll:", "session:", "v3:", "lease:", "system:", "tenure:"];
+const PREFIXES: [&str; 11] =
+    ["control:", "gc:", "meeting:", "mc:", "mh:", "poll:", "session:", "v3:", "lease:", "system:", "tenure:"];
 
 /// Whether a key belongs to a service.
 pub(crate) fn is_reserved(key: &Key) -> bool {

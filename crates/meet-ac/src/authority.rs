@@ -166,7 +166,7 @@ impl Authority {
             meeting_org_id: seat.meeting_org_id.clone(),
             participant_type: if external { ParticipantType::External } else { ParticipantType::Member },
             role: if seat.host { Role::Host } else { Role::Participant },
-            capabilities: Vec::new(),
+            capabilities: capabilities(seat.host),
             iat,
             exp,
             jti,
@@ -210,6 +210,12 @@ impl Authority {
         let key = self.found.read().keys.signing(self.clock.wall()).ok_or(Error::NoKey)?;
         sign(&key, claims).map_err(|_| Error::Invalid("the claims do not fit into a token"))
     }
+}
+
+/// What a seat may do, in words that clients show or hide their controls by; the controller decides by the role.
+fn capabilities(host: bool) -> Vec<String> {
+    let all = ["publish", "chat", "moderate", "end_meeting"];
+    all.into_iter().take(if host { 4 } else { 2 }).map(str::to_owned).collect()
 }
 
 fn checked_user(user: &str) -> Result<(), Error> {

@@ -48,7 +48,53 @@ pub(crate) fn meetings(count: usize) {
     metrics::gauge!("mc_meetings_active").set(count as f64);
 }
 
-/// A join ended like this.
-pub(crate) fn joined(status: &'static str) {
+/// A join ended like this, after so long.
+pub(crate) fn joined(status: &'static str, took: Duration) {
     metrics::counter!("mc_session_joins_total", "status" => status).increment(1);
+    let seconds = took.as_secs_f64();
+    metrics::histogram!("mc_session_join_duration_seconds", "status" => status).record(seconds);
+    if status != "ok" {
+        metrics::counter!("mc_session_join_failures_total", "error_type" => status).increment(1);
+    }
+}
+
+/// Somebody showed the proof of a seat and got that seat, or a new one.
+pub(crate) fn resumed(status: &'static str) {
+    metrics::counter!("mc_session_resumes_total", "status" => status).increment(1);
+}
+
+/// Somebody is back after so long.
+pub(crate) fn recovered(took: Duration) {
+    metrics::histogram!("mc_recovery_duration_seconds").record(took.as_secs_f64());
+}
+
+/// A client asked for a session, with this outcome.
+pub(crate) fn connected(status: &'static str) {
+    metrics::counter!("mc_webtransport_connections_total", "status" => status).increment(1);
+}
+
+/// A mail was not taken any more.
+pub(crate) fn dropped(kind: ActorType) {
+    metrics::counter!("mc_messages_dropped_total", "actor_type" => kind.as_str()).increment(1);
+}
+
+/// A media handler was told of a meeting, with this outcome, after so long.
+pub(crate) fn registered(status: &'static str, took: Duration) {
+    metrics::counter!("mc_register_meeting_total", "status" => status).increment(1);
+    metrics::histogram!("mc_register_meeting_duration_seconds").record(took.as_secs_f64());
+}
+
+/// A media handler said something.
+pub(crate) fn notified(event_type: &'static str) {
+    metrics::counter!("mc_mh_notifications_received_total", "event_type" => event_type).increment(1);
+}
+
+/// GC asked for a meeting to be taken, with this outcome.
+pub(crate) fn assigned(status: &'static str) {
+    metrics::counter!("mc_assignments_total", "status" => status).increment(1);
+}
+
+/// So much of the store's breaker is open: none or all.
+pub(crate) fn breaker(open: bool) {
+    metrics::gauge!("mc_store_breaker_open").set(f64::from(u8::from(open)));
 }

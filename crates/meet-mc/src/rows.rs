@@ -52,6 +52,7 @@ impl MeetingRow {
             max_participants: self.max_participants,
             allow_guests: self.allow_guests,
             grace: Duration::from_millis(self.grace_ms),
+            binding_ttl: Duration::from_millis(self.grace_ms),
         }
     }
 

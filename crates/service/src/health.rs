@@ -21,10 +21,39 @@ pub enum Readiness {
 
 /// Live: the process answers. Ready: `ready` says so; otherwise 503 `UNAVAILABLE` with the reason.
 pub fn health_routes(ready: impl Fn() -> Readiness + Send + Sync + 'static) -> Router {
+    health_routes_with(|| Ok(()), ready)
+}
+
+/// The same for a process that can say itself that it is better ended, and why. Also `/health` and `/ready`, the older names of both.
+pub fn health_routes_with(
+    live: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ready: impl Fn() -> Readiness + Send + Sync + 'static,
+) -> Router {
     let ready = Arc::new(ready);
+    let live = Arc::new(live);
+    let alive = move || {
+        let live = live.clone();
+        async move {
+            match live() {
+                Ok(()) => Json(json!({ "status": "live" })).into_response(),
+                Err(why) => Problem::new(Code::UNAVAILABLE, why).into_response(),
+            }
+        }
+    };
+    let answered = move || {
+        let ready = ready.clone();
+        async move { answer(ready()) }
+    };
     Router::new()
-        .route("/health/live", get(|| async { Json(json!({ "status": "live" })) }))
-        .route("/health/ready", get(move || async move { answer(ready()) }))
+        .route("/health/live", get(alive.clone()))
+        .route("/health", get(alive))
+        .route("/health/ready", get(answered.clone()))
+        .route("/ready", get(answered))
+}
+
+/// One more route that says whether something is ready.
+pub fn readiness_route(path: &str, ready: impl Fn() -> Readiness + Clone + Send + Sync + 'static) -> Router {
+    Router::new().route(path, get(move || async move { answer(ready()) }))
 }
 
 fn answer(readiness: Readiness) -> Response {

@@ -33,8 +33,8 @@ mod shutdown;
 pub mod telemetry;
 
 pub use auth::{
-    ADMIN, ApiToken, Auth, AuthLayer, AuthService, LOGIN_CODE_LIFE, SESSION_LIFE, TOKEN_FILE, TokenError,
-    auth_layer, login_routes,
+    ADMIN, ApiToken, Auth, AuthLayer, AuthService, Buckets, LOGIN_CODE_LIFE, SESSION_LIFE, TOKEN_FILE,
+    TokenError, auth_layer, login_routes,
 };
 pub use caller::{Caller, Via};
 pub use clock::{Clock, Hand};
@@ -44,7 +44,7 @@ pub use context::{REQUEST_ID, request_id};
 pub use crypto::install_crypto;
 pub use describe::{ProblemBody, answers, common_answers};
 pub use extract::{Json, Path, Query};
-pub use health::{Readiness, health_routes};
+pub use health::{Readiness, health_routes, health_routes_with, readiness_route};
 pub use problem::{GRPC_CODE, PROBLEM_JSON, Problem};
 pub use scope::{Area, Level, NoScope, Scope, Scopes};
 pub use server::{CertificateError, Server, ServerError};

@@ -16,14 +16,24 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
      media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
 
+/// The same for meetings, which also talk to the controller that has them, wherever it is.
+const MEET_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+     media-src 'self' blob:; connect-src 'self' https:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'";
+const MEET: &str = "meet.html";
+
 /// `/` and the files beside it.
 pub(crate) fn routes() -> Router {
     Router::new()
         .route("/", get(async || file("index.html")))
+        // The page of meetings reads the code of one from its own address.
+        .route("/meet", get(async || file(MEET)))
+        .route("/meet/{code}", get(async || file(MEET)))
         .route("/{file}", get(async |Path(name): Path<String>| file(&name)))
 }
 
 fn file(name: &str) -> Response {
+    let policy = if name == MEET { MEET_POLICY } else { POLICY };
     let Some(found) = Files::get(name) else {
         return Problem::new(Code::NOT_FOUND, "there is nothing here").into_response();
     };
@@ -31,7 +41,7 @@ fn file(name: &str) -> Response {
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let headers = [
         (header::CONTENT_TYPE, kind),
-        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         // A new binary brings new files under the same names.
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),

@@ -5,6 +5,7 @@ mod clock;
 mod console;
 mod control;
 mod engine;
+mod meet;
 mod poll;
 mod sessions;
 mod up;

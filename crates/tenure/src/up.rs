@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use lease::Store;
-use service::config::{Config, Environment, Loader};
-use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes, login_routes, telemetry};
+use service::config::{Config, Environment, Loader, Place};
+use service::{Auth, Server, Settings, Shutdown, auth_layer, health_routes_with, login_routes, telemetry};
 
 use crate::cli::{Failure, Result, exit};
+use crate::meet::{self, Meetings};
 use crate::sessions::{Role, Sessions};
 use crate::{console, control, engine, poll, sessions};
 
@@ -40,11 +41,18 @@ pub(crate) struct Args {
     )]
     store_token: Option<String>,
     #[arg(skip)]
-    role: Role,
+    roles: Roles,
+}
+
+/// Which parts of services run here.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Roles {
+    pub(crate) sessions: Role,
+    pub(crate) meet: meet::Role,
 }
 
 /// The services of this build.
-const SERVICES: [&str; 4] = ["lease", "sessions", "control", "poll"];
+const SERVICES: [&str; 5] = ["lease", "sessions", "control", "poll", "meet"];
 
 impl Args {
     /// With only this service, whatever the settings say.
@@ -55,8 +63,14 @@ impl Args {
 
     /// With only this part of the sessions, whatever the settings say.
     pub(crate) fn session(mut self, role: Role) -> Self {
-        self.role = role;
+        self.roles.sessions = role;
         self.alone("sessions")
+    }
+
+    /// With only this part of the meetings, whatever the settings say.
+    pub(crate) fn meeting(mut self, role: meet::Role) -> Self {
+        self.roles.meet = role;
+        self.alone("meet")
     }
 
     /// The settings of this process, from flags, variables and the file.
@@ -64,6 +78,7 @@ impl Args {
         let config = Loader::new(Environment::process())
             .declare(poller::SPECS)
             .declare(sessions::SPECS)
+            .declare(meet::SPECS)
             .file(self.config)
             .flag("--listen", "listen", self.listen)
             .flag("--store", "store", self.store)
@@ -84,20 +99,24 @@ impl Args {
 
 /// Serves until told to end.
 pub(crate) async fn run(args: Args) -> Result<u8> {
-    let (role, token) = (args.role, args.store_token.clone());
-    serve(args.load()?, role, token.as_deref()).await
+    let (roles, token) = (args.roles, args.store_token.clone());
+    serve(args.load()?, roles, token.as_deref()).await
 }
 
 /// Serves what the settings name until told to end.
-pub(crate) async fn serve(config: Config, role: Role, store_token: Option<&str>) -> Result<u8> {
+pub(crate) async fn serve(config: Config, roles: Roles, store_token: Option<&str>) -> Result<u8> {
     let ignored = config.ignored().join(", ");
-    let settings = config.settings;
+    let listen = config.entries().into_iter().find(|entry| entry.path() == "listen");
+    let mut settings = config.settings;
+    meet::alone(roles.meet, &mut settings, listen.is_some_and(|entry| entry.source != Place::Default));
+    let settings = settings;
     let polling = poll::settings(&settings)?;
     let _telemetry = telemetry::init(&settings.log).map_err(|error| Failure::internal(words(&error)))?;
     if !ignored.is_empty() {
         tracing::info!(variables = ignored, "links to a Kubernetes Service are no settings; ignored");
     }
-    let tv = sessions::prepare(&settings, role)?;
+    let tv = sessions::prepare(&settings, roles.sessions)?;
+    let meeting = meet::prepare(&settings, roles.meet)?;
     let shutdown = Shutdown::on_signals().map_err(|error| Failure::internal(words(&error)))?;
     std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
         Failure::unavailable(format!("cannot make the folder {}: {error}", settings.data_dir.display()))
@@ -114,7 +133,9 @@ pub(crate) async fn serve(config: Config, role: Role, store_token: Option<&str>)
     let (health, tasks) = engine::watch(opened.clone(), shutdown.clone());
     let node = polling.map(|polling| poll::start(opened.clone(), polling)).transpose()?;
     let tv = tv.as_ref();
-    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown, node.as_ref(), tv);
+    let meetings = meet::start(meeting, opened.clone(), &settings, server.local_addr(), &shutdown).await?;
+    let guests = Guests { node: node.as_ref(), tv, meetings: meetings.as_ref() };
+    let mut router = mount(&settings, opened.clone(), auth.clone(), health, &shutdown, guests);
     if let Some(control) = &control {
         router = router.merge(control::routes(control, auth.clone()));
     }
@@ -122,12 +143,17 @@ pub(crate) async fn serve(config: Config, role: Role, store_token: Option<&str>)
         let watchers = settings.limits.max_watchers;
         router = router.merge(tv.routes(opened.clone(), auth.clone(), watchers, &shutdown)?);
     }
+    if let Some(meetings) = &meetings {
+        router = router.merge(meetings.routes(auth.clone()));
+    }
     let address = Address::write(&settings.data_dir, &server.url())?;
     greet(&settings, &server, &auth, &*opened);
     node.as_ref().inspect(|node| poll::greet(node));
     tv.inspect(|tv| tv.greet(&server.url()));
+    meetings.as_ref().inspect(|meetings| meetings.greet(&server.url()));
     how_to_stop();
-    let serving = poll::beside(node, &shutdown, server.run(router, shutdown.clone()));
+    let serving = Box::pin(meet::beside(meetings, &shutdown, server.run(router, shutdown.clone())));
+    let serving = poll::beside(node, &shutdown, serving);
     let rest = Box::pin(async { tokio::join!(serving, control::close(control, shutdown.clone())).0 });
     let served = sessions::beside(tv, opened, &shutdown, rest).await;
     drop((address, tasks));
@@ -140,6 +166,14 @@ pub(crate) fn runs(settings: &Settings, service: &str) -> bool {
     settings.only.is_empty() || settings.only.iter().any(|name| name == service)
 }
 
+/// Services that are here or not.
+#[derive(Clone, Copy)]
+struct Guests<'a> {
+    node: Option<&'a poller::Node>,
+    tv: Option<&'a Sessions>,
+    meetings: Option<&'a Meetings>,
+}
+
 /// All routes of the process below the authentication that they share.
 fn mount(
     settings: &Settings,
@@ -147,8 +181,7 @@ fn mount(
     auth: Arc<Auth>,
     health: engine::Health,
     shutdown: &Shutdown,
-    node: Option<&poller::Node>,
-    tv: Option<&Sessions>,
+    Guests { node, tv, meetings }: Guests<'_>,
 ) -> Router {
     let rates = auth.clone();
     let options = lease_api::Options::default()
@@ -157,19 +190,25 @@ fn mount(
         .meter(move |caller| rates.admit(caller));
     let (http, mut openapi) = lease_api::http(store.clone(), options.clone());
     let (polling, described) = node.map(poller::routes).unzip();
-    for described in described.into_iter().chain(tv.and_then(Sessions::description)) {
+    let others = tv.and_then(Sessions::description).into_iter();
+    for described in described.into_iter().chain(others).chain(meetings.and_then(Meetings::description)) {
         openapi.merge(described);
     }
     service::common_answers(&mut openapi);
     let metrics = telemetry::metrics_routes();
-    let ready = tv.map(Sessions::readiness);
-    let now = move || ready.iter().fold(health.now(), |now, ready| ready(now));
+    let (ready, meeting) = (tv.map(Sessions::readiness), meetings.map(Meetings::readiness));
+    let now = move || {
+        let now = ready.iter().fold(health.now(), |now, ready| ready(now));
+        meeting.iter().fold(now, |now, ready| ready(now))
+    };
+    let alive = meetings.map(Meetings::liveness);
+    let live = move || alive.as_ref().map_or(Ok(()), |alive| alive());
     let described = axum::routing::get(async move || axum::Json(openapi.clone()));
     Router::new()
         .merge(http)
         .merge(lease_api::grpc(store, options))
         .merge(login_routes(auth.clone()))
-        .merge(health_routes(now))
+        .merge(health_routes_with(live, now))
         .merge(match tv {
             Some(tv) => tv.compared(metrics),
             None => metrics,

@@ -69,9 +69,20 @@ const FLAGS: &[&str] = &[
 pub struct ChromiumBuilder {
     program: PathBuf,
     window: (u32, u32),
+    camera: bool,
 }
 
+/// A camera and a microphone that need no permission: a green picture with a clock, and beeps.
+const CAMERA: &[&str] =
+    &["--use-fake-device-for-media-stream=fps=10,device-count=2", "--use-fake-ui-for-media-stream"];
+
 impl ChromiumBuilder {
+    /// Gives it two cameras and microphones that only pretend.
+    pub fn camera(mut self) -> Self {
+        self.camera = true;
+        self
+    }
+
     /// The size of its windows, in pixels; 1200 × 800 unless told.
     pub fn window(mut self, width: u32, height: u32) -> Self {
         self.window = (width, height);
@@ -98,6 +109,7 @@ impl ChromiumBuilder {
         let (width, height) = self.window;
         let mut command = Command::new(&self.program);
         command.args(FLAGS).arg(format!("--window-size={width},{height}"));
+        command.args(CAMERA.iter().filter(|_| self.camera));
         command.arg(format!("--user-data-dir={}", profile.display())).arg("about:blank");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // A group of its own: a browser is many processes, and all of them have to go.
@@ -132,7 +144,7 @@ impl Chromium {
 
     /// Settings for one that differs.
     pub fn builder() -> ChromiumBuilder {
-        ChromiumBuilder { program: PROGRAM.into(), window: (1200, 800) }
+        ChromiumBuilder { program: PROGRAM.into(), window: (1200, 800), camera: false }
     }
 
     /// The process id of the browser, which is also its process group.

@@ -7,6 +7,7 @@
 mod child;
 mod chromium;
 mod clock;
+mod datagrams;
 mod disk;
 mod etcd;
 mod launch;
@@ -20,6 +21,7 @@ mod resp;
 pub mod wait;
 
 pub use chromium::{Chromium, ChromiumBuilder, ColourScheme, Page, Trouble, TroubleKind};
+pub use datagrams::UdpProxy;
 pub use disk::SmallDisk;
 pub use etcd::{EtcdBuilder, EtcdServer};
 pub use ports::free_port;

@@ -33,7 +33,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         };
         let mut told = Vec::new();
         for document in &documents {
-            told.extend(rules(document, &mut alerts));
+            told.extend(rules(document, tree, &mut alerts));
             told.extend(compose(document, path, tree));
         }
         if under(path, "deploy/kubernetes") {
@@ -46,11 +46,22 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     }
     for (path, _) in tree.texts().filter(|(path, _)| under(path, RUNBOOKS)) {
         let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".md");
-        if name != "README" && !alerts.contains(name) {
+        if name != "README"
+            && !alerts.contains(name)
+            && !told_together(tree, path).any(|name| alerts.contains(name))
+        {
             violations.push(Violation::new(path, 1, format!("no alert `{name}` is in {DEPLOY}")));
         }
     }
     violations
+}
+
+/// The alerts that a page below a folder of the runbooks names in its line `Alerts:`. One page may be for several.
+pub(super) fn told_together<'a>(tree: &'a Tree, path: &str) -> impl Iterator<Item = &'a str> {
+    let below = path.strip_prefix(RUNBOOKS).is_some_and(|rest| rest.matches('/').count() == 2);
+    let text = if below { tree.text(path).unwrap_or_default() } else { "" };
+    let lines = text.lines().filter_map(|line| line.strip_prefix("Alerts:"));
+    lines.flat_map(|names| names.split('`').skip(1).step_by(2))
 }
 
 /// A word near which it is wrong, and what is wrong.
@@ -78,7 +89,7 @@ fn parse(path: &str, text: &str) -> Result<Vec<Value>, Violation> {
 }
 
 /// Every alert says how bad it is, what is the matter, and where its runbook is.
-fn rules(document: &Value, alerts: &mut BTreeSet<String>) -> Vec<Trouble> {
+fn rules(document: &Value, tree: &Tree, alerts: &mut BTreeSet<String>) -> Vec<Trouble> {
     let mut told = Vec::new();
     for rule in list(&document["groups"]).flat_map(|group| list(&group["rules"])) {
         let Some(name) = rule["alert"].as_str() else { continue };
@@ -93,7 +104,8 @@ fn rules(document: &Value, alerts: &mut BTreeSet<String>) -> Vec<Trouble> {
         }
         let runbook = format!("{RUNBOOKS}/{name}.md");
         let (summary, page) = (&rule["annotations"]["summary"], &rule["annotations"]["runbook"]);
-        if !summary.is_string() || page.as_str() != Some(runbook.as_str()) {
+        let together = page.as_str().is_some_and(|page| told_together(tree, page).any(|told| told == name));
+        if !summary.is_string() || !(together || page.as_str() == Some(runbook.as_str())) {
             let message = format!("alert `{name}` needs the annotations summary and runbook: {runbook}");
             told.push((name.to_owned(), message));
         }

@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 
 use crate::tidy::Violation;
+use crate::tidy::deploy::told_together;
 use crate::tidy::tree::{Tree, under};
 
 const CODES: &str = "crates/service/src/code.rs";
@@ -73,7 +74,9 @@ fn alerts(tree: &Tree) -> Vec<Violation> {
             let line = line.trim().trim_start_matches("- ").trim_start();
             let Some(name) = line.strip_prefix("alert:") else { continue };
             let name = name.split('#').next().unwrap_or_default().trim().trim_matches(['"', '\'']);
-            if !tree.has(&format!("{RUNBOOKS}/{name}.md")) {
+            let mut pages = tree.texts().map(|(path, _)| path).filter(|path| under(path, RUNBOOKS));
+            let together = pages.any(|page| told_together(tree, page).any(|told| told == name));
+            if !together && !tree.has(&format!("{RUNBOOKS}/{name}.md")) {
                 let message = format!("alert `{name}` has no runbook {RUNBOOKS}/{name}.md");
                 violations.push(Violation::new(path, index + 1, message));
             }
@@ -117,6 +120,8 @@ mod tests {
     fn alerts_have_runbooks() {
         let rules = "groups:\n  - rules:\n      - alert: LeaseLost\n        expr: up\n";
         assert!(shown(&[("deploy/alerts.yml", rules), ("docs/runbooks/LeaseLost.md", "")]).is_empty());
+        let together = ("docs/runbooks/leases/lost.md", "# lost\n\nAlerts: `Other`, `LeaseLost`.\n");
+        assert!(shown(&[("deploy/alerts.yml", rules), together]).is_empty());
         let missing = shown(&[("deploy/alerts.yml", rules)]);
         assert_eq!(
             missing,

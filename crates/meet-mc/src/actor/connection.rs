@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use lease::{Clock, Entropy};
+use lease::{Clock, Entropy, Tick};
+use meet_rpc::Keyring;
 use meet_wire::binding::Nonce;
-use meet_wire::jwt::{Checker, GuestClaims, JwtError, MeetingClaims, Role as TokenRole};
+use meet_wire::jwt::{GuestClaims, JwtError, MeetingClaims, Role as TokenRole};
 use meet_wire::signaling::client_message::Payload as Asked;
 use meet_wire::signaling::server_message::Payload;
 use meet_wire::signaling::{ClientMessage, ErrorCode, ErrorMessage, Pong};
 use meet_wire::transport::{MessageReader, MessageWriter, ReadError, Session};
 use meet_wire::{CloseCode, Id, TraceParent};
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::actor::exit::supervised;
 use crate::actor::mailbox::Mailbox;
@@ -20,12 +22,14 @@ use crate::actor::{ActorType, limits};
 use crate::convert::{self, Knock};
 use crate::meeting::{Fresh, Join, Refusal, Role};
 use crate::metric;
+use crate::rate::Rates;
 
 /// What a connection needs to know before it has a seat.
 pub(crate) struct Door {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) checker: Checker,
+    pub(crate) keyring: Keyring,
+    pub(crate) rates: Mutex<Rates>,
 }
 
 /// Why a connection ends before it has a seat.
@@ -38,9 +42,13 @@ pub(crate) enum Turned {
     Gone,
 }
 
-fn error(code: ErrorCode, message: impl Into<String>) -> Turned {
+pub(crate) fn error(code: ErrorCode, message: impl Into<String>) -> Turned {
     let (code, message) = (code.into(), message.into());
     Turned::Away(Box::new(Payload::Error(ErrorMessage { code, message, details: Default::default() })))
+}
+
+pub(crate) fn too_often() -> Turned {
+    error(ErrorCode::RateLimited, "this user joins too often; wait a little")
 }
 
 /// A client that asked to join.
@@ -80,16 +88,17 @@ async fn listen(session: &dyn Session) -> Result<Visitor, (Option<MessageWriter>
 }
 
 /// Who the client is, by its token: every reason for refusing it reads the same.
-pub(crate) fn identify(knock: &Knock, door: &Door) -> Result<Join, Turned> {
+pub(crate) async fn identify(knock: &Knock, door: &Door) -> Result<Join, Turned> {
     let now = door.clock.wall();
     let unauthorized = |refused: JwtError| error(ErrorCode::Unauthorized, refused.to_string());
-    let (user, role, meeting, name) = match door.checker.check::<MeetingClaims>(&knock.token, now) {
+    let (user, role, meeting, name) = match door.keyring.check::<MeetingClaims>(&knock.token).await {
         Ok(claims) => {
             let role = if claims.role == TokenRole::Host { Role::Host } else { Role::Participant };
             (claims.sub, role, claims.meeting_id, knock.name.clone())
         }
         Err(JwtError::Kind) => {
-            let claims = door.checker.check::<GuestClaims>(&knock.token, now).map_err(unauthorized)?;
+            let claims = door.keyring.check::<GuestClaims>(&knock.token).await;
+            let claims = claims.map_err(unauthorized)?;
             (claims.sub, Role::Guest, claims.meeting_id, claims.display_name)
         }
         Err(refused) => return Err(unauthorized(refused)),
@@ -146,10 +155,12 @@ impl Visitor {
         self,
         session: Arc<dyn Session>,
         door: &Door,
-        join: Join,
+        (join, began): (Join, Tick),
         meeting: Mailbox<Mail>,
+        waiting: Option<OwnedSemaphorePermit>,
     ) {
         let Self { knock, seq, trace, reader, writer } = self;
+        let joined = |status| metric::joined(status, door.clock.now().since(began));
         let (mailbox, parcels) = Mailbox::new(ActorType::Connection, limits::OUTBOX);
         let outbox = Outbox::new(mailbox, session.clone());
         let (seated, mut answer) = oneshot::channel();
@@ -168,21 +179,22 @@ impl Visitor {
         let (participant, epoch) = match answered.or_else(|| answer.try_recv().ok()) {
             Some(Ok(seat)) => seat,
             Some(Err(payload)) => {
-                metric::joined("refused");
+                joined("refused");
                 return turn_away(&*session, &*door.clock, Some(writer), seq, Turned::Away(payload)).await;
             }
             None => {
-                metric::joined("unavailable");
+                joined("unavailable");
                 let turned = error(ErrorCode::Unavailable, "the meeting does not answer");
                 return turn_away(&*session, &*door.clock, Some(writer), seq, turned).await;
             }
         };
-        metric::joined("ok");
+        joined("ok");
+        drop(waiting);
         let trace_id = trace.map_or(0, |trace| trace.trace_id);
         tracing::info!(target: metric::TARGET, trace_id = format_args!("{trace_id:032x}"), seq, meeting = %knock.meeting, %participant, epoch, "joined");
         let talk = async {
             tokio::select! {
-                () = send(writer, parcels, &*session) => {}
+                () = send(writer, parcels, &*session, &*door.clock) => {}
                 () = read(reader, &meeting, &outbox, (participant, epoch), trace_id) => {}
                 _ = session.closed() => {}
             }
@@ -194,7 +206,12 @@ impl Visitor {
     }
 }
 
-async fn send(mut writer: MessageWriter, mut parcels: mpsc::Receiver<Parcel>, session: &dyn Session) {
+async fn send(
+    mut writer: MessageWriter,
+    mut parcels: mpsc::Receiver<Parcel>,
+    session: &dyn Session,
+    clock: &dyn Clock,
+) {
     while let Some(parcel) = parcels.recv().await {
         match parcel {
             Parcel::Frames(frames) => {
@@ -206,6 +223,13 @@ async fn send(mut writer: MessageWriter, mut parcels: mpsc::Receiver<Parcel>, se
             }
             Parcel::Close(code) => {
                 writer.finish();
+                if code == CloseCode::Done {
+                    // The client closes once it has read that it left or that the meeting is over; a close from here could overtake that.
+                    tokio::select! {
+                        _ = session.closed() => {}
+                        () = clock.sleep_until(clock.now() + limits::PARTING) => {}
+                    }
+                }
                 session.close_for(code);
                 return;
             }

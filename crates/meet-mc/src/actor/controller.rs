@@ -2,30 +2,32 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lease::{Entropy, Ttl};
 use lease_keeper::{Error as KeeperError, Guard, Keeper, Terms};
+use meet_rpc::Keyring;
 use meet_wire::MeetingId;
+use meet_wire::TraceParent;
 use meet_wire::binding::Secrets;
-use meet_wire::jwt::Checker;
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{ErrorCode, ErrorMessage};
+use meet_wire::signaling::ErrorCode;
 use meet_wire::transport::Session;
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::actor::connection::{Door, Turned, identify, receive, turn_away};
+use crate::actor::connection::{Door, error, identify, receive, too_often, turn_away};
 use crate::actor::exit::{Exit, supervised};
 use crate::actor::mailbox::Mailbox;
-use crate::actor::meeting::{Ending, Mail as MeetingMail, MeetingActor};
-use crate::actor::port::MediaPort;
+use crate::actor::meeting::{Ending, Mail as MeetingMail, MeetingActor, SharedSecrets};
+use crate::actor::port::{Home, MediaPort};
 use crate::actor::{ActorType, limits};
 use crate::meeting::{Handler, Settings};
-use crate::{Desk, Keys, Ledger, metric};
+use crate::rate::Rates;
+use crate::{Desk, Keys, Ledger, Rate, metric};
 
 /// What a controller is started with.
 pub struct Options {
@@ -44,11 +46,17 @@ pub struct Options {
     /// The secrets of bindings.
     pub secrets: Secrets,
     /// Checks the tokens of clients.
-    pub checker: Checker,
+    pub keyring: Keyring,
     /// Where ids and nonces come from.
     pub entropy: Arc<dyn Entropy>,
     /// The way to media handlers.
     pub port: Arc<dyn MediaPort>,
+    /// Who is told of the end of meetings.
+    pub home: Arc<dyn Home>,
+    /// How often a user may join.
+    pub join_rate: Rate,
+    /// How often a seat may chat or send data.
+    pub talk_rate: Rate,
 }
 
 /// A meeting to be taken.
@@ -101,6 +109,14 @@ pub struct Counts {
     pub participants: usize,
 }
 
+impl Counts {
+    /// How much of `most` this is, in percent: of what is nearest to its bound.
+    pub fn percent_of(self, most: Self) -> usize {
+        let percent = |count: usize, most: usize| count.saturating_mul(100) / most.max(1);
+        percent(self.meetings, most.meetings).max(percent(self.participants, most.participants))
+    }
+}
+
 enum Mail {
     Assign { assignment: Assignment, answer: oneshot::Sender<Assigned> },
     Find { meeting: MeetingId, answer: oneshot::Sender<Option<Mailbox<MeetingMail>>> },
@@ -112,6 +128,11 @@ enum Mail {
 pub struct Controller {
     mailbox: Mailbox<Mail>,
     door: Arc<Door>,
+    desk: Desk,
+    secrets: SharedSecrets,
+    draining: Arc<AtomicBool>,
+    leaving: Arc<Notify>,
+    most: Counts,
     cancel: CancellationToken,
 }
 
@@ -148,13 +169,28 @@ impl Controller {
         let door = Arc::new(Door {
             clock: options.desk.store.clock(),
             entropy: options.entropy.clone(),
-            checker: options.checker.clone(),
+            keyring: options.keyring.clone(),
+            rates: Mutex::new(Rates::new(options.join_rate)),
         });
-        let actor = Actor::new(options, cancel.clone());
+        let draining = Arc::new(AtomicBool::new(false));
+        let most = Counts { meetings: options.max_meetings, participants: options.max_participants };
+        let desk = options.desk.clone();
+        let secrets: SharedSecrets = Arc::new(RwLock::new(Arc::new(options.secrets.clone())));
+        let actor = Actor::new(options, secrets.clone(), draining.clone(), cancel.clone());
         tasks.spawn(async move {
             let _nobody_waits = ended.send(supervised(ActorType::Controller, actor.run(mails)).await);
         });
-        (Self { mailbox, door, cancel: cancel.clone() }, Running { tasks, cancel, exit })
+        let controller = Self {
+            mailbox,
+            door,
+            desk,
+            secrets,
+            draining,
+            leaving: Arc::default(),
+            most,
+            cancel: cancel.clone(),
+        };
+        (controller, Running { tasks, cancel, exit })
     }
 
     async fn ask<T>(&self, mail: impl FnOnce(oneshot::Sender<T>) -> Mail) -> Option<T> {
@@ -174,39 +210,113 @@ impl Controller {
         self.ask(|answer| Mail::Count { answer }).await.unwrap_or_default()
     }
 
+    /// How much there may be.
+    pub const fn most(&self) -> Counts {
+        self.most
+    }
+
+    /// Whether it owns a meeting.
+    pub async fn owns(&self, meeting: &MeetingId) -> bool {
+        let meeting = meeting.clone();
+        let found = self.ask(|answer| Mail::Find { meeting, answer }).await.flatten();
+        found.is_some_and(|mailbox| !mailbox.is_closed())
+    }
+
+    /// Takes no proof any more that was made with the secret of before.
+    pub fn forget_previous_secret(&self) {
+        let mut secrets = self.secrets.write();
+        *secrets = Arc::new(Secrets::clone(&secrets).without_previous());
+    }
+
+    /// The controller's id.
+    pub fn id(&self) -> &str {
+        &self.desk.mc_id
+    }
+
+    /// Takes no meeting and no client any more. Those that are there stay until the end.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.leaving.notify_one();
+    }
+
+    /// Waits until it is told to go away, once.
+    pub(crate) async fn drained(&self) {
+        self.leaving.notified().await;
+    }
+
+    /// Whether it goes away.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed) || self.cancel.is_cancelled()
+    }
+
+    /// Whether the store is taken to be there.
+    pub fn store_is_there(&self) -> bool {
+        self.desk.breaker.lock().is_closed()
+    }
+
+    /// Whether it answers slowly, or is nearly full: it serves on, and others are better for what is new.
+    pub async fn is_degraded(&self) -> bool {
+        let (counts, most) = (self.counts().await, self.most);
+        counts.percent_of(most) >= limits::NEARLY_FULL || self.desk.pulse.is_slow(self.door.clock.now())
+    }
+
     /// Serves one session until it ends. A panic of its actor is the end of the connection and of nothing else.
     pub async fn serve(&self, session: Arc<dyn Session>) {
+        self.attend(session, None, None).await;
+    }
+
+    /// The same for a client that said which trace it belongs to, and that gives its place among those who wait back once it has joined.
+    pub async fn attend(
+        &self,
+        session: Arc<dyn Session>,
+        traceparent: Option<&str>,
+        waiting: Option<OwnedSemaphorePermit>,
+    ) {
         metric::connections(1.0);
-        let served = supervised(ActorType::Connection, self.attend(session.clone()));
+        let trace = traceparent.and_then(TraceParent::parse);
+        let served = supervised(ActorType::Connection, self.admit(session.clone(), trace, waiting));
         tokio::select! {
             _ = served => {}
             // Meetings close their own; who has no seat yet is closed here.
             () = self.cancel.cancelled() => session.close_for(meet_wire::CloseCode::Draining),
         }
         metric::connections(-1.0);
+        // Kept until the client has heard of the end: a session that is dropped before takes the code of its close with it.
+        session.close_for(meet_wire::CloseCode::Done);
+        session.closed().await;
     }
 
-    async fn attend(&self, session: Arc<dyn Session>) {
-        let visitor = match receive(&*session, &self.door).await {
+    async fn admit(
+        &self,
+        session: Arc<dyn Session>,
+        trace: Option<TraceParent>,
+        waiting: Option<OwnedSemaphorePermit>,
+    ) {
+        let door = &self.door;
+        let mut visitor = match receive(&*session, door).await {
             Ok(visitor) => visitor,
-            Err((writer, turned)) => return turn_away(&*session, &*self.door.clock, writer, 0, turned).await,
+            Err((writer, turned)) => return turn_away(&*session, &*door.clock, writer, 0, turned).await,
         };
-        let join = match identify(&visitor.knock, &self.door) {
+        visitor.trace = visitor.trace.or(trace);
+        let began = door.clock.now();
+        let join = match identify(&visitor.knock, door).await {
             Ok(join) => join,
             Err(turned) => {
-                metric::joined("unauthorized");
-                return visitor.leave(&*session, &*self.door.clock, turned).await;
+                metric::joined("unauthorized", door.clock.now().since(began));
+                return visitor.leave(&*session, &*door.clock, turned).await;
             }
         };
+        if !door.rates.lock().take(&join.user, began) {
+            metric::joined("rate_limited", door.clock.now().since(began));
+            return visitor.leave(&*session, &*door.clock, too_often()).await;
+        }
         let meeting = visitor.knock.meeting.clone();
         match self.ask(|answer| Mail::Find { meeting, answer }).await.flatten() {
-            Some(mailbox) => visitor.stay(session, &self.door, join, mailbox).await,
+            Some(mailbox) => visitor.stay(session, door, (join, began), mailbox, waiting).await,
             None => {
-                metric::joined("not_found");
-                let (code, message) =
-                    (ErrorCode::NotFound.into(), "there is no such meeting here".to_owned());
-                let payload = Payload::Error(ErrorMessage { code, message, details: HashMap::new() });
-                visitor.leave(&*session, &*self.door.clock, Turned::Away(Box::new(payload))).await;
+                metric::joined("not_found", door.clock.now().since(began));
+                let turned = error(ErrorCode::NotFound, "there is no such meeting here");
+                visitor.leave(&*session, &*door.clock, turned).await;
             }
         }
     }
@@ -226,7 +336,8 @@ struct Opened {
 
 struct Actor {
     options: Options,
-    secrets: Arc<Secrets>,
+    secrets: SharedSecrets,
+    draining: Arc<AtomicBool>,
     cancel: CancellationToken,
     owned: HashMap<MeetingId, Owned>,
     waiting: HashMap<MeetingId, Vec<oneshot::Sender<Assigned>>>,
@@ -235,10 +346,16 @@ struct Actor {
 }
 
 impl Actor {
-    fn new(options: Options, cancel: CancellationToken) -> Self {
+    fn new(
+        options: Options,
+        secrets: SharedSecrets,
+        draining: Arc<AtomicBool>,
+        cancel: CancellationToken,
+    ) -> Self {
         Self {
-            secrets: Arc::new(options.secrets.clone()),
+            secrets,
             options,
+            draining,
             cancel,
             owned: HashMap::new(),
             waiting: HashMap::new(),
@@ -260,6 +377,7 @@ impl Actor {
                 },
             }
             metric::meetings(self.owned.len());
+            metric::breaker(!self.options.desk.breaker.lock().is_closed());
         }
         self.cancel.cancel();
         self.opening.shutdown().await;
@@ -299,6 +417,10 @@ impl Actor {
             waiting.push(answer);
             return;
         }
+        if self.draining.load(Ordering::Relaxed) {
+            let _ = answer.send(Assigned::Rejected(Rejection::Draining));
+            return;
+        }
         let counts = self.counts();
         let full = counts.meetings >= self.options.max_meetings
             || counts.participants + limits::ESTIMATE > self.options.max_participants;
@@ -310,9 +432,10 @@ impl Actor {
         let (keeper, desk) = (self.options.keeper.clone(), self.options.desk.clone());
         let terms = Terms::new(self.options.lease_ttl).heartbeat(self.options.lease_renew);
         let (secrets, port) = (self.secrets.clone(), self.options.port.clone());
+        let talk_rate = self.options.talk_rate;
         self.opening.spawn(async move {
             let meeting = assignment.meeting.clone();
-            let open = open(keeper, desk, terms, secrets, port, assignment);
+            let open = open(keeper, desk, terms, secrets, (port, talk_rate), assignment);
             let taken = match supervised(ActorType::Meeting, open).await {
                 Exit::Clean(taken) => taken.map(Box::new),
                 Exit::Panicked(_) => Err(Rejection::Unhealthy),
@@ -332,7 +455,8 @@ impl Actor {
                 let (mailbox, mails) = Mailbox::new(ActorType::Meeting, limits::MAILBOX);
                 let participants = actor.participants.clone();
                 self.owned.insert(meeting.clone(), Owned { mailbox, participants, generation });
-                let cancel = self.cancel.child_token();
+                let (cancel, home) = (self.cancel.child_token(), self.options.home.clone());
+                let clock = self.options.keeper.clock().clone();
                 self.running.spawn(async move {
                     let ending = match supervised(ActorType::Meeting, actor.run(mails, cancel)).await {
                         Exit::Clean(ending) => ending,
@@ -340,6 +464,11 @@ impl Actor {
                     };
                     if let Err(error) = guard.release().await {
                         tracing::debug!(target: metric::TARGET, %meeting, %error, "the lease ends by its TTL");
+                    } else if ending == Ending::Over {
+                        tokio::select! {
+                            () = home.ended(&meeting, generation) => {}
+                            () = clock.sleep_until(clock.now() + limits::GOODBYE) => {}
+                        }
                     }
                     (meeting, ending)
                 });
@@ -363,8 +492,8 @@ async fn open(
     keeper: Keeper,
     desk: Desk,
     terms: Terms,
-    secrets: Arc<Secrets>,
-    port: Arc<dyn MediaPort>,
+    secrets: SharedSecrets,
+    (port, talk_rate): (Arc<dyn MediaPort>, Rate),
     assignment: Assignment,
 ) -> Result<(Guard, MeetingActor), Rejection> {
     let Assignment { meeting, settings, mut handlers } = assignment;
@@ -389,6 +518,6 @@ async fn open(
         tracing::warn!(target: metric::TARGET, %meeting, %error, "the meeting could not be read");
         Rejection::Unhealthy
     })?;
-    let actor = MeetingActor::new(desk, secrets, port, guard.share(), opened);
+    let actor = MeetingActor::new(desk, secrets, (port, talk_rate), guard.share(), opened);
     Ok((guard, actor))
 }

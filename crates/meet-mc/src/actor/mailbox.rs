@@ -92,7 +92,10 @@ impl<T> Mailbox<T> {
 
     /// Puts a mail in, or gives up at once.
     pub(crate) fn try_send(&self, mail: T) -> Result<(), Gone> {
-        self.sender.try_send(mail).map_err(|_| Gone)?;
+        self.sender.try_send(mail).map_err(|_| {
+            metric::dropped(self.kind);
+            Gone
+        })?;
         self.measured();
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The actor of one meeting: one loop over a closed set of events. It decides by `apply`, writes by the ledger, then tells.
 
+mod tell;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,24 +11,26 @@ use lease::{Clock, Tick};
 use lease_keeper::Held;
 use meet_wire::binding::Secrets;
 use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{Accepted, ErrorCode, ErrorMessage, ServerMessage};
+use meet_wire::signaling::{ErrorCode, ErrorMessage, ServerMessage};
 use meet_wire::{CloseCode, Id, frame};
+use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::exit::{Exit, supervised};
 use crate::actor::outbox::Outbox;
-use crate::actor::port::{MediaPort, MuteOrder};
+use crate::actor::port::MediaPort;
 use crate::actor::{ActorType, limits};
-use crate::meeting::{
-    Context, Effect, Effects, Entry, Event, Join, Meeting, Now, Phase, Presence, Refusal, Request, Write,
-    apply,
-};
-use crate::{Desk, Ledger, LedgerError, convert, metric};
+use crate::meeting::{Context, Effect, Event, Join, Meeting, Now, Presence, Refusal, Request, Write, apply};
+use crate::rate::Bucket;
+use crate::{Desk, Ledger, LedgerError, Rate, convert, metric};
 
 /// A seat for a connection, or what it is told instead.
 pub(crate) type Seated = Result<(Id, u64), Box<Payload>>;
+
+/// The secrets of bindings, of which one is forgotten some day.
+pub(crate) type SharedSecrets = Arc<RwLock<Arc<Secrets>>>;
 
 /// What a meeting is sent.
 pub(crate) enum Mail {
@@ -67,7 +71,7 @@ struct Owed {
 pub(crate) struct MeetingActor {
     pub(crate) desk: Desk,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) secrets: SharedSecrets,
     pub(crate) port: Arc<dyn MediaPort>,
     pub(crate) held: Held,
     pub(crate) participants: Arc<AtomicUsize>,
@@ -80,6 +84,13 @@ pub(crate) struct MeetingActor {
     /// What waits for a write that nobody else waits for: a number that was told is never given to something else.
     owed: Vec<Owed>,
     panics: u32,
+    /// Whether the handlers were told of this owner.
+    registered: bool,
+    /// How often others were asked for.
+    replaced: u32,
+    /// Who talks, and how much.
+    talk: HashMap<Id, Bucket>,
+    talk_rate: Rate,
     flush_at: Option<Tick>,
     alive_at: Tick,
 }
@@ -94,8 +105,8 @@ struct Asker {
 impl MeetingActor {
     pub(crate) fn new(
         desk: Desk,
-        secrets: Arc<Secrets>,
-        port: Arc<dyn MediaPort>,
+        secrets: SharedSecrets,
+        (port, talk_rate): (Arc<dyn MediaPort>, Rate),
         held: Held,
         (ledger, state): (Ledger, Meeting),
     ) -> Self {
@@ -116,6 +127,10 @@ impl MeetingActor {
             gone: Vec::new(),
             owed: Vec::new(),
             panics: 0,
+            registered: false,
+            replaced: 0,
+            talk: HashMap::new(),
+            talk_rate,
             flush_at: None,
             alive_at,
         }
@@ -170,6 +185,14 @@ impl MeetingActor {
             tracing::warn!(target: metric::TARGET, meeting = %self.state.id, %error, "the last write did not land");
         }
         self.orders.shutdown().await;
+        if ending == Ending::Over && self.registered {
+            let generation = self.held.generation().get();
+            tokio::select! {
+                () = self.port.release(&self.state.id, generation, &self.state.handlers) => {}
+                // Handlers forget by themselves what nobody speaks of.
+                () = self.clock.sleep_until(self.clock.now() + limits::RELEASE) => {}
+            }
+        }
     }
 
     fn next_wake(&self) -> Tick {
@@ -193,7 +216,9 @@ impl MeetingActor {
                 self.reread().await
             }
         };
-        metric::handled(self.clock.now().since(began));
+        let now = self.clock.now();
+        metric::handled(now.since(began));
+        self.desk.pulse.note(now, now.since(began));
         self.participants.store(self.state.seats.len(), Ordering::Relaxed);
         done
     }
@@ -227,7 +252,15 @@ impl MeetingActor {
     async fn perform(&mut self, work: Work) -> Result<(), Ending> {
         match work {
             Work::Wake => self.wake().await,
-            Work::Event(event) => self.event(event, None, None).await,
+            Work::Event(event) => {
+                let replaced = matches!(event, Event::Handlers(_));
+                self.registered &= !replaced;
+                self.event(event, None, None).await?;
+                if replaced {
+                    self.tell_handlers();
+                }
+                Ok(())
+            }
             Work::Mail(Mail::Closed { participant, epoch }) => {
                 if self.connections.get(&participant).is_some_and(|known| known.epoch == epoch) {
                     self.connections.remove(&participant);
@@ -236,6 +269,11 @@ impl MeetingActor {
             }
             Work::Mail(Mail::Asked { participant, epoch, seq, request }) => {
                 let asker = Asker { participant, seq };
+                if !self.may_say(participant, &request) {
+                    let refusal = Refusal::TooOften("too much is said from this seat; wait a little");
+                    self.refuse(convert::refused(&self.state, &refusal), Some(asker), None, &refusal);
+                    return Ok(());
+                }
                 self.event(Event::Asked { participant, epoch, seq, request }, Some(asker), None).await
             }
             Work::Mail(Mail::Join { join, seq, outbox, seated }) => {
@@ -243,6 +281,18 @@ impl MeetingActor {
                 self.event(Event::Join(join), None, Some(joining)).await
             }
         }
+    }
+
+    /// Whether a seat may say this now.
+    fn may_say(&mut self, participant: Id, request: &Request) -> bool {
+        if !matches!(request, Request::Chat { .. } | Request::Data { .. }) {
+            return true;
+        }
+        let now = self.clock.now();
+        if self.talk.len() > self.state.seats.len() {
+            self.talk.retain(|participant, _| self.state.seats.contains_key(participant));
+        }
+        self.talk.entry(participant).or_insert(Bucket::new(now)).take(self.talk_rate, now)
     }
 
     /// Time: what is due in the meeting, the sign of life, and what waits to be written.
@@ -278,8 +328,13 @@ impl MeetingActor {
         asker: Option<Asker>,
         joining: Option<Joining>,
     ) -> Result<(), Ending> {
+        if joining.is_some() && self.state.handlers.is_empty() {
+            self.refuse(without_media(), None, joining, &Refusal::Moving);
+            return Ok(());
+        }
         let now = self.now();
-        let context = Context { now, secrets: &self.secrets };
+        let secrets = self.secrets.read().clone();
+        let context = Context { now, secrets: &secrets };
         let effects = match apply(&self.state, &event, &context) {
             Ok(effects) => effects,
             Err(refusal) => {
@@ -310,9 +365,14 @@ impl MeetingActor {
                 return Ok(());
             }
         }
+        self.measure(&event, &effects, now);
         self.state.absorb(&effects.changes, now);
         if let Some(joining) = joining {
             self.welcome(&effects, joining);
+            // Who comes back may be the first whom a new owner sees.
+            if !self.registered {
+                self.register();
+            }
         }
         self.owed.push(Owed { then: effects.then, asker });
         match effects.write {
@@ -371,110 +431,6 @@ impl MeetingActor {
             self.gone.push((participant, connection.epoch));
         }
     }
-
-    fn deliver(&mut self, owed: &Owed, durable: Option<bool>) -> Result<(), Ending> {
-        let asker = owed.asker;
-        for effect in &owed.then {
-            match effect {
-                Effect::Welcome(_) => {}
-                Effect::Accept => {
-                    if let Some(Asker { participant, seq }) = asker {
-                        let accepted = encoded(Some(Payload::Accepted(Accepted {})), seq, 0, durable);
-                        self.send(participant, vec![accepted]);
-                    }
-                }
-                Effect::Tell { participant, telling } => {
-                    let told = convert::told(&self.state, telling);
-                    self.send(*participant, vec![encoded(Some(told), 0, 0, None)]);
-                }
-                Effect::Close { participant, epoch, code } => self.close(*participant, *epoch, *code),
-                Effect::Register => {
-                    let generation = self.held.generation().get();
-                    let told = self.port.register(&self.state.id, generation, &self.state.handlers);
-                    self.orders.spawn(async move {
-                        told.await;
-                        None
-                    });
-                }
-                Effect::Enforce { participant, mutes, by } => {
-                    let order = MuteOrder {
-                        meeting: self.state.id.clone(),
-                        generation: self.held.generation().get(),
-                        participant: *participant,
-                        mutes: mutes.clone(),
-                        handlers: self.state.handlers.clone(),
-                    };
-                    let (participant, epoch, by) = (*participant, mutes.epoch, *by);
-                    let enforced = self.port.enforce(order);
-                    self.orders.spawn(async move {
-                        Some(Event::Enforced { participant, epoch, by, missing: enforced.await })
-                    });
-                }
-                Effect::End => return Err(Ending::Over),
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets a connection in: its welcome, and what it missed, before anything else.
-    fn welcome(&mut self, effects: &Effects, joining: Joining) {
-        let welcome = effects.then.iter().find_map(|effect| match effect {
-            Effect::Welcome(welcome) => Some(welcome),
-            _ => None,
-        });
-        let Some(welcome) = welcome else { return };
-        let (participant, epoch) = (welcome.seat.participant, welcome.seat.epoch);
-        let answers = convert::welcomed(&self.state, welcome).into_iter();
-        let mut frames: Vec<Bytes> =
-            answers.map(|answer| encoded(Some(answer), joining.seq, 0, None)).collect();
-        let missed = welcome.replay.iter().flatten();
-        frames.extend(missed.map(|entry| told(entry, participant)));
-        let last = welcome.replay.iter().flatten().last();
-        let seen = last.map_or(welcome.event_seq, |entry| entry.seq);
-        let mut there = joining.outbox.push(frames);
-        let connection = Connection { epoch, outbox: joining.outbox, seen };
-        let before = self.connections.insert(participant, connection);
-        if let Some(older) = before.filter(|older| older.epoch != epoch) {
-            older.outbox.close_now(CloseCode::Superseded);
-        }
-        // The connection may have ended while it was let in: then nobody else says so.
-        there &= joining.seated.send(Ok((participant, epoch))).is_ok();
-        if !there {
-            self.gone.push((participant, epoch));
-        }
-    }
-
-    /// Tells everybody what they have not been told, with its number.
-    fn broadcast(&mut self, durable: Option<bool>) {
-        let Some(least) = self.connections.values().map(|connection| connection.seen).min() else { return };
-        let newest = self.state.journal.entries().rev();
-        let fresh: Vec<&Entry> = newest.take_while(|entry| entry.seq > least).collect();
-        for entry in fresh.into_iter().rev() {
-            let all = encoded(Some(convert::happened(&entry.happening)), 0, entry.seq, durable);
-            let bare = encoded(None, 0, entry.seq, durable);
-            let audience = entry.happening.audience();
-            for (participant, connection) in &mut self.connections {
-                if connection.seen >= entry.seq {
-                    continue;
-                }
-                connection.seen = entry.seq;
-                let frame = if audience.has(*participant) { &all } else { &bare };
-                if !connection.outbox.push(vec![frame.clone()]) {
-                    self.gone.push((*participant, connection.epoch));
-                }
-            }
-        }
-    }
-
-    fn close(&mut self, participant: Id, epoch: u64, code: CloseCode) {
-        let Some(connection) = self.connections.get(&participant).filter(|known| known.epoch == epoch) else {
-            return;
-        };
-        connection.outbox.close(code);
-        if !self.state.seats.contains_key(&participant) || self.state.phase == Phase::Complete {
-            self.connections.remove(&participant);
-        }
-    }
 }
 
 struct Joining {
@@ -489,18 +445,20 @@ enum Work {
     Wake,
 }
 
+fn without_media() -> Payload {
+    Payload::Error(ErrorMessage {
+        code: ErrorCode::InternalError.into(),
+        message: "the meeting has no media handler".to_owned(),
+        details: HashMap::new(),
+    })
+}
+
 fn unavailable() -> Payload {
     Payload::Error(ErrorMessage {
         code: ErrorCode::Unavailable.into(),
         message: "the store is away; nothing changed".to_owned(),
         details: HashMap::new(),
     })
-}
-
-fn told(entry: &Entry, participant: Id) -> Bytes {
-    let audience = entry.happening.audience();
-    let payload = audience.has(participant).then(|| convert::happened(&entry.happening));
-    encoded(payload, 0, entry.seq, None)
 }
 
 /// A message as a frame. One that is too long for a frame, which no bound lets happen, becomes an error that says so.

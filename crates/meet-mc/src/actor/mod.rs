@@ -12,7 +12,7 @@ mod port;
 pub use controller::{Assigned, Assignment, Controller, Counts, Options, Rejection, Running};
 pub use exit::Exit;
 pub use mailbox::{ActorType, Level};
-pub use port::{MediaPort, MuteOrder, NoHandlers};
+pub use port::{Home, MediaPort, MuteOrder, NoHandlers, NoHome};
 
 /// Bounds of actors, by name.
 pub mod limits {
@@ -28,6 +28,8 @@ pub mod limits {
     pub const JOIN: Duration = Duration::from_secs(15);
     /// How long a client that gets no seat may take to read why.
     pub const FAREWELL: Duration = Duration::from_secs(5);
+    /// How long a client that is done may take to read so.
+    pub const PARTING: Duration = Duration::from_secs(1);
     /// How long what nobody waits for may stay unwritten.
     pub const FLUSH: Duration = Duration::from_millis(5);
     /// How long until a write that failed is tried again.
@@ -42,4 +44,14 @@ pub mod limits {
     pub const CLAIM: Duration = Duration::from_secs(2);
     /// Most media handlers of a meeting.
     pub const HANDLERS: usize = 16;
+    /// How full a controller is that others are better for what is new, in percent.
+    pub const NEARLY_FULL: usize = 80;
+    /// How full a controller is that it says it is not ready, in percent.
+    pub const FULL: usize = 95;
+    /// How long the end of a meeting may take to be told.
+    pub const GOODBYE: Duration = Duration::from_secs(10);
+    /// How long media handlers may take to be told that a meeting is over.
+    pub const RELEASE: Duration = Duration::from_secs(2);
+    /// How often media handlers are replaced because none takes the meeting.
+    pub const REPLACEMENTS: u32 = 3;
 }

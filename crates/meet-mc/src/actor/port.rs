@@ -22,11 +22,35 @@ pub struct MuteOrder {
 
 /// The way to media handlers.
 pub trait MediaPort: Send + Sync + 'static {
-    /// Tells handlers of a meeting.
-    fn register(&self, meeting: &MeetingId, generation: u64, handlers: &[Handler]) -> BoxFuture<'static, ()>;
+    /// Tells handlers of a meeting. When none of them takes it: others to be used instead, if there are any.
+    fn register(
+        &self,
+        meeting: &MeetingId,
+        generation: u64,
+        handlers: &[Handler],
+    ) -> BoxFuture<'static, Option<Vec<Handler>>>;
 
     /// Has a mute enforced, and says which handlers have not acknowledged it.
     fn enforce(&self, order: MuteOrder) -> BoxFuture<'static, Vec<String>>;
+
+    /// Tells handlers that they may forget a meeting.
+    fn release(&self, meeting: &MeetingId, generation: u64, handlers: &[Handler]) -> BoxFuture<'static, ()>;
+}
+
+/// Who is told what became of meetings.
+pub trait Home: Send + Sync + 'static {
+    /// A meeting is over, and its lease is given back.
+    fn ended(&self, meeting: &MeetingId, generation: u64) -> BoxFuture<'static, ()>;
+}
+
+/// Nobody is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHome;
+
+impl Home for NoHome {
+    fn ended(&self, _meeting: &MeetingId, _generation: u64) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// A port to no handlers: whoever is named has not acknowledged.
@@ -39,12 +63,21 @@ impl MediaPort for NoHandlers {
         _meeting: &MeetingId,
         _generation: u64,
         _handlers: &[Handler],
-    ) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
+    ) -> BoxFuture<'static, Option<Vec<Handler>>> {
+        Box::pin(std::future::ready(None))
     }
 
     fn enforce(&self, order: MuteOrder) -> BoxFuture<'static, Vec<String>> {
         let missing = order.handlers.into_iter().map(|handler| handler.id).collect();
         Box::pin(std::future::ready(missing))
+    }
+
+    fn release(
+        &self,
+        _meeting: &MeetingId,
+        _generation: u64,
+        _handlers: &[Handler],
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
     }
 }

@@ -66,6 +66,12 @@ pub fn welcomed(meeting: &Meeting, welcome: &Welcome) -> Vec<Payload> {
     [answer].into_iter().chain(rest).collect()
 }
 
+/// Where media goes from now on.
+pub fn handlers(meeting: &Meeting) -> Payload {
+    let media_servers = meeting.handlers.iter().map(server).collect();
+    Payload::MediaServersChanged(wire::MediaServersChanged { media_servers })
+}
+
 /// A word for one participant.
 pub fn told(meeting: &Meeting, telling: &Telling) -> Payload {
     match telling {

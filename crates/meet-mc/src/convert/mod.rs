@@ -4,6 +4,6 @@ mod answer;
 mod ask;
 mod event;
 
-pub use answer::{refused, told, welcomed};
+pub use answer::{handlers, refused, told, welcomed};
 pub use ask::{Knock, knock, request};
 pub use event::{happened, happening, participant};

@@ -78,7 +78,7 @@ async fn restored(
     let mut state = Meeting::new(meeting.clone(), settings.clone(), handlers.to_vec(), now);
     state.journal = journal;
     let Some(row) = kept else { return Ok(state) };
-    state.settings = row.settings();
+    state.settings = Settings { binding_ttl: settings.binding_ttl, ..row.settings() };
     state.mute_epoch = row.mute_epoch;
     if handlers.is_empty() {
         state.handlers = row.handlers();

@@ -20,7 +20,7 @@ use prost::Message as _;
 use crate::ledger::backlog::Backlog;
 use crate::meeting::{Change, Handler, Happening, Meeting, Phase, Settings, limits};
 use crate::rows::MeetingRow;
-use crate::{Breaker, Keys, convert, rows};
+use crate::{Breaker, Keys, Pulse, convert, rows};
 
 /// Why nothing was written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -65,6 +65,8 @@ pub struct Desk {
     pub breaker: Arc<Mutex<Breaker>>,
     /// The controller's id.
     pub mc_id: String,
+    /// How long its meetings take for what they do.
+    pub pulse: Arc<Pulse>,
 }
 
 /// The ledger of one meeting.

@@ -45,7 +45,10 @@ fn proof<'a>(meeting: &'a Meeting, join: &Join, shown: &Resume, context: &Contex
         // What is past its time is swept in a moment: it is over already.
         let in_time = match seat.presence {
             Presence::Here => true,
-            Presence::Away { until, .. } => now.tick < until,
+            Presence::Away { until, .. } => {
+                let longer = meeting.settings.grace.saturating_sub(meeting.settings.binding_ttl);
+                now.tick + longer < until
+            }
         };
         return in_time.then_some(Proof::Present(seat));
     }

@@ -26,11 +26,13 @@ pub struct Settings {
     pub allow_guests: bool,
     /// How long a seat is kept after a loss.
     pub grace: Duration,
+    /// How long after a loss the proof of a seat is good.
+    pub binding_ttl: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_participants: 100, allow_guests: true, grace: limits::GRACE }
+        Self { max_participants: 100, allow_guests: true, grace: limits::GRACE, binding_ttl: limits::GRACE }
     }
 }
 

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use lease::{Holder, Store, Ttl};
 use lease_keeper::{Keeper, OsEntropy};
-use meet_mc::actor::{Assigned, Assignment, Controller, MediaPort, NoHandlers, Options, Running};
-use meet_mc::meeting::Settings;
+use meet_mc::actor::{
+    Assigned, Assignment, Controller, Home, MediaPort, MuteOrder, NoHome, Options, Running,
+};
+use meet_mc::meeting::{Handler, Settings};
+use meet_mc::{Peers, Rate};
+use meet_rpc::Keyring;
+use meet_wire::MeetingId;
 use meet_wire::jwt::{Checker, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign};
 use meet_wire::signaling::client_message::Payload as Ask;
 use meet_wire::signaling::server_message::Payload;
@@ -21,6 +27,39 @@ pub(crate) fn key() -> SigningKey {
     SigningKey::from_seed(&[7; 32]).unwrap()
 }
 
+pub(crate) fn keyring(store: &Arc<dyn Store>) -> Keyring {
+    Keyring::here(store.clock(), || Checker::new(KeySet::from(&Jwks { keys: vec![key().public()] })))
+}
+
+pub(crate) fn handler(id: &str, grpc_endpoint: &str) -> Handler {
+    Handler {
+        id: id.to_owned(),
+        webtransport_endpoint: format!("https://127.0.0.1:1/{id}"),
+        grpc_endpoint: grpc_endpoint.to_owned(),
+        primary: true,
+        certificates: Vec::new(),
+    }
+}
+
+/// Handlers that take every meeting and every mute.
+pub(crate) struct Obedient;
+
+impl MediaPort for Obedient {
+    fn register(&self, _: &MeetingId, _: u64, _: &[Handler]) -> BoxFuture<'static, Option<Vec<Handler>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn enforce(&self, _: MuteOrder) -> BoxFuture<'static, Vec<String>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn release(&self, _: &MeetingId, _: u64, _: &[Handler]) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+const OFTEN: Rate = Rate { burst: 1_000, per_second: 1_000 };
+
 /// A controller, and the tasks of its sessions.
 pub(crate) struct Club {
     pub(crate) controller: Controller,
@@ -31,7 +70,7 @@ pub(crate) struct Club {
 
 impl Club {
     pub(crate) fn open(store: &Arc<dyn Store>, mc_id: &str) -> Self {
-        Self::with(store, mc_id, Arc::new(NoHandlers), 100)
+        Self::with(store, mc_id, Arc::new(Obedient), 100)
     }
 
     pub(crate) fn with(
@@ -39,6 +78,26 @@ impl Club {
         mc_id: &str,
         port: Arc<dyn MediaPort>,
         max_meetings: usize,
+    ) -> Self {
+        Self::start(store, mc_id, (port, Arc::new(NoHome)), max_meetings, (OFTEN, OFTEN))
+    }
+
+    /// With these neighbours.
+    pub(crate) fn at_home(store: &Arc<dyn Store>, mc_id: &str, peers: Peers) -> Self {
+        Self::start(store, mc_id, (Arc::new(peers.clone()), Arc::new(peers)), 100, (OFTEN, OFTEN))
+    }
+
+    /// Where users join and talk at these rates.
+    pub(crate) fn rated(store: &Arc<dyn Store>, mc_id: &str, join: Rate, talk: Rate) -> Self {
+        Self::start(store, mc_id, (Arc::new(Obedient), Arc::new(NoHome)), 100, (join, talk))
+    }
+
+    fn start(
+        store: &Arc<dyn Store>,
+        mc_id: &str,
+        (port, home): (Arc<dyn MediaPort>, Arc<dyn Home>),
+        max_meetings: usize,
+        (join_rate, talk_rate): (Rate, Rate),
     ) -> Self {
         let (controller, running) = Controller::start(Options {
             desk: desk(store, mc_id),
@@ -48,16 +107,19 @@ impl Club {
             max_meetings,
             max_participants: 10_000,
             secrets: secrets(),
-            checker: Checker::new(KeySet::from(&Jwks { keys: vec![key().public()] })),
+            keyring: keyring(store),
             entropy: Arc::new(OsEntropy),
             port,
+            home,
+            join_rate,
+            talk_rate,
         });
         Self { controller, running, store: store.clone(), sessions: JoinSet::new() }
     }
 
     pub(crate) async fn assign(&self) -> Assigned {
-        let assignment =
-            Assignment { meeting: meeting(), settings: Settings::default(), handlers: Vec::new() };
+        let handlers = vec![handler("mh-1", "inproc:mh-1")];
+        let assignment = Assignment { meeting: meeting(), settings: Settings::default(), handlers };
         self.controller.assign(assignment).await
     }
 

@@ -138,7 +138,11 @@ async fn while_the_store_is_away_nobody_joins_and_chat_goes_on_in_memory() {
 struct Poison(AtomicU32);
 
 impl MediaPort for Poison {
-    fn register(&self, _: &MeetingId, _: u64, _: &[Handler]) -> BoxFuture<'static, ()> {
+    fn register(&self, _: &MeetingId, _: u64, _: &[Handler]) -> BoxFuture<'static, Option<Vec<Handler>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn release(&self, _: &MeetingId, _: u64, _: &[Handler]) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
 

@@ -43,7 +43,7 @@ pub(crate) async fn hold(store: &Arc<dyn Store>, mc_id: &str) -> (Keeper, Guard)
 
 pub(crate) fn desk(store: &Arc<dyn Store>, mc_id: &str) -> Desk {
     let breaker = Arc::new(Mutex::new(Breaker::default()));
-    Desk { store: store.clone(), breaker, mc_id: mc_id.to_owned() }
+    Desk { store: store.clone(), breaker, mc_id: mc_id.to_owned(), pulse: Default::default() }
 }
 
 impl Mc {

@@ -3,9 +3,12 @@
 
 mod actors;
 mod club;
+mod faces;
 mod faults;
 mod house;
 mod ledger;
+mod media;
 mod mishap;
+mod neighbours;
 mod network;
 mod redis;

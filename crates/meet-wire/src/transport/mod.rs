@@ -6,6 +6,7 @@
 pub mod certificate;
 pub mod memory;
 mod message;
+mod paths;
 pub mod quic;
 mod quic_hash;
 
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use crate::CloseCode;
 
 pub use message::{MessageReader, MessageWriter, ReadError};
+pub use paths::{Path, Paths};
 
 /// How a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -94,8 +94,27 @@ impl Listener {
         clock: Arc<dyn Clock>,
         timing: Timing,
     ) -> Result<Self, EndpointError> {
+        Self::bind_with(address, chain, key, clock, timing, None)
+    }
+
+    /// The same with a reset key of its own: who knew an earlier listener with the same key learns at once that it is gone.
+    pub fn bind_with(
+        address: SocketAddr,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        clock: Arc<dyn Clock>,
+        timing: Timing,
+        reset_key: Option<&[u8; 64]>,
+    ) -> Result<Self, EndpointError> {
         let config = server_config(chain, key, timing)?;
-        let endpoint = quinn::Endpoint::server(config, address).map_err(failed)?;
+        let endpoint_config = reset_key.map_or_else(quinn::EndpointConfig::default, |key| {
+            let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
+            quinn::EndpointConfig::new(Arc::new(key))
+        });
+        let socket = std::net::UdpSocket::bind(address).map_err(failed)?;
+        let runtime = quinn::default_runtime().ok_or_else(|| failed("there is no runtime"))?;
+        let endpoint =
+            quinn::Endpoint::new(endpoint_config, Some(config), socket, runtime).map_err(failed)?;
         Ok(Self { endpoint, clock, timing, handshakes: Mutex::new(JoinSet::new()) })
     }
 
@@ -112,6 +131,11 @@ impl Listener {
     ) -> Result<(), EndpointError> {
         self.endpoint.set_server_config(Some(server_config(chain, key, self.timing)?));
         Ok(())
+    }
+
+    /// Waits until the ends of its sessions have been told.
+    pub async fn settled(&self) {
+        self.endpoint.wait_idle().await;
     }
 
     /// Takes no further connection.
@@ -199,15 +223,27 @@ impl Asks for Offer {
 pub struct Dialer {
     endpoint: quinn::Endpoint,
     timing: Timing,
+    roots: Arc<rustls::RootCertStore>,
 }
 
 impl Dialer {
     /// Sends from this address; port 0 takes any.
     pub fn new(from: SocketAddr, timing: Timing) -> Result<Self, EndpointError> {
-        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)?, timing })
+        let roots = Arc::new(rustls::RootCertStore::empty());
+        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)?, timing, roots })
     }
 
-    /// Opens a session with the endpoint at a whole https URL, whose certificate has one of these SHA-256 hashes.
+    /// Trusts these authorities where an endpoint is not known by the hash of its certificate.
+    #[must_use]
+    pub fn trusting(self, authorities: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
+        let mut roots = rustls::RootCertStore::empty();
+        // What is no certificate vouches for nobody.
+        roots.add_parsable_certificates(authorities);
+        Self { roots: Arc::new(roots), ..self }
+    }
+
+    /// Opens a session with the endpoint at a whole https URL, whose certificate has one of these SHA-256 hashes; without any, one that an
+    /// authority vouches for.
     pub async fn dial(
         &self,
         url: &str,
@@ -216,7 +252,7 @@ impl Dialer {
     ) -> Result<Arc<dyn Acts>, TransportError> {
         let refused = |error: &dyn std::fmt::Display| TransportError::Refused(error.to_string());
         let url = Url::parse(url).map_err(|error| refused(&error))?;
-        let config = client_config(hashes, self.timing).map_err(|error| refused(&error))?;
+        let config = client_config(hashes, &self.roots, self.timing).map_err(|error| refused(&error))?;
         let mut request = wt::proto::ConnectRequest::new(url);
         if let Some(traceparent) = traceparent {
             let value = http::HeaderValue::from_str(traceparent).map_err(|error| refused(&error))?;
@@ -233,14 +269,21 @@ impl Dialer {
     }
 }
 
-fn client_config(hashes: &[Vec<u8>], timing: Timing) -> Result<quinn::ClientConfig, EndpointError> {
-    let verifier = Arc::new(crate::transport::quic_hash::Hashes::new(provider(), hashes));
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+fn client_config(
+    hashes: &[Vec<u8>],
+    roots: &Arc<rustls::RootCertStore>,
+    timing: Timing,
+) -> Result<quinn::ClientConfig, EndpointError> {
+    let builder = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(failed)?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
+        .map_err(failed)?;
+    let mut tls = match hashes {
+        [] => builder.with_root_certificates(roots.clone()).with_no_client_auth(),
+        hashes => {
+            let verifier = Arc::new(crate::transport::quic_hash::Hashes::new(provider(), hashes));
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        }
+    };
     tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
     let crypto = QuicClientConfig::try_from(tls).map_err(failed)?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));

@@ -28,12 +28,12 @@ use crate::scope::Scopes;
 
 pub use layer::{AuthLayer, AuthService, auth_layer};
 pub(crate) use origin::base_url;
+pub use rate::Buckets;
 pub use routes::login_routes;
 pub use token::{ADMIN, ApiToken, TOKEN_FILE, TokenError};
 
 use code::Codes;
 use origin::Origins;
-use rate::Buckets;
 use secret::Digest;
 use session::{Session, Sessions};
 use shelf::Shelf;

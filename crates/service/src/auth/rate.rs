@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Buckets that hold `burst` and gain one every `refill`. Each is kept as the moment it will be full again,
 /// so a full bucket and a forgotten one are the same.
 #[derive(Debug)]
-pub(super) struct Buckets<K> {
+pub struct Buckets<K> {
     burst: u32,
     refill: Duration,
     most: usize,
@@ -15,12 +15,13 @@ pub(super) struct Buckets<K> {
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
-    pub(super) fn new(burst: u32, refill: Duration, most: usize) -> Self {
+    /// Buckets of this size; at most `most` are remembered.
+    pub fn new(burst: u32, refill: Duration, most: usize) -> Self {
         Self { burst, refill, most, full_at: HashMap::new() }
     }
 
     /// Takes one, or says how long to wait until there is one.
-    pub(super) fn take(&mut self, key: &K, now: Duration) -> Option<Duration> {
+    pub fn take(&mut self, key: &K, now: Duration) -> Option<Duration> {
         let wait = self.wait(key, now);
         if wait.is_none() {
             self.make_room(key, now);
@@ -31,7 +32,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 
     /// How long to wait until there is one to take; nothing if there is one now.
-    pub(super) fn wait(&self, key: &K, now: Duration) -> Option<Duration> {
+    pub fn wait(&self, key: &K, now: Duration) -> Option<Duration> {
         let missing = self.full_at.get(key).copied().unwrap_or(now).saturating_sub(now);
         let spare = self.refill * (self.burst - 1);
         missing.checked_sub(spare).filter(|wait| !wait.is_zero())

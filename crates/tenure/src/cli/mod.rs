@@ -23,7 +23,7 @@ pub(crate) use screen::{Output, Screen};
 pub(crate) use target::{Place, Target, connect};
 
 use crate::sessions::Role;
-use crate::{up, watchdog};
+use crate::{meet, up, watchdog};
 
 /// Decides who owns what, until when, and proves it.
 #[derive(Parser, Debug)]
@@ -51,6 +51,12 @@ pub(crate) enum Command {
     SessionApi(up::Args),
     /// Run the orchestrator of the TV sessions alone, on the store of the door
     SessionWorker(up::Args),
+    /// Serve the door of the meetings alone: REST, the registry and the authority
+    Gc(up::Args),
+    /// Run a meeting controller alone, on the store of the door
+    Mc(up::Args),
+    /// Run a media handler alone, on the store of the door
+    Mh(up::Args),
     /// Look at leases, take them and give them back
     #[command(subcommand)]
     Lease(lease::Command),
@@ -80,6 +86,9 @@ impl Cli {
             Command::Control(args) => up::run(args.alone("control")).await,
             Command::SessionApi(args) => up::run(args.session(Role::Api)).await,
             Command::SessionWorker(args) => up::run(args.session(Role::Worker)).await,
+            Command::Gc(args) => up::run(args.meeting(meet::Role::Gc)).await,
+            Command::Mc(args) => up::run(args.meeting(meet::Role::Mc)).await,
+            Command::Mh(args) => up::run(args.meeting(meet::Role::Mh)).await,
             Command::Lease(command) => lease::run(command, screen).await,
             Command::Run(args) => run::run(args, screen).await,
             Command::Poll(args) => poll::run(args, screen).await,

@@ -36,6 +36,11 @@ impl Console {
         Self { page: chromium.open(url).unwrap() }
     }
 
+    /// Opens it as another person would.
+    pub(crate) fn open_apart(chromium: &Chromium, url: &str) -> Self {
+        Self { page: chromium.open_apart(url).unwrap() }
+    }
+
     /// Signs in by the printed link and waits until changes come in.
     pub(crate) fn signed_in(chromium: &Chromium, up: &Up) -> Self {
         let console = Self::open(chromium, &up.link);

@@ -9,6 +9,7 @@ mod keyboard;
 mod live;
 mod login;
 mod looks;
+mod meet;
 mod pictures;
 mod polling;
 mod reconnect;

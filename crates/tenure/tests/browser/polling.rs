@@ -42,7 +42,12 @@ fn node(redis: &RedisServer, dir: &Path, args: &[&str], name: &str) -> Process {
 impl Cluster {
     fn start(targets: usize) -> Self {
         let (redis, dir) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
-        let first = node(&redis, dir.path(), &["up", "--listen", "127.0.0.1:0"], "north");
+        let first = node(
+            &redis,
+            dir.path(),
+            &["up", "--only", "lease,sessions,control,poll", "--listen", "127.0.0.1:0"],
+            "north",
+        );
         let line = first.wait_for_line(|line| line.contains("#login="), LIMIT).unwrap();
         let link = line.split_whitespace().last().unwrap().to_owned();
         let address = link.split("/#").next().unwrap().to_owned();

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Process, wait};
+use testkit::{Process, UdpProxy, free_port, wait};
 
 use crate::LIMIT;
 
@@ -18,6 +18,9 @@ pub(crate) const LONG: u64 = 600_000;
 /// How long a parked claim waits; its test is over before.
 const WAIT_MS: u64 = 30_000;
 
+/// A variable of the environment.
+type Variable = (&'static str, String);
+
 pub(crate) struct Up {
     process: Process,
     /// `http://127.0.0.1:PORT`
@@ -26,7 +29,7 @@ pub(crate) struct Up {
     pub(crate) link: String,
     /// The administrator's token.
     pub(crate) token: String,
-    origins: Vec<String>,
+    variables: Vec<Variable>,
     only: &'static str,
     data: PathBuf,
     home: TempDir,
@@ -62,6 +65,15 @@ impl Up {
         Self::serving("127.0.0.1:0", Vec::new(), "lease,sessions")
     }
 
+    /// With meetings, whose packets go through a proxy.
+    pub(crate) fn with_meetings() -> (Self, UdpProxy) {
+        // Packets and requests arrive at ports of one number.
+        let listen = format!("127.0.0.1:{}", free_port().unwrap());
+        let proxy = UdpProxy::start(listen.parse().unwrap()).unwrap();
+        let advertised = ("TENURE_MEET__WEBTRANSPORT_ADVERTISE_ADDRESS", proxy.addr().to_string());
+        (Self::told(&listen, vec![advertised], "lease,meet"), proxy)
+    }
+
     /// With pages of other origins allowed.
     pub(crate) fn listening(listen: &str, origins: Vec<String>) -> Self {
         // The other services hold leases of their own, which these tests would see in the list.
@@ -69,12 +81,21 @@ impl Up {
     }
 
     fn serving(listen: &str, origins: Vec<String>, only: &'static str) -> Self {
+        let origins = match origins.is_empty() {
+            true => Vec::new(),
+            false => vec![("TENURE_ALLOWED_ORIGINS", origins.join(","))],
+        };
+        Self::told(listen, origins, only)
+    }
+
+    /// With variables of its own.
+    fn told(listen: &str, variables: Vec<Variable>, only: &'static str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
-        let (process, link) = launch(&data, listen, &origins, only);
+        let (process, link) = launch(&data, listen, &variables, only);
         let url = std::fs::read_to_string(data.join("address")).unwrap().trim().to_owned();
         let token = std::fs::read_to_string(data.join("token")).unwrap().trim().to_owned();
-        Self { process, url, link, token, origins, only, data, home }
+        Self { process, url, link, token, variables, only, data, home }
     }
 
     /// `127.0.0.1:PORT`
@@ -94,13 +115,13 @@ impl Up {
     /// Starts it again on the same port and folder.
     pub(crate) fn restart(self) -> Self {
         self.kill9();
-        let (process, link) = launch(&self.data, self.address(), &self.origins, self.only);
+        let (process, link) = launch(&self.data, self.address(), &self.variables, self.only);
         Self {
             process,
             link,
             url: self.url,
             token: self.token,
-            origins: self.origins,
+            variables: self.variables,
             only: self.only,
             data: self.data,
             home: self.home,
@@ -204,7 +225,7 @@ fn ask(
 }
 
 /// The server and the link it prints once it is ready.
-fn launch(data: &Path, listen: &str, origins: &[String], only: &str) -> (Process, String) {
+fn launch(data: &Path, listen: &str, variables: &[Variable], only: &str) -> (Process, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TENURE_") {
@@ -219,9 +240,7 @@ fn launch(data: &Path, listen: &str, origins: &[String], only: &str) -> (Process
     command.env("TENURE_LOG__FILTER", "warn");
     // Two browsers on a loaded machine may not get to a heartbeat in five seconds.
     command.env("TENURE_CONTROL__TTL_MS", "60000");
-    if !origins.is_empty() {
-        command.env("TENURE_ALLOWED_ORIGINS", origins.join(","));
-    }
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let process = Process::spawn(command).unwrap();
     let line = process.wait_for_line(|line| line.contains("#login="), LIMIT).unwrap();
     (process, line.split_whitespace().last().unwrap().to_owned())

@@ -8,6 +8,7 @@ mod control;
 mod doctor;
 mod lease;
 mod loss;
+mod meet;
 mod poll;
 mod rig;
 mod run;

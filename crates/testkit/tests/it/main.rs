@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test like the tests themselves")]
 
 mod chromium;
+mod datagrams;
 mod etcd;
 mod process;
 mod proxy;

@@ -27,7 +27,7 @@ fn the_first_to_join_sees_nobody_and_the_second_sees_the_first() {
 #[test]
 fn a_full_meeting_an_uninvited_guest_and_a_flood_of_one_user_are_refused() {
     let mut table = Table::new();
-    table.meeting.settings = Settings { max_participants: 9, allow_guests: false, grace: GRACE };
+    table.meeting.settings = Settings { max_participants: 9, allow_guests: false, ..Settings::default() };
     let join = table.joining("guest", Role::Guest);
     assert_eq!(table.ask(&Event::Join(Box::new(join))), Err(Refusal::NoGuests));
     for _ in 0..limits::SEATS_PER_USER {

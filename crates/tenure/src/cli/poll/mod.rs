@@ -8,7 +8,6 @@ use clap::Subcommand;
 use service::config::Place;
 
 use super::{Result, Screen};
-use crate::sessions::Role;
 use crate::up;
 
 /// Without a command: poll, and serve the interface of polling on a port of its own.
@@ -49,5 +48,5 @@ async fn alone(args: up::Args) -> Result<u8> {
         config.settings.listen.set_port(0);
     }
     config.settings.only = vec!["poll".to_owned()];
-    up::serve(config, Role::default(), None).await
+    up::serve(config, up::Roles::default(), None).await
 }

@@ -1,0 +1,169 @@
+//! Over real QUIC, on loopback, through a network that a test can break.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lease::Store;
+use lease_keeper::OsEntropy;
+use lease_store::{BootClock, Local};
+use meet_client::{Client, Options, Place};
+use meet_wire::jwt::Role;
+use meet_wire::signaling::client_message::Payload as Ask;
+use meet_wire::signaling::server_message::Payload;
+use meet_wire::signaling::{ChatRequest, ClientMessage, ErrorCode, Presence, ServerMessage};
+use meet_wire::transport::quic::{Dialer, Timing};
+use meet_wire::transport::{Closed, MessageReader, MessageWriter};
+use testkit::{UdpProxy, wait};
+use testkit_meet::{Usher, Venue};
+
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const LIMIT: Duration = Duration::from_secs(60);
+/// A busy machine may let a test stand still for longer than people would wait.
+const PATIENT: Timing = Timing { idle: Duration::from_secs(60), keep_alive: Duration::from_secs(5) };
+/// Noticed soon. Who is lost by mistake comes back, so a slow machine fails nothing.
+const ALERT: Timing = Timing { idle: Duration::from_secs(2), keep_alive: Duration::from_millis(400) };
+
+struct Net {
+    venue: Venue,
+    proxy: UdpProxy,
+    place: Place,
+}
+
+async fn net(timing: Timing) -> Net {
+    let store: Arc<dyn Store> = Arc::new(Local::memory());
+    let mut venue = Venue::open(&store, "mc-1").unwrap();
+    venue.assign().await.unwrap();
+    let (address, mut place) = venue.on_loopback(timing).unwrap();
+    let proxy = UdpProxy::start(address).unwrap();
+    place.url = format!("https://{}/wt/mc", proxy.addr());
+    Net { venue, proxy, place }
+}
+
+impl Net {
+    async fn join(&self, user: &str, role: Role, timing: Timing) -> Client {
+        let usher = Usher::new(self.venue.seats(), user, role, self.place.clone());
+        let dialer = Arc::new(Dialer::new(ANY, timing).unwrap());
+        let options = Options::new(user, Arc::new(BootClock), Arc::new(OsEntropy)).bare();
+        let options = Options { lines: 100, ..options };
+        Client::join(usher, dialer, options).await.unwrap().0
+    }
+}
+
+async fn sees(client: &Client, what: &str, look: impl Fn(&meet_client::View) -> bool) {
+    wait::until_async(what, LIMIT, async || client.view(&look)).await.unwrap();
+}
+
+fn lines(client: &Client) -> Vec<String> {
+    client.view(|view| view.lines.iter().map(|line| line.said.text.clone()).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_network_and_one_that_refuses_both_lead_back_to_the_same_seat() {
+    let net = net(ALERT).await;
+    let ada = net.join("ada", Role::Host, ALERT).await;
+    let before = net.proxy.clients().len();
+    let bob = net.join("bob", Role::Participant, ALERT).await;
+    let (id, mut expected) = (bob.own().unwrap().participant_id, Vec::new());
+    for refuse in [false, true] {
+        let last = *net.proxy.clients().last().unwrap();
+        assert!(net.proxy.clients().len() > before);
+        if refuse {
+            net.proxy.refuse(last).unwrap();
+        } else {
+            net.proxy.lose(last);
+            net.proxy.lose_new(true);
+        }
+        sees(&ada, "it grays out", |view| {
+            view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected)
+        })
+        .await;
+        for word in ["one", "two"] {
+            ada.chat(word).await.unwrap();
+            expected.push(word.to_owned());
+        }
+        net.proxy.pass();
+        net.proxy.accept().unwrap();
+        sees(&ada, "it is back", |view| {
+            view.people.get(&id).is_some_and(|person| person.presence() == Presence::Connected)
+        })
+        .await;
+        sees(&bob, "it has heard all", |view| view.lines.len() == expected.len()).await;
+        assert_eq!(lines(&bob), expected);
+    }
+    assert_eq!(bob.own().unwrap().participant_id, id);
+    assert_eq!(net.venue.controller.counts().await.participants, 2);
+    bob.leave().await;
+    sees(&ada, "it is gone", |view| view.people.len() == 1).await;
+}
+
+struct Raw {
+    session: Arc<dyn meet_wire::transport::Session>,
+    writer: MessageWriter,
+    reader: MessageReader,
+}
+
+async fn raw(net: &Net) -> Raw {
+    let session =
+        Dialer::new(ANY, PATIENT).unwrap().dial(&net.place.url, &net.place.hashes, None).await.unwrap();
+    let (send, receive) = session.open_bi().await.unwrap();
+    Raw { session, writer: MessageWriter::new(send), reader: MessageReader::new(receive) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_breaks_the_protocol_is_closed_and_disturbs_nobody() {
+    let net = net(PATIENT).await;
+    let ada = net.join("ada", Role::Host, PATIENT).await;
+    let garbage: [&'static [u8]; 4] = [&[0xff; 64], &[0; 8], &[0, 0, 0, 2, 0xff, 0xff], &[0, 1, 0, 1, 7]];
+    for bytes in garbage {
+        let mut raw = raw(&net).await;
+        raw.writer.send_frame(Bytes::from_static(bytes)).await.unwrap();
+        assert_eq!(raw.session.closed().await, Closed::Code(4005), "{bytes:?}");
+    }
+    let mut raw = raw(&net).await;
+    let first = ClientMessage {
+        payload: Some(Ask::ChatRequest(ChatRequest { text: "me first".to_owned() })),
+        seq: 1,
+        ..ClientMessage::default()
+    };
+    raw.writer.send(&first).await.unwrap();
+    let answer: ServerMessage = raw.reader.next().await.unwrap().unwrap();
+    assert!(
+        matches!(answer.payload, Some(Payload::Error(error)) if error.code() == ErrorCode::InvalidRequest)
+    );
+    ada.chat("undisturbed").await.unwrap();
+    assert_eq!(net.venue.controller.counts().await.participants, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_clients_share_one_socket() {
+    let net = net(PATIENT).await;
+    let dialer = Arc::new(Dialer::new(ANY, PATIENT).unwrap());
+    let mut clients = Vec::new();
+    for number in 0..8 {
+        let user = format!("user-{number}");
+        let usher = Usher::new(net.venue.seats(), &user, Role::Participant, net.place.clone());
+        let options = Options::new(&user, Arc::new(BootClock), Arc::new(OsEntropy)).bare();
+        clients.push(Client::join(usher, dialer.clone(), options).await.unwrap().0);
+    }
+    clients[0].chat("hello").await.unwrap();
+    for client in &clients {
+        sees(client, "everything", |view| view.event_seq == 9 && view.people.len() == 8).await;
+    }
+    assert_eq!(net.proxy.clients().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_without_a_hash_is_trusted_by_its_authority_or_not_at_all() {
+    let mut net = net(PATIENT).await;
+    let authority = net.venue.certificate().unwrap();
+    net.place.hashes.clear();
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
+    let refused = dialer.dial(&net.place.url, &net.place.hashes, None).await;
+    assert!(refused.is_err());
+    let trusting = Arc::new(dialer.trusting([authority]));
+    let usher = Usher::new(net.venue.seats(), "ada", Role::Host, net.place.clone());
+    let options = Options::new("ada", Arc::new(BootClock), Arc::new(OsEntropy));
+    Client::join(usher, trusting, options).await.unwrap();
+}

@@ -1,0 +1,192 @@
+//! What meeting controllers say.
+
+use std::sync::Arc;
+
+use lease::{Key, Phase};
+use meet_rpc::Kind;
+use meet_wire::MeetingId;
+use meet_wire::internal::global_controller_service_server::GlobalControllerService;
+use meet_wire::internal::{
+    ComprehensiveHeartbeatRequest, ControllerCapacity, FastHeartbeatRequest, HealthStatus, HeartbeatResponse,
+    McDrained, McDrainedResponse, McDraining, McOverloaded, MhReplacement, MigrateMeetings,
+    NotifyMeetingEndedRequest, NotifyMeetingEndedResponse, RegisterMcRequest, RegisterMcResponse,
+    ReportMcUnreachableRequest, ReportMcUnreachableResponse, RequestMhReplacementRequest,
+};
+use tonic::{Request, Response, Status};
+
+use crate::assign::{Owner, assignments};
+use crate::gc::Site;
+use crate::registry::Load;
+use crate::reports::Report;
+use crate::select::{self, Near};
+use crate::trouble::Trouble;
+use crate::{limits, metric};
+
+pub(super) struct Desk(pub(super) Arc<Site>);
+
+/// What a heartbeat says, over what was said before.
+fn beaten(last: Load, capacity: Option<ControllerCapacity>, health: i32) -> Load {
+    let load = Load { health, ..last };
+    match capacity {
+        Some(capacity) => Load {
+            meetings: capacity.current_meetings,
+            max_meetings: capacity.max_meetings,
+            participants: capacity.current_participants,
+            max_participants: capacity.max_participants,
+            ..load
+        },
+        None => load,
+    }
+}
+
+impl Desk {
+    /// New meetings go elsewhere from now on.
+    async fn draining(&self, mc_id: &str) -> Result<(), Trouble> {
+        let health = HealthStatus::Draining.into();
+        self.0.report(Kind::Controller, mc_id, |last| Load { health, ..last }).await
+    }
+}
+
+#[tonic::async_trait]
+impl GlobalControllerService for Desk {
+    async fn register_mc(
+        &self,
+        request: Request<RegisterMcRequest>,
+    ) -> Result<Response<RegisterMcResponse>, Status> {
+        let request = request.into_inner();
+        let load = Load {
+            health: HealthStatus::Pending.into(),
+            max_meetings: request.max_meetings,
+            max_participants: request.max_participants,
+            ..Load::default()
+        };
+        self.0.register(Kind::Controller, &request.id, load).await?;
+        tracing::info!(mc = request.id, zone = request.zone, "a meeting controller registered");
+        Ok(Response::new(RegisterMcResponse {
+            accepted: true,
+            message: String::new(),
+            fast_heartbeat_interval_ms: limits::FAST_HEARTBEAT.as_millis() as u32,
+            comprehensive_heartbeat_interval_ms: limits::COMPREHENSIVE_HEARTBEAT.as_millis() as u32,
+        }))
+    }
+
+    async fn fast_heartbeat(
+        &self,
+        request: Request<FastHeartbeatRequest>,
+    ) -> Result<Response<HeartbeatResponse>, Status> {
+        let beat = request.into_inner();
+        let load = |last| beaten(last, beat.capacity, beat.health);
+        self.0.report(Kind::Controller, &beat.controller_id, load).await?;
+        Ok(Response::new(HeartbeatResponse { acknowledged: true }))
+    }
+
+    async fn comprehensive_heartbeat(
+        &self,
+        request: Request<ComprehensiveHeartbeatRequest>,
+    ) -> Result<Response<HeartbeatResponse>, Status> {
+        let beat = request.into_inner();
+        let load = |last| Load {
+            cpu_percent: beat.cpu_usage_percent,
+            memory_percent: beat.memory_usage_percent,
+            ..beaten(last, beat.capacity, beat.health)
+        };
+        self.0.report(Kind::Controller, &beat.controller_id, load).await?;
+        Ok(Response::new(HeartbeatResponse { acknowledged: true }))
+    }
+
+    async fn notify_meeting_ended(
+        &self,
+        request: Request<NotifyMeetingEndedRequest>,
+    ) -> Result<Response<NotifyMeetingEndedResponse>, Status> {
+        let ended = request.into_inner();
+        let kept = self.0.by_id(&ended.meeting_id).await?;
+        let lease = Key::new(format!("meeting:{}", ended.meeting_id)).map_err(Trouble::from)?;
+        let status = self.0.bounded(self.0.options.store.inspect(&lease)).await.map_err(Trouble::from)?;
+        // An old controller's word about a meeting that somebody else has changes nothing.
+        if status.phase != Phase::Held {
+            let now = self.0.now_ms();
+            self.0.change(kept, |meeting| meeting.active_ms = meeting.active_ms.max(now)).await?;
+            tracing::info!(meeting = ended.meeting_id, generation = ended.generation, "a meeting ended");
+        }
+        Ok(Response::new(NotifyMeetingEndedResponse {}))
+    }
+
+    async fn request_mh_replacement(
+        &self,
+        request: Request<RequestMhReplacementRequest>,
+    ) -> Result<Response<MhReplacement>, Status> {
+        let request = request.into_inner();
+        let meeting = MeetingId::parse(&request.meeting_id).ok_or(Trouble::NO_MEETING)?;
+        let Owner::There(home) = self.0.owner(meeting.as_str()).await? else {
+            return Err(Trouble::Conflict("nobody has the meeting".to_owned()).into());
+        };
+        let handlers = self.0.nodes(Kind::Handler).await.map_err(Trouble::from)?;
+        let near = Near { region: &home.card.region, zone: &home.card.zone };
+        let failed = &request.failed_mh_ids;
+        let placement = select::handlers(&handlers, near, failed, &mut |n| self.0.below(n));
+        let Some(placement) = placement else {
+            metric::assigned("no_handler");
+            return Err(Trouble::Unavailable("no other media handler is available".to_owned()).into());
+        };
+        let now = self.0.clock.now();
+        let placed = placement.ranked.iter();
+        placed.for_each(|handler| self.0.reservations.add(Kind::Handler, &handler.id, now));
+        let new_mhs = assignments(&placement);
+        Ok(Response::new(MhReplacement { meeting_id: request.meeting_id, new_mhs }))
+    }
+
+    /// Nothing migrates yet: the answer names no new homes, and the controller gets no new meetings.
+    async fn notify_draining(
+        &self,
+        request: Request<McDraining>,
+    ) -> Result<Response<MigrateMeetings>, Status> {
+        let request = request.into_inner();
+        self.draining(&request.mc_id).await?;
+        tracing::info!(mc = request.mc_id, meetings = request.meeting_count, "a controller drains");
+        Ok(Response::new(MigrateMeetings { assignments: Vec::new() }))
+    }
+
+    async fn notify_drained(
+        &self,
+        request: Request<McDrained>,
+    ) -> Result<Response<McDrainedResponse>, Status> {
+        let request = request.into_inner();
+        self.draining(&request.mc_id).await?;
+        tracing::info!(
+            mc = request.mc_id,
+            migrated = request.migrated,
+            closed = request.closed,
+            "a controller is drained"
+        );
+        Ok(Response::new(McDrainedResponse {}))
+    }
+
+    /// Nothing migrates yet: the answer names no new homes. What the controller reports keeps new meetings away.
+    async fn notify_overloaded(
+        &self,
+        request: Request<McOverloaded>,
+    ) -> Result<Response<MigrateMeetings>, Status> {
+        let request = request.into_inner();
+        self.0.report(Kind::Controller, &request.mc_id, |last| last).await?;
+        tracing::warn!(mc = request.mc_id, percent = request.capacity_percent, "a controller is overloaded");
+        Ok(Response::new(MigrateMeetings { assignments: Vec::new() }))
+    }
+
+    async fn report_mc_unreachable(
+        &self,
+        request: Request<ReportMcUnreachableRequest>,
+    ) -> Result<Response<ReportMcUnreachableResponse>, Status> {
+        let request = request.into_inner();
+        let tally = self
+            .0
+            .unreachable(Report {
+                meeting_id: &request.meeting_id,
+                mc_id: &request.mc_id,
+                token: &request.join_token,
+                reason: request.reason(),
+            })
+            .await?;
+        let (reports, quorum) = (tally.reports, tally.quorum);
+        Ok(Response::new(ReportMcUnreachableResponse { reports, quorum, failover_started: false }))
+    }
+}

@@ -1,0 +1,70 @@
+//! Meetings over REST.
+
+mod create;
+mod describe;
+mod guest;
+mod join;
+mod me;
+mod settings;
+mod unreachable;
+mod view;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request};
+use serde::de::DeserializeOwned;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::gc::Site;
+use crate::trouble::Trouble;
+use crate::{Gc, limits};
+
+/// The routes under `/api/v1/meetings` and `/api/v1/me`, and their description, which needs the `ProblemBody` of the lease service's.
+/// Expects the authentication layer around them.
+pub fn routes(gc: &Gc) -> (Router, utoipa::openapi::OpenApi) {
+    let (router, mut openapi) = described().with_state(gc.site.clone()).split_for_parts();
+    describe::complete(&mut openapi);
+    (router.layer(DefaultBodyLimit::max(limits::BODY)), openapi)
+}
+
+fn described() -> OpenApiRouter<Arc<Site>> {
+    OpenApiRouter::with_openapi(describe::Description::openapi())
+        .routes(routes!(create::create))
+        .routes(routes!(join::join))
+        .routes(routes!(guest::guest))
+        .routes(routes!(settings::settings))
+        .routes(routes!(unreachable::unreachable))
+        .routes(routes!(me::me))
+}
+
+/// A JSON body whose refusals are ours.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Trouble;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Trouble> {
+        let service::Json(body) = service::Json::from_request(request, state).await?;
+        Ok(Self(body))
+    }
+}
+
+/// A name that people see: so many characters, none of them for machines.
+fn checked_name(name: &str, least: usize, most: usize) -> Result<(), Trouble> {
+    let plain = !name.chars().any(char::is_control) && !name.trim().is_empty();
+    if plain && (least..=most).contains(&name.chars().count()) {
+        return Ok(());
+    }
+    Err(Trouble::BadRequest(format!("display_name: {least} to {most} characters, and not only spaces")))
+}
+
+fn checked_participants(number: u32) -> Result<(), Trouble> {
+    let (least, most) = limits::PARTICIPANTS;
+    if (least..=most).contains(&number) {
+        return Ok(());
+    }
+    Err(Trouble::BadRequest(format!("max_participants: {number} is not within {least} and {most}")))
+}

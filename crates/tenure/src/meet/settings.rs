@@ -1,0 +1,314 @@
+//! The section `[meet]`, and what its texts stand for.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lease::Ttl;
+use meet_mc::Rate;
+use meet_mh::Refuse;
+use service::config::{Kind, Spec};
+
+use super::Role;
+
+const HOUR_MS: i64 = 3_600_000;
+const SECTION: &str = "meet";
+
+const fn count(name: &'static str, least: i64, most: i64, default: &'static str) -> Spec {
+    Spec::new(SECTION, name, Kind::Integer { least, most }).or(default)
+}
+
+const fn seconds(name: &'static str) -> Spec {
+    Spec::new(SECTION, name, Kind::Integer { least: 1, most: 86_400 })
+}
+
+const fn text(name: &'static str) -> Spec {
+    Spec::new(SECTION, name, Kind::Text)
+}
+
+/// The settings of `[meet]`. A variable `MC_NAME` of an older installation gives the setting `name` too.
+pub(crate) const SPECS: &[Spec] = &[
+    text("id"),
+    text("region").or("us-east-1"),
+    text("zone").or("a"),
+    count("max_meetings", 1, 1_000_000, "1000"),
+    count("max_participants", 1, 10_000_000, "10000"),
+    count("max_connections", 1, 1_000_000, "10000"),
+    count("max_streams", 1, 1_000_000, "10000"),
+    count("max_waiting", 1, 1_000_000, "1024"),
+    count("lease_ttl_ms", 250, HOUR_MS, "9000"),
+    count("lease_renew_ms", 50, HOUR_MS, "3000"),
+    count("binding_token_ttl_ms", 100, HOUR_MS, "30000"),
+    count("disconnect_grace_ms", 100, HOUR_MS, "30000"),
+    count("drain_deadline_ms", 0, HOUR_MS, "60000"),
+    seconds("binding_token_ttl_seconds"),
+    seconds("disconnect_grace_period_seconds"),
+    count("join_rate_per_second", 1, 100_000, "5"),
+    count("join_burst", 1, 100_000, "30"),
+    count("chat_rate_per_second", 1, 100_000, "20"),
+    count("chat_burst", 1, 100_000, "60"),
+    text("binding_token_secret").secret(),
+    text("binding_token_secret_previous").secret(),
+    text("client_id"),
+    text("client_secret").secret(),
+    text("mc_client_secret").secret(),
+    text("mh_client_secret").secret(),
+    text("ac_endpoint").also(&["AC_ENDPOINT"]),
+    text("ac_jwks_url").also(&["AC_JWKS_URL"]),
+    text("gc_grpc_url").or("http://127.0.0.1:50051").also(&["GC_GRPC_URL"]),
+    text("redis_url").also(&["REDIS_URL"]).secret(),
+    Spec::new(SECTION, "webtransport_bind_address", Kind::Address),
+    Spec::new(SECTION, "grpc_bind_address", Kind::Address),
+    Spec::new(SECTION, "health_bind_address", Kind::Address),
+    text("webtransport_advertise_address"),
+    text("grpc_advertise_address"),
+    text("tls_cert_path"),
+    text("tls_key_path"),
+    Spec::new(SECTION, "refuse", Kind::Word(&["nothing", "at_capacity", "draining"])).or("nothing"),
+];
+
+/// What meetings are told.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) id: Option<String>,
+    pub(super) region: String,
+    pub(super) zone: String,
+    pub(super) max_meetings: usize,
+    pub(super) max_participants: usize,
+    pub(super) max_connections: usize,
+    pub(super) max_streams: u32,
+    pub(super) max_waiting: usize,
+    pub(super) lease_ttl: Ttl,
+    pub(super) lease_renew: Duration,
+    pub(super) binding_ttl: Duration,
+    pub(super) grace: Duration,
+    pub(super) drain: Duration,
+    pub(super) join_rate: Rate,
+    pub(super) chat_rate: Rate,
+    pub(super) secrets: Secrets,
+    pub(super) client_id: Option<String>,
+    pub(super) ac_endpoint: Option<String>,
+    pub(super) ac_jwks_url: Option<String>,
+    pub(super) gc_grpc_url: String,
+    pub(super) webtransport_bind: Option<SocketAddr>,
+    pub(super) grpc_bind: Option<SocketAddr>,
+    pub(super) webtransport_advertise: Option<String>,
+    pub(super) grpc_advertise: Option<String>,
+    pub(super) tls: Option<(PathBuf, PathBuf)>,
+    pub(super) refuse: Refuse,
+}
+
+/// What nobody else may know.
+#[derive(Clone)]
+pub(super) struct Secrets {
+    pub(super) binding: Option<String>,
+    pub(super) binding_previous: Option<String>,
+    pub(super) client: Option<String>,
+    pub(super) mc_client: Option<String>,
+    pub(super) mh_client: Option<String>,
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets(hidden)")
+    }
+}
+
+/// Typed looks into the section, which was checked against [`SPECS`].
+struct Reader<'a>(&'a toml::Table);
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).and_then(toml::Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    fn given(&self, name: &str) -> Option<u64> {
+        self.0.get(name).and_then(toml::Value::as_integer).and_then(|number| u64::try_from(number).ok())
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        let default = || SPECS.iter().find(|spec| spec.name == name)?.default?.parse().ok();
+        self.given(name).or_else(default).unwrap_or_default()
+    }
+
+    fn size(&self, name: &str) -> usize {
+        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
+    }
+
+    /// Milliseconds, or the seconds of an older installation.
+    fn time(&self, name: &str, older: Option<&str>) -> Duration {
+        let older = older.and_then(|older| self.given(older)).map(Duration::from_secs);
+        older.unwrap_or_else(|| Duration::from_millis(self.number(name)))
+    }
+
+    fn rate(&self, burst: &str, per_second: &str) -> Rate {
+        let number = |name| u32::try_from(self.number(name)).unwrap_or(u32::MAX);
+        Rate { burst: number(burst), per_second: number(per_second) }
+    }
+
+    fn address(&self, name: &str) -> Option<SocketAddr> {
+        let text = self.text(name)?;
+        let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+        numeric.unwrap_or(text).parse().ok()
+    }
+}
+
+fn wrong(name: &str, why: impl std::fmt::Display) -> String {
+    format!("meet.{name}: {why}")
+}
+
+impl Settings {
+    /// Reads the section.
+    pub(super) fn read(section: Option<&toml::Table>) -> Result<Self, String> {
+        let empty = toml::Table::new();
+        let read = Reader(section.unwrap_or(&empty));
+        let lease_ttl =
+            Ttl::from_millis(read.number("lease_ttl_ms")).map_err(|error| wrong("lease_ttl_ms", error))?;
+        let lease_renew = read.time("lease_renew_ms", None);
+        if lease_renew * 3 > lease_ttl.as_duration() {
+            return Err(wrong("lease_renew_ms", "must be at most a third of lease_ttl_ms"));
+        }
+        let grace = read.time("disconnect_grace_ms", Some("disconnect_grace_period_seconds"));
+        let binding_ttl = read.time("binding_token_ttl_ms", Some("binding_token_ttl_seconds"));
+        if binding_ttl > grace {
+            let why = "must be at most disconnect_grace_ms: there is no seat to come back to after that";
+            return Err(wrong("binding_token_ttl_ms", why));
+        }
+        let tls = match (read.text("tls_cert_path"), read.text("tls_key_path")) {
+            (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+            (None, None) => None,
+            _ => return Err(wrong("tls_cert_path", "and tls_key_path go together")),
+        };
+        let advertise = read.text("webtransport_advertise_address").map(authority).transpose()?;
+        Ok(Self {
+            id: read.text("id").map(checked_id).transpose()?,
+            region: read.text("region").unwrap_or_default(),
+            zone: read.text("zone").unwrap_or_default(),
+            max_meetings: read.size("max_meetings"),
+            max_participants: read.size("max_participants"),
+            max_connections: read.size("max_connections"),
+            max_streams: u32::try_from(read.number("max_streams")).unwrap_or(u32::MAX),
+            max_waiting: read.size("max_waiting"),
+            lease_ttl,
+            lease_renew,
+            binding_ttl,
+            grace,
+            drain: read.time("drain_deadline_ms", None),
+            join_rate: read.rate("join_burst", "join_rate_per_second"),
+            chat_rate: read.rate("chat_burst", "chat_rate_per_second"),
+            secrets: Secrets {
+                binding: read.text("binding_token_secret"),
+                binding_previous: read.text("binding_token_secret_previous"),
+                client: read.text("client_secret"),
+                mc_client: read.text("mc_client_secret"),
+                mh_client: read.text("mh_client_secret"),
+            },
+            client_id: read.text("client_id"),
+            ac_endpoint: read.text("ac_endpoint"),
+            ac_jwks_url: read.text("ac_jwks_url"),
+            gc_grpc_url: read.text("gc_grpc_url").unwrap_or_default(),
+            webtransport_bind: read.address("webtransport_bind_address"),
+            grpc_bind: read.address("grpc_bind_address"),
+            webtransport_advertise: advertise,
+            grpc_advertise: read.text("grpc_advertise_address"),
+            tls,
+            refuse: match read.text("refuse").as_deref() {
+                Some("at_capacity") => Refuse::AtCapacity,
+                Some("draining") => Refuse::Draining,
+                _ => Refuse::Nothing,
+            },
+        })
+    }
+}
+
+/// Names of nodes go into keys and endpoints.
+fn checked_id(id: String) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if id.len() <= 64 && id.bytes().all(plain) {
+        return Ok(id);
+    }
+    Err(wrong("id", "has letters, digits, `-`, `_` and `.`, 64 at most"))
+}
+
+/// `HOST:PORT` of an address or of a whole URL. Never `localhost`: browsers try only one of its addresses.
+fn authority(text: String) -> Result<String, String> {
+    let name = "webtransport_advertise_address";
+    let rest = text.strip_prefix("https://").unwrap_or(&text);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    if port.is_none() || authority.contains(['@', '?', '#']) {
+        return Err(wrong(name, "must be HOST:PORT or https://HOST:PORT"));
+    }
+    Ok(authority.replace("localhost:", "127.0.0.1:"))
+}
+
+/// Where a part listens when it runs alone and nothing else is said: health and REST, gRPC, WebTransport.
+pub(super) fn ports(role: Role) -> (Option<u16>, u16, u16) {
+    match role {
+        Role::All | Role::Gc => (None, 50_051, 0),
+        Role::Mc => (Some(8_081), 50_052, 4_433),
+        Role::Mh => (Some(8_082), 50_053, 4_434),
+    }
+}
+
+/// The address of health where nobody named one, and the store of an older installation.
+pub(super) fn older(section: Option<&toml::Table>) -> (Option<SocketAddr>, Option<String>) {
+    let empty = toml::Table::new();
+    let read = Reader(section.unwrap_or(&empty));
+    (read.address("health_bind_address"), read.text("redis_url"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(toml: &str) -> Result<Settings, String> {
+        Settings::read(Some(&toml::from_str(toml).unwrap()))
+    }
+
+    #[test]
+    fn with_nothing_configured_it_is_what_the_protocol_says() {
+        let settings = Settings::read(None).unwrap();
+        assert_eq!(settings.lease_ttl.as_duration(), Duration::from_secs(9));
+        assert_eq!(
+            (settings.grace, settings.binding_ttl),
+            (Duration::from_secs(30), Duration::from_secs(30))
+        );
+        assert_eq!((settings.max_meetings, settings.max_participants), (1_000, 10_000));
+    }
+
+    #[test]
+    fn the_seconds_of_an_older_installation_count() {
+        let settings = read("binding_token_ttl_seconds = 10\ndisconnect_grace_period_seconds = 20").unwrap();
+        assert_eq!((settings.binding_ttl.as_secs(), settings.grace.as_secs()), (10, 20));
+    }
+
+    #[test]
+    fn an_advertised_address_is_a_host_and_a_port_and_never_localhost() {
+        for (given, taken) in [
+            ("https://meet.example:4433/wt/mc", "meet.example:4433"),
+            ("localhost:7400", "127.0.0.1:7400"),
+            ("[::1]:7400", "[::1]:7400"),
+        ] {
+            assert_eq!(authority(given.to_owned()).as_deref(), Ok(taken));
+        }
+        for bad in ["", "meet.example", "https://meet.example", "a@b:1", "host:port"] {
+            assert!(authority(bad.to_owned()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn mistakes_name_the_setting_and_no_secret() {
+        for (toml, words) in [
+            ("lease_renew_ms = 4000", "meet.lease_renew_ms: must be at most a third"),
+            ("binding_token_ttl_ms = 40000", "meet.binding_token_ttl_ms: must be at most"),
+            ("tls_cert_path = 'x'", "meet.tls_cert_path: and tls_key_path go together"),
+            ("id = 'a:b'", "meet.id"),
+        ] {
+            let error = read(toml).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        let secret = read("binding_token_secret = 'hunter2'").unwrap();
+        assert!(!format!("{secret:?}").contains("hunter2"));
+    }
+}

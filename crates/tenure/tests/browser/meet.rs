@@ -1,0 +1,254 @@
+//! The page of meetings: three people, a host's controls, and a network that goes away.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::{Chromium, ColourScheme, UdpProxy};
+
+use crate::console::{Console, hook, unauthenticated};
+use crate::pictures::take;
+use crate::up::Up;
+
+/// A lost connection is noticed after seconds, on a loaded machine after more.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Somebody's page, with cookies and storage of its own.
+struct Person(Console);
+
+impl std::ops::Deref for Person {
+    type Target = Console;
+
+    fn deref(&self) -> &Console {
+        &self.0
+    }
+}
+
+impl Person {
+    /// Signs in, makes a meeting and joins it: the host, and where others join.
+    fn host(chromium: &Chromium, up: &Up) -> (Self, String) {
+        let person = Self(Console::open_apart(chromium, &format!("{}/meet", up.url)));
+        person.sees_element(&hook("login-token"));
+        person.sign_in(&up.token);
+        person.sees_element(&hook("create-name"));
+        person.fill(&hook("create-name"), "Tea at five").unwrap();
+        person.click(&hook("create")).unwrap();
+        person.enter("Ada");
+        let link = person.evaluate("location.href").unwrap();
+        (person, link.as_str().unwrap().to_owned())
+    }
+
+    /// Joins by the link, without an account.
+    fn guest(chromium: &Chromium, link: &str, name: &str) -> Self {
+        let person = Self(Console::open_apart(chromium, link));
+        person.enter(name);
+        person
+    }
+
+    /// From the lobby into the meeting.
+    fn enter(&self, name: &str) {
+        self.waits_for(&hook("join-name"));
+        self.fill(&hook("join-name"), name).unwrap();
+        self.click(&hook("join")).unwrap();
+        self.waits_for(&hook("room"));
+        self.waits_for("[data-test=connection][data-state=live]");
+    }
+
+    fn waits_for(&self, selector: &str) {
+        self.waits(&format!("document.querySelector({})", json!(selector)));
+    }
+
+    fn waits(&self, condition: &str) {
+        if let Err(error) = self.wait_for(condition, LIMIT) {
+            panic!("{error:#}");
+        }
+    }
+
+    fn sees_people(&self, count: usize) {
+        self.waits(&format!("document.querySelectorAll('[data-test=seat]').length === {count}"));
+    }
+
+    /// The id of the own seat.
+    fn seat(&self) -> String {
+        let own = self.wait_for("document.querySelector('[data-test=seat][data-own]')?.dataset.id", LIMIT);
+        own.unwrap().as_str().unwrap().to_owned()
+    }
+
+    fn says(&self, words: &str) {
+        self.fill(&hook("chat-text"), words).unwrap();
+        self.press("Enter").unwrap();
+        let said = "[...document.querySelectorAll('[data-test=chat] li p')].some((p) => p.textContent === ";
+        self.waits(&format!("{said}{})", json!(words)));
+    }
+
+    /// Everything that was said, once there is so much of it.
+    fn heard(&self, count: usize) -> Value {
+        self.waits(&format!("document.querySelectorAll('[data-test=chat] li[data-seq]').length >= {count}"));
+        let said =
+            "[...document.querySelectorAll('[data-test=chat] li[data-seq] p')].map((p) => p.textContent)";
+        self.evaluate(said).unwrap()
+    }
+}
+
+/// The selector of somebody's seat, or of something in it.
+fn seat(id: &str, rest: &str) -> String {
+    format!("[data-test=seat][data-id='{id}']{rest}")
+}
+
+/// The connections that were made since `before`.
+fn since(proxy: &UdpProxy, before: &[SocketAddr]) -> Vec<SocketAddr> {
+    proxy.clients().into_iter().filter(|client| !before.contains(client)).collect()
+}
+
+#[test]
+fn three_people_meet_one_is_muted_and_unmuted_and_comes_back_twice_to_the_same_seat() {
+    let (up, proxy) = Up::with_meetings();
+    let chromium = Chromium::builder().camera().start().unwrap();
+    let (ada, link) = Person::host(&chromium, &up);
+    let eve = Person::guest(&chromium, &link, "Eve");
+    let others = proxy.clients();
+    let bob = Person::guest(&chromium, &link, "Bob");
+    let (id, everybody) = (bob.seat(), [&ada, &eve, &bob]);
+    for person in everybody {
+        person.sees_people(3);
+    }
+    // The host mutes one, who asks and is unmuted. Everybody sees it.
+    ada.click(&seat(&id, " [data-test=seat-mute-audio]")).unwrap();
+    for person in everybody {
+        person.waits_for(&seat(&id, "[data-audio=host]"));
+    }
+    bob.click(&hook("ask-unmute")).unwrap();
+    ada.click(&seat(&id, " [data-test=allow]")).unwrap();
+    for person in everybody {
+        person.waits_for(&seat(&id, "[data-audio=no]"));
+    }
+    // The network of one goes away: once without a word, once with a refusal of every packet.
+    let mut said = Vec::new();
+    for refused in [false, true] {
+        proxy.lose_new(!refused);
+        for client in since(&proxy, &others) {
+            if refused {
+                proxy.refuse(client).unwrap();
+            } else {
+                proxy.lose(client);
+            }
+        }
+        for person in [&ada, &eve] {
+            person.waits_for(&seat(&id, "[data-presence=away]"));
+        }
+        bob.waits_for("[data-test=connection][data-state=reconnecting]");
+        for words in [format!("one, refused: {refused}"), format!("two, refused: {refused}")] {
+            ada.says(&words);
+            said.push(words);
+        }
+        proxy.pass();
+        proxy.accept().unwrap();
+        bob.waits_for("[data-test=connection][data-state=live]");
+        for person in everybody {
+            person.waits_for(&seat(&id, "[data-presence=here]"));
+            assert_eq!(person.heard(said.len()), json!(said), "each once, in order");
+        }
+        assert_eq!(bob.seat(), id, "the same seat");
+    }
+    // A reload comes back to it as well.
+    bob.navigate(&link).unwrap();
+    bob.waits_for("[data-test=connection][data-state=live]");
+    assert_eq!((bob.seat(), bob.heard(said.len())), (id, json!(said)));
+    // One leaves, one is removed, and the end is for everybody.
+    eve.click(&hook("leave")).unwrap();
+    eve.waits_for("[data-test=over][data-code=LEFT]");
+    ada.sees_people(2);
+    eve.click(&hook("back")).unwrap();
+    eve.enter("Eve");
+    ada.click(&seat(&eve.seat(), " [data-test=seat-remove]")).unwrap();
+    eve.waits_for("[data-test=over][data-code=KICKED]");
+    ada.click(&hook("end")).unwrap();
+    for person in [&ada, &bob] {
+        person.waits_for("[data-test=over][data-code=OVER]");
+    }
+    for person in everybody {
+        person.is_calm_but(|trouble| unauthenticated(trouble) || trouble.url.contains("/wt/mc"));
+    }
+}
+
+#[test]
+fn a_meeting_is_worth_a_picture() {
+    let (up, proxy) = Up::with_meetings();
+    let chromium = Chromium::builder().camera().start().unwrap();
+    let (ada, link) = Person::host(&chromium, &up);
+    let eve = Person::guest(&chromium, &link, "Eve Moneypenny");
+    let before = proxy.clients();
+    let bob = Person::guest(&chromium, &link, "Bob");
+    let bobs = since(&proxy, &before);
+    let zoe = Person(Console::open_apart(&chromium, &link));
+    zoe.screen(1120, 700, 1.0, false).unwrap();
+    zoe.click(&hook("preview-start")).unwrap();
+    zoe.waits("document.querySelector('[data-test=preview]').videoWidth > 0");
+    zoe.waits("document.querySelectorAll('[data-test=camera] option').length === 2");
+    zoe.fill(&hook("join-name"), "Zoe").unwrap();
+    zoe.colour_scheme(ColourScheme::Light).unwrap();
+    take(&zoe, "meet-lobby.png");
+    zoe.click(&hook("join")).unwrap();
+    zoe.waits_for("[data-test=connection][data-state=live]");
+    zoe.says("Hello from the garden");
+    eve.says("Somebody bring biscuits");
+    zoe.click(&hook("mute-video")).unwrap();
+    ada.click(&seat(&eve.seat(), " [data-test=seat-mute-audio]")).unwrap();
+    eve.click(&hook("ask-unmute")).unwrap();
+    ada.waits_for(&seat(&eve.seat(), " [data-test=ask]:not([hidden])"));
+    let id = bob.seat();
+    proxy.lose_new(true);
+    bobs.iter().for_each(|client| proxy.lose(*client));
+    ada.screen(1120, 760, 1.5, false).unwrap();
+    ada.colour_scheme(ColourScheme::Light).unwrap();
+    ada.waits_for(&seat(&id, "[data-presence=away]"));
+    ada.waits("document.querySelector('.away:not([hidden])').textContent.includes('kept for')");
+    ada.says("Bob will be back in a moment");
+    ada.evaluate("document.activeElement.blur(); scrollTo(0, 0)").unwrap();
+    take(&ada, "meet.png");
+    ada.colour_scheme(ColourScheme::Dark).unwrap();
+    take(&ada, "meet-dark.png");
+    eve.screen(390, 780, 2.0, true).unwrap();
+    eve.colour_scheme(ColourScheme::Light).unwrap();
+    eve.evaluate("scrollTo(0, 0)").unwrap();
+    take(&eve, "meet-phone.png");
+    // Nothing is wider than a phone.
+    eve.sees("document.documentElement.scrollWidth <= innerWidth");
+    for person in [&ada, &eve, &zoe] {
+        person.is_calm_but(unauthenticated);
+    }
+}
+
+#[test]
+fn a_meeting_is_made_joined_and_talked_in_with_the_keyboard_alone() {
+    let (up, _proxy) = Up::with_meetings();
+    let chromium = Chromium::start().unwrap();
+    let ada = Person(Console::open_apart(&chromium, &format!("{}/meet", up.url)));
+    ada.sees_element(&hook("login-token"));
+    ada.sign_in(&up.token);
+    ada.sees_element(&hook("create-name"));
+    ada.evaluate("document.querySelector('[data-test=create-name]').focus()").unwrap();
+    ada.press("Enter").unwrap();
+    ada.waits("document.activeElement?.dataset.test === 'join-name'");
+    ada.evaluate("document.activeElement.value = 'Ada'").unwrap();
+    ada.press("Enter").unwrap();
+    ada.waits_for("[data-test=connection][data-state=live]");
+    // Every control is reached by the key, and has a name.
+    let mut reached = Vec::new();
+    for _ in 0..40 {
+        ada.press("Tab").unwrap();
+        let focus = ada.evaluate("document.activeElement.dataset.test ?? ''").unwrap();
+        reached.push(focus.as_str().unwrap().to_owned());
+    }
+    for control in ["mute-audio", "mute-video", "end", "leave", "chat-text", "chat-send", "link"] {
+        assert!(reached.iter().any(|one| one == control), "{control} is not among {reached:?}");
+    }
+    let unnamed = ada.evaluate(
+        "[...document.querySelectorAll('button, input, select, video')].filter((one) => one.checkVisibility())
+           .filter((one) => !(one.textContent.trim() || one.ariaLabel || one.labels?.length)).map((one) => one.outerHTML)",
+    );
+    assert_eq!(unnamed.unwrap(), json!([]));
+    ada.evaluate("document.querySelector('[data-test=chat-text]').focus()").unwrap();
+    ada.says("hello");
+    ada.is_calm_but(unauthenticated);
+}

@@ -1,0 +1,228 @@
+//! Processes with meetings, their REST, and a client over real QUIC.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use meet_wire::signaling::client_message::Payload as Ask;
+use meet_wire::signaling::server_message::Payload;
+use meet_wire::signaling::{ClientMessage, JoinRequest, JoinResponse, ServerMessage};
+use meet_wire::transport::quic::{Dialer, Timing};
+use meet_wire::transport::{MessageReader, MessageWriter, Session, TransportError};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Process, RedisServer};
+
+use super::placed;
+use crate::rig::{LIMIT, known_new, tenure};
+
+pub(crate) const TOKEN: &str = "somebody-who-may-meet";
+pub(crate) const MC_SECRET: &str = "the-secret-of-the-controller-for-this-test";
+pub(crate) const MH_SECRET: &str = "the-secret-of-the-handler-for-this-test";
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+pub(crate) struct House {
+    pub(crate) dir: TempDir,
+    redis: Option<RedisServer>,
+}
+
+pub(crate) struct Door {
+    pub(crate) process: Process,
+    pub(crate) address: String,
+    /// Where other parts call it, if it says so.
+    pub(crate) grpc: Option<String>,
+    pub(crate) patience: Duration,
+    http: reqwest::Client,
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        service::install_crypto();
+        Self { dir: tempfile::tempdir().unwrap(), redis: None }
+    }
+
+    pub(crate) fn on(redis: RedisServer) -> Self {
+        Self { redis: Some(redis), ..Self::new() }
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Door {
+        self.start_with(args, &[])
+    }
+
+    /// Starts a process; each role has a folder of its own.
+    pub(crate) fn start_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Door {
+        let folder = if args[0] == "up" { "data" } else { args[0] };
+        let mut command = tenure(self.dir.path(), args);
+        command.args(["--listen", "127.0.0.1:0", "--data-dir", folder]);
+        if let Some(redis) = &self.redis {
+            command.args(["--store", &known_new(&redis.url())]);
+        }
+        for (name, value) in [
+            ("TENURE_API_TOKENS", format!("{TOKEN}=meet:write").as_str()),
+            ("MC_BINDING_TOKEN_SECRET", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="),
+            ("TENURE_SEAL_KEY", "0123456789abcdef0123456789abcdef"),
+            ("TENURE_MEET__MC_CLIENT_SECRET", MC_SECRET),
+            ("TENURE_MEET__MH_CLIENT_SECRET", MH_SECRET),
+            ("TENURE_LOG__FILTER", "warn,tenure::meet=info"),
+            // No machine is busy for so long that it loses these.
+            ("TENURE_MEET__LEASE_TTL_MS", "60000"),
+            ("TENURE_MEET__LEASE_RENEW_MS", "1000"),
+        ] {
+            command.env(name, value);
+        }
+        if self.redis.is_none() {
+            command.env_remove("MC_BINDING_TOKEN_SECRET");
+        }
+        command.envs(variables.iter().copied());
+        let process = Process::spawn(command).unwrap();
+        let line = process.wait_for_line(|line| line.trim_start().starts_with("address"), LIMIT).unwrap();
+        let address = line.split_whitespace().last().unwrap().to_owned();
+        let mut grpc = None;
+        process
+            .wait_for_line(
+                |line| {
+                    if let Some(endpoint) = line.trim_start().strip_prefix("gRPC") {
+                        grpc = Some(endpoint.trim().to_owned());
+                    }
+                    line.starts_with("Press Ctrl-C")
+                },
+                LIMIT,
+            )
+            .unwrap();
+        Door { process, address, grpc, patience: LIMIT, http: reqwest::Client::new() }
+    }
+}
+
+impl Door {
+    /// Asks with this token, or as nobody.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+        token: Option<&str>,
+    ) -> (u16, Value) {
+        let method = method.parse::<reqwest::Method>().unwrap();
+        let mut request = self.http.request(method, format!("{}{path}", self.address));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    pub(crate) async fn create(&self, name: &str) -> Value {
+        let body = json!({ "display_name": name });
+        let (status, made) = self.ask("POST", "/api/v1/meetings", Some(body), Some(TOKEN)).await;
+        assert_eq!(status, 201, "{made}");
+        made
+    }
+
+    pub(crate) async fn guest(&self, code: &str, name: &str) -> String {
+        let body = json!({ "display_name": name });
+        let path = format!("/api/v1/meetings/{code}/guest-token");
+        let (status, made) = self.ask("POST", &path, Some(body), None).await;
+        assert!(status == 200 || status == 201, "{status}: {made}");
+        made["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Where the meeting is; asked again while its controller is not there yet.
+    pub(crate) async fn place(&self, code: &str, token: Option<&str>) -> Place {
+        let path = format!("/api/v1/meetings/{code}");
+        let (mut status, mut answer) = (0, Value::Null);
+        for _ in 0..200 {
+            (status, answer) = self.ask("GET", &path, None, Some(token.unwrap_or(TOKEN))).await;
+            if status != 503 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        assert_eq!(status, 200, "{answer}");
+        placed(&answer, self)
+    }
+
+    /// Asks on a thread of its own.
+    pub(crate) fn get_blocking(&self, path: &str) -> Option<(u16, String)> {
+        let (http, url) = (self.http.clone(), format!("{}{path}", self.address));
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(async {
+                let answer = http.get(url).send().await.ok()?;
+                Some((answer.status().as_u16(), answer.text().await.ok()?))
+            })
+        })
+    }
+}
+
+/// Where a meeting is, and the right to it.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) url: String,
+    pub(crate) hashes: Vec<Vec<u8>>,
+    pub(crate) token: String,
+    pub(crate) meeting: String,
+    pub(crate) patience: Duration,
+}
+
+impl Place {
+    pub(crate) async fn dial(&self) -> Result<Arc<dyn Session>, TransportError> {
+        // A busy machine may let a test stand still for longer than people would wait.
+        let timing = Timing { idle: self.patience, keep_alive: Duration::from_secs(1) };
+        Dialer::new(ANY, timing).unwrap().dial(&self.url, &self.hashes, None).await
+    }
+
+    pub(crate) async fn ask_to_join(&self, name: &str) -> Line {
+        let session = self.dial().await.unwrap();
+        let (send, receive) = session.open_bi().await.unwrap();
+        let (writer, reader) = (MessageWriter::new(send), MessageReader::new(receive));
+        let mut line = Line { session, writer, reader, seq: 0 };
+        line.ask(Ask::JoinRequest(JoinRequest {
+            meeting_id: self.meeting.clone(),
+            join_token: self.token.clone(),
+            participant_name: name.to_owned(),
+            attempt_id: "1".to_owned(),
+            ..JoinRequest::default()
+        }))
+        .await;
+        line
+    }
+
+    pub(crate) async fn join(&self, name: &str) -> (Line, JoinResponse) {
+        let mut line = self.ask_to_join(name).await;
+        match line.next().await.payload {
+            Some(Payload::JoinResponse(answer)) => (line, answer),
+            other => panic!("no welcome but {other:?}"),
+        }
+    }
+}
+
+pub(crate) struct Line {
+    pub(crate) session: Arc<dyn Session>,
+    writer: MessageWriter,
+    reader: MessageReader,
+    seq: u64,
+}
+
+impl Line {
+    pub(crate) async fn ask(&mut self, ask: Ask) {
+        self.seq += 1;
+        let message = ClientMessage { payload: Some(ask), seq: self.seq, ..ClientMessage::default() };
+        self.writer.send(&message).await.unwrap();
+    }
+
+    pub(crate) async fn next(&mut self) -> ServerMessage {
+        self.reader.next().await.unwrap().expect("a message")
+    }
+
+    pub(crate) async fn until<T>(&mut self, fits: impl Fn(&Payload) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = self.next().await.payload.as_ref().and_then(&fits) {
+                return found;
+            }
+        }
+    }
+}

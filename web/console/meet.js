@@ -1,0 +1,173 @@
+// The page of meetings: /meet makes or finds one, /meet/CODE is its lobby and then the meeting.
+//
+// Hooks for browser tests, as data-test: connection account notice; create-name create-guests create; join-code join-go; login…
+//   lobby join-name join preview preview-start camera microphone level; room title seats seat[data-id][data-presence][data-audio][data-video][data-role]
+//   seat-mute-audio seat-mute-video seat-remove ask allow deny; mute-audio mute-video ask-unmute leave end link; chat chat-text chat-send; over back
+import { byId, h, notice, text } from "./dom.js";
+import { loginView, takeCode } from "./login.js";
+import { login } from "./api.js";
+import { Participant } from "./meetclient.js";
+import { Devices, preview } from "./meetdevices.js";
+import { create, Door, me } from "./meetdoor.js";
+import { Room } from "./meetroom.js";
+
+const WORDS = { connecting: "connecting…", live: "connected", reconnecting: "reconnecting…", over: "not connected" };
+/** A seat that was left longer ago is not gone back to by itself. */
+const RETURN = 120_000;
+
+const devices = new Devices();
+const main = byId("main");
+const code = decodeURIComponent(location.pathname.split("/")[2] ?? "");
+const place = `meet:${code}`;
+let user = null;
+
+const show = (...elements) => { main.replaceChildren(...elements); };
+const HONEST = "No audio and no video is sent yet: this part of Tenure is the meeting itself, with its seats, mutes and chat. Your camera stays on this page.";
+const honest = () => h("p", { class: "honest", test: "honest" }, HONEST);
+
+function complain(error) { notice(error.message, "bad"); }
+
+/** The code in what somebody typed: a code, or a link with one. */
+function codeIn(words) {
+  const found = /\/meet\/([^/?#\s]+)/.exec(words);
+  return found ? decodeURIComponent(found[1]) : words.trim();
+}
+
+async function whoAmI() {
+  try { user = await me(); } catch (error) { complain(error); }
+  text(byId("account"), user ? `Signed in${user.display_name ? ` as ${user.display_name}` : ""}` : "Not signed in");
+}
+
+function front() {
+  document.title = "Meetings · Tenure";
+  const wanted = h("input", { id: "join-code", test: "join-code", required: true, autocomplete: "off", spellcheck: "false" });
+  const join = h("section", { class: "card" }, h("h2", {}, "Join a meeting"),
+    h("form", { onsubmit: (event) => { event.preventDefault(); const to = codeIn(wanted.value); if (to) location.assign(`/meet/${encodeURIComponent(to)}`); } },
+      h("label", { class: "field", for: "join-code" }, h("span", {}, "Its link or code"), wanted),
+      h("button", { test: "join-go", class: user ? "" : "primary", type: "submit" }, "Go to its lobby")));
+  show(h("div", { class: "bar" }, h("h1", {}, "Meetings")), honest(), h("div", { class: "doors" }, user ? making() : signing(), join));
+}
+
+function signing() {
+  const { el } = loginView("", async () => { await whoAmI(); front(); });
+  el.classList.remove("login");
+  return el;
+}
+
+function making() {
+  const name = h("input", { id: "create-name", test: "create-name", required: true, maxlength: 255, value: "Meeting" });
+  const guests = h("input", { id: "create-guests", test: "create-guests", type: "checkbox", checked: true });
+  const button = h("button", { test: "create", class: "primary", type: "submit" }, "Make it");
+  async function submit(event) {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      const made = await create(name.value.trim(), guests.checked);
+      location.assign(`/meet/${encodeURIComponent(made.meeting_code)}`);
+    } catch (error) { complain(error); button.disabled = false; }
+  }
+  return h("section", { class: "card" }, h("h2", {}, "Make a meeting"), h("form", { onsubmit: submit },
+    h("label", { class: "field", for: "create-name" }, h("span", {}, "Its name"), name),
+    h("label", { class: "tick" }, guests, "People without an account may join"), button));
+}
+
+/** What this tab keeps of its seat, or nothing. */
+function kept() {
+  try {
+    const found = JSON.parse(sessionStorage.getItem(place));
+    return found && Date.now() - found.at < RETURN ? found : null;
+  } catch { return null; }
+}
+
+function lobby(why) {
+  document.title = "Lobby · Tenure";
+  byId("connection").hidden = true;
+  const name = h("input", { id: "join-name", test: "join-name", required: true, minlength: 2, maxlength: 100, autocomplete: "name", value: localStorage.getItem("meet-name") ?? user?.display_name ?? "" });
+  const button = h("button", { test: "join", class: "primary", type: "submit" }, "Join");
+  function submit(event) {
+    event.preventDefault();
+    const chosen = name.value.trim();
+    if (chosen.length < 2) return name.focus();
+    localStorage.setItem("meet-name", chosen);
+    enter({ name: chosen, guest: user ? null : chosen });
+  }
+  show(h("div", { class: "bar" }, h("h1", {}, "Ready to join?")), why && h("p", { class: "refusal", role: "alert" }, why) || "", honest(),
+    h("div", { class: "lobby", test: "lobby" }, preview(devices),
+      h("section", { class: "card" }, h("h2", {}, "You"), h("form", { onsubmit: submit },
+        h("label", { class: "field", for: "join-name" }, h("span", {}, "Your name, as others see it"), name),
+        h("p", { class: "hint" }, user ? "You join with your account." : "You join as a guest."), button),
+        user ? "" : h("p", { class: "hint" }, h("a", { href: "/meet" }, "Sign in"), " if you host this meeting."))));
+  name.focus();
+}
+
+function state(word) {
+  const shown = byId("connection");
+  shown.hidden = false;
+  shown.dataset.state = word;
+  text(shown.querySelector("b"), WORDS[word]);
+}
+
+/** Goes in: with a name from the lobby, or with what this tab kept. */
+function enter({ name, guest }, before = null) {
+  const door = new Door(code, { guest, kept: before?.door });
+  let room = null, saving = null, title = before?.title ?? "";
+  const admit = door.admit.bind(door);
+  door.admit = async () => {
+    const admission = await admit();
+    title = admission.name;
+    return admission;
+  };
+  const participant = new Participant({
+    door, name, kept: before?.participant,
+    on: {
+      state(word) { state(word); room?.paint(); },
+      change(message, step) {
+        room ??= openRoom();
+        room.heard(message, step, title);
+        saving ??= setTimeout(save, 200);
+      },
+      over(ending) { sessionStorage.removeItem(place); clearTimeout(saving); saving = -1; leaveRoom(ending); },
+    },
+  });
+  function save() {
+    saving = null;
+    if (participant.ended || !participant.proof) return;
+    try {
+      sessionStorage.setItem(place, JSON.stringify({ at: Date.now(), name, guest, title, door: door.keep(), participant: participant.keep() }));
+    } catch { /* storage is full or switched off: a reload takes a new seat */ }
+  }
+  function openRoom() {
+    const opened = new Room({ participant, devices, code });
+    show(honest(), opened.el);
+    return opened;
+  }
+  function leaveRoom({ code: why, message }) {
+    devices.stop();
+    removeEventListener("pagehide", save);
+    if (!room) return lobby(message);
+    byId("connection").hidden = true;
+    document.title = "Meeting over · Tenure";
+    show(h("section", { class: "card farewell", test: "over", "data-code": why }, h("h1", {}, message),
+      h("p", { class: "hint" }, why === "LEFT" ? "Your seat is free." : ""),
+      h("div", { class: "actions" }, h("button", { test: "back", class: "primary", type: "button", onclick: () => location.reload() }, "Back to the lobby"), h("a", { href: "/meet" }, "All meetings"))));
+    main.focus();
+  }
+  addEventListener("pagehide", save);
+  addEventListener("online", () => participant.wake?.());
+  state("connecting");
+  if (before) show(h("p", { class: "loading" }, "Coming back to your seat…"));
+  else main.querySelector("[data-test=join]").disabled = true;
+  participant.run().catch((error) => { complain(error); });
+}
+
+async function begin() {
+  const once = takeCode();
+  if (once) await login({ code: once }).catch(complain);
+  await whoAmI();
+  if (!code) return front();
+  const before = kept();
+  if (before) enter(before, before);
+  else lobby();
+}
+
+begin();
