@@ -87,7 +87,7 @@ impl Trouble {
             Self::Forbidden(why) | Self::Conflict(why) | Self::BadRequest(why) | Self::Unavailable(why) => {
                 why.clone()
             }
-            Self::TooFast(_) => "too many guests from this address; wait a little".to_owned(),
+            Self::TooFast(_) => "too many requests in too little time; wait a little".to_owned(),
             Self::Refused(problem) => problem.detail.clone(),
         }
     }
