@@ -106,7 +106,6 @@ impl IntoResponse for Trouble {
         let error = ErrorWords { code: self.word(), message: self.message() };
         let mut response = (self.status(), axum::Json(ErrorBody { error })).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status() == StatusCode::UNAUTHORIZED {
             let ask = HeaderValue::from_static("Bearer realm=\"tenure\", error=\"invalid_token\"");
             headers.insert(header::WWW_AUTHENTICATE, ask);
