@@ -54,6 +54,10 @@ enum Case {
     PollRate,
     PollCluster,
     Sessions,
+    Meet,
+    /// A server of bare WebTransport sessions, for the case of meetings.
+    #[value(hide = true)]
+    MeetBare,
     /// Every case over the network.
     Network,
     /// Every case.
@@ -73,6 +77,7 @@ const OWN: &[Case] = &[
     Case::PollRate,
     Case::PollCluster,
     Case::Sessions,
+    Case::Meet,
 ];
 /// Against `tenure up` as a process of its own.
 const NETWORK: &[Case] = &[
@@ -87,9 +92,14 @@ const NETWORK: &[Case] = &[
 fn main() -> Result<()> {
     let args = Args::parse();
     let dir = args.dir.unwrap_or_else(std::env::temp_dir);
-    machine::on_disk(&dir)?;
+    if args.case != Case::MeetBare {
+        machine::on_disk(&dir)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("a runtime")?;
     let bench = Bench { runtime: &runtime, dir: &dir, seconds: args.seconds, rounds: args.rounds as usize };
+    if args.case == Case::MeetBare {
+        return cases::meet::serve_bare(&runtime);
+    }
     report::line(&machine::facts(&dir)?);
     report::line(&format!("{} rounds of {} s.", args.rounds, args.seconds));
     let chosen = match args.case {
@@ -105,6 +115,7 @@ fn main() -> Result<()> {
             Case::RedisCycle => cases::redis_cycle::run(&bench)?,
             Case::RedisRenew => cases::redis_renew::run(&bench)?,
             Case::RedisHandover => cases::redis_handover::run(&bench)?,
+            Case::Meet => cases::meet::run(&bench)?,
             Case::PollSpread => cases::poll_spread::run()?,
             Case::PollRate => cases::poll_rate::run(&bench)?,
             Case::PollCluster => cases::poll_cluster::run(&bench)?,
@@ -116,7 +127,7 @@ fn main() -> Result<()> {
             Case::NetworkHandover => cases::network_handover::run(&bench)?,
             Case::NetworkExpiry => cases::network_expiry::run(&bench)?,
             Case::NetworkMemory => cases::network_memory::run(&bench)?,
-            Case::Network | Case::All => {}
+            Case::MeetBare | Case::Network | Case::All => {}
         }
     }
     Ok(())

@@ -32,6 +32,9 @@ const PEERS: &[Tool] = &[
     Tool { program: "etcd", package: "etcd-server" },
     Tool { program: "java", package: "default-jre-headless" },
     Tool { program: "/usr/share/java/zookeeper.jar", package: "zookeeper" },
+    Tool { program: "prosody", package: "prosody" },
+    Tool { program: "openssl", package: "openssl" },
+    Tool { program: "taskset", package: "util-linux" },
 ];
 
 /// Tries while another installation holds apt's lock.

@@ -1,0 +1,89 @@
+//! WebTransport sessions with an open stream and nothing else, in a process of their own.
+
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use lease::Clock as _;
+use lease_store::BootClock;
+use meet_client::Place;
+use meet_wire::transport::certificate::Pair;
+use meet_wire::transport::quic::{self, Timing};
+use meet_wire::transport::{Listener as _, Session};
+use testkit::Process;
+use tokio::task::JoinSet;
+
+use super::site::{SERVER, dialer};
+use crate::report;
+
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Serves until nobody holds its input any more.
+pub(crate) fn serve(runtime: &tokio::runtime::Runtime) -> Result<()> {
+    let pair = Pair::new(&["127.0.0.1".to_owned()], BootClock.wall())?;
+    let (der, key) = (pair.current().der()?, pair.current().private_key()?);
+    let _inside = runtime.enter();
+    let listener = quic::Listener::bind(ANY, vec![der], key, Arc::new(BootClock), Timing::default())?;
+    let hash: String = pair.current().sha256()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    report::line(&format!("bare {} {hash}", listener.address()?));
+    runtime.spawn(async move {
+        let mut sessions = JoinSet::new();
+        while let Some(offer) = listener.offer().await {
+            sessions.spawn(async move {
+                let Ok(session) = offer.accept().await else { return };
+                let Ok((_send, mut receive)) = session.accept_bi().await else { return };
+                while let Ok(Some(_)) = receive.receive(1_024).await {}
+            });
+        }
+    });
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// The process of [`serve`].
+pub(super) struct Bare {
+    process: Process,
+    place: Place,
+}
+
+impl Bare {
+    pub(super) fn start() -> Result<Self> {
+        let mut command = Command::new("taskset");
+        command.args(["-c", SERVER]).arg(std::env::current_exe()?).arg("meet-bare");
+        command.stdin(std::process::Stdio::piped());
+        let process = Process::spawn(command)?;
+        let line = process.wait_for_line(|line| line.starts_with("bare "), Duration::from_secs(30))?;
+        let mut words = line.split(' ').skip(1);
+        let (address, hash) = (words.next().context("an address")?, words.next().context("a hash")?);
+        let hash: Vec<u8> = (0..hash.len() / 2)
+            .map(|n| u8::from_str_radix(&hash[n * 2..n * 2 + 2], 16))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { process, place: Place { url: format!("https://{address}/wt/mc"), hashes: vec![hash] } })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Opens sessions, each with a stream on which something was said.
+    pub(super) async fn sessions(&self, count: usize) -> Result<Vec<Held>> {
+        let dialer = dialer()?;
+        let mut held = Vec::with_capacity(count);
+        for _ in 0..count {
+            let session = dialer.dial(&self.place.url, &self.place.hashes, None).await?;
+            let (mut send, receive) = session.open_bi().await?;
+            send.send(vec![1; 400].into()).await?;
+            held.push(Held { _session: session, _streams: (send, receive) });
+        }
+        Ok(held)
+    }
+}
+
+/// A session that is kept open.
+pub(super) struct Held {
+    _session: Arc<dyn Session>,
+    _streams: meet_wire::transport::Streams,
+}

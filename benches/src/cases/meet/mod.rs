@@ -1,0 +1,24 @@
+//! Meetings: joins, a storm of resumes, the way of an event to everybody, and what a participant takes in memory.
+//!
+//! The server is `tenure up --only meet` on a real Redis, pinned to one core; Redis and the load share the other.
+
+mod bare;
+mod fanout;
+mod join;
+mod memory;
+mod prosody;
+mod resume;
+mod site;
+
+pub(crate) use bare::serve as serve_bare;
+
+use anyhow::Result;
+
+use super::Bench;
+
+pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
+    join::run(bench)?;
+    resume::run(bench)?;
+    fanout::run(bench)?;
+    memory::run(bench)
+}
