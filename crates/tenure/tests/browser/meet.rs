@@ -199,7 +199,7 @@ fn a_meeting_is_worth_a_picture() {
     let id = bob.seat();
     proxy.lose_new(true);
     bobs.iter().for_each(|client| proxy.lose(*client));
-    ada.screen(1120, 760, 1.5, false).unwrap();
+    ada.screen(1120, 800, 1.4, false).unwrap();
     ada.colour_scheme(ColourScheme::Light).unwrap();
     ada.waits_for(&seat(&id, "[data-presence=away]"));
     ada.waits("document.querySelector('.away:not([hidden])').textContent.includes('kept for')");
