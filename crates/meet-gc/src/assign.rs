@@ -64,13 +64,13 @@ impl Site {
     /// Where a meeting runs; if it does not, somebody is asked to take it. However many ask at once in this process, one of them asks
     /// the controllers; between processes the lease decides.
     pub(crate) async fn home(&self, meeting: &Meeting) -> Result<Home, Trouble> {
+        let arrived = self.clock.now();
         if let Owner::There(home) = self.owner(&meeting.id).await? {
             return Ok(home);
         }
-        let arrived = self.clock.now();
         let flight = self.flights.board(&meeting.id);
         let mut last = flight.turn.lock().await;
-        // Who waited here while somebody asked in vain does not ask again.
+        // Who came before somebody asked in vain does not ask again.
         if let Some((_, trouble)) = last.as_ref().filter(|(at, _)| *at >= arrived) {
             return Err(trouble.clone());
         }

@@ -1,5 +1,6 @@
 //! A running global controller.
 
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::assign::Flights;
 use crate::registry::Reservations;
+use crate::trouble::Trouble;
 use crate::{Options, limits, sweep};
 
 /// A global controller. Cloning shares it.
@@ -27,6 +29,8 @@ pub(crate) struct Site {
     pub(crate) flights: Flights,
     pub(crate) reservations: Reservations,
     pub(crate) guests: Mutex<Buckets<IpAddr>>,
+    joins: Mutex<Buckets<String>>,
+    reports: Mutex<Buckets<String>>,
 }
 
 /// What a global controller does by itself.
@@ -41,11 +45,16 @@ impl Gc {
     pub fn start(options: Options) -> (Self, Running) {
         let rules = &options.rules;
         let guests = Buckets::new(rules.guest_burst.max(1), rules.guest_refill, limits::ADDRESSES);
+        let joins = Buckets::new(rules.join_burst.max(1), rules.join_refill, limits::USERS);
+        let (burst, refill) = limits::REPORTS;
+        let reports = Buckets::new(burst, refill, limits::USERS);
         let site = Arc::new(Site {
             clock: options.store.clock(),
             flights: Flights::default(),
             reservations: Reservations::default(),
             guests: Mutex::new(guests),
+            joins: Mutex::new(joins),
+            reports: Mutex::new(reports),
             options,
         });
         let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
@@ -89,6 +98,26 @@ impl Site {
                 Err(lease::Error::unknown("store", why))
             }
         }
+    }
+
+    /// Takes one out of an allowance.
+    pub(crate) fn admit<K: Hash + Eq + Clone>(
+        &self,
+        allowance: &Mutex<Buckets<K>>,
+        who: &K,
+    ) -> Result<(), Trouble> {
+        let now = Duration::from_nanos(self.clock.now().as_nanos());
+        allowance.lock().take(who, now).map_or(Ok(()), |wait| Err(Trouble::TooFast(wait)))
+    }
+
+    /// One more join of a user.
+    pub(crate) fn admit_join(&self, user: &str) -> Result<(), Trouble> {
+        self.admit(&self.joins, &user.to_owned())
+    }
+
+    /// One more report of a user.
+    pub(crate) fn admit_report(&self, user: &str) -> Result<(), Trouble> {
+        self.admit(&self.reports, &user.to_owned())
     }
 
     /// Waits.

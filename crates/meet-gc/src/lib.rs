@@ -82,6 +82,10 @@ pub mod limits {
     pub const TOUCH: Duration = Duration::from_secs(300);
     /// Addresses whose guests are counted.
     pub const ADDRESSES: usize = 4_096;
+    /// Users whose joins and reports are counted.
+    pub const USERS: usize = 16_384;
+    /// Reports that a user may make at once, and then one so often.
+    pub const REPORTS: (u32, Duration) = (20, Duration::from_secs(3));
     /// Meetings that one sweep looks at.
     pub const SWEEP: usize = 100_000;
 }

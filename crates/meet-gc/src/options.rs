@@ -35,6 +35,10 @@ pub struct Rules {
     pub guest_burst: u32,
     /// And then one so often.
     pub guest_refill: Duration,
+    /// Joins that a user may make at once: many seats may share one user.
+    pub join_burst: u32,
+    /// And then one so often.
+    pub join_refill: Duration,
     /// A meeting in which nothing happened for so long is closed.
     pub inactive_after: Duration,
     /// A closed meeting is kept for so long.
@@ -44,13 +48,16 @@ pub struct Rules {
 }
 
 impl Default for Rules {
-    /// An hour without activity, a week of keeping, 30 guests at once and then one every two seconds.
+    /// An hour without activity, a week of keeping; 30 guests of an address at once and then one every two seconds, 1,000 joins of a user and
+    /// then 100 a second.
     fn default() -> Self {
         Self {
             public_url: String::new(),
             region: String::new(),
             guest_burst: 30,
             guest_refill: Duration::from_secs(2),
+            join_burst: 1_000,
+            join_refill: Duration::from_millis(10),
             inactive_after: Duration::from_secs(3_600),
             kept_for: Duration::from_secs(7 * 86_400),
             sweep_every: Duration::from_secs(3_600),

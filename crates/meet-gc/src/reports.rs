@@ -64,6 +64,7 @@ impl Site {
     /// Takes a report, and probes the controller at the first one.
     pub(crate) async fn unreachable(&self, report: Report<'_>) -> Result<Tally, Trouble> {
         let user = self.member(report.meeting_id, report.token).await?;
+        self.admit_report(&user)?;
         let meeting = MeetingId::parse(report.meeting_id).ok_or(Trouble::NO_MEETING)?;
         let Owner::There(home) = self.owner(meeting.as_str()).await? else {
             return Err(Trouble::Conflict("the controller is gone already; join again".to_owned()));

@@ -87,7 +87,7 @@ impl Trouble {
             Self::Forbidden(why) | Self::Conflict(why) | Self::BadRequest(why) | Self::Unavailable(why) => {
                 why.clone()
             }
-            Self::TooFast(_) => "too many guests from this address; wait a little".to_owned(),
+            Self::TooFast(_) => "too many requests in too little time; wait a little".to_owned(),
             Self::Refused(problem) => problem.detail.clone(),
         }
     }
@@ -106,7 +106,6 @@ impl IntoResponse for Trouble {
         let error = ErrorWords { code: self.word(), message: self.message() };
         let mut response = (self.status(), axum::Json(ErrorBody { error })).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status() == StatusCode::UNAUTHORIZED {
             let ask = HeaderValue::from_static("Bearer realm=\"tenure\", error=\"invalid_token\"");
             headers.insert(header::WWW_AUTHENTICATE, ask);

@@ -27,6 +27,16 @@ pub(crate) enum Who {
     Guest { claims: GuestClaims, token: String },
 }
 
+impl Who {
+    /// The user or guest.
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::User(user) => &user.id,
+            Self::Guest { claims, .. } => &claims.sub,
+        }
+    }
+}
+
 /// The token of `Authorization: Bearer …`.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;

@@ -102,7 +102,7 @@ impl Member for Attendance {
         self.controller.drained().await;
     }
 
-    async fn changed(&self) {
-        self.listing.changed().await;
+    async fn changed(&self, card: &Card) {
+        self.listing.changed(card).await;
     }
 }

@@ -58,7 +58,7 @@ impl Member for Attendance {
         self.handler.stirred().await;
     }
 
-    async fn changed(&self) {
-        self.listing.changed().await;
+    async fn changed(&self, card: &Card) {
+        self.listing.changed(card).await;
     }
 }

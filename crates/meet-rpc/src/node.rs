@@ -46,11 +46,11 @@ impl Listing {
         card.certificates(self.certificates.borrow().iter().map(Vec::as_slice))
     }
 
-    /// Waits until the certificates are others than now. For ever, if nobody turns them.
-    pub async fn changed(&self) {
+    /// Waits until the certificates are others than a card says. For ever, if nobody turns them.
+    pub async fn changed(&self, card: &Card) {
+        let known = card.raw_certificates();
         let mut certificates = self.certificates.clone();
-        certificates.mark_unchanged();
-        if certificates.changed().await.is_err() {
+        if certificates.wait_for(|now| *now != known).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -98,8 +98,8 @@ pub trait Member: Send + Sync + 'static {
     /// Waits until there is something to report before its time.
     async fn stirred(&self);
 
-    /// Waits until its card is another one.
-    async fn changed(&self);
+    /// Waits until its card is another one than this.
+    async fn changed(&self, card: &Card);
 }
 
 /// How a node stands.
@@ -168,7 +168,7 @@ impl Node {
                     tracing::warn!(key = %self.key, ?lost, "the place in the registry is lost");
                     false
                 }
-                () = self.member.changed() => true,
+                () = self.member.changed(&card) => true,
                 () = self.serve(&card) => false,
             };
             if changed {

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{ConnectInfo, FromRequestParts, State};
@@ -48,12 +47,8 @@ impl FromRequestParts<Arc<Site>> for Admitted {
     async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, Trouble> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
         let place = place(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
-        let now = Duration::from_nanos(site.clock.now().as_nanos());
-        let wait = site.guests.lock().take(&place, now);
-        wait.map_or(Ok(Self), |wait| {
-            metric::guest("RATE_LIMIT_EXCEEDED");
-            Err(Trouble::TooFast(wait))
-        })
+        let admitted = site.admit(&site.guests, &place).map(|()| Self);
+        admitted.inspect_err(|refused| metric::guest(refused.word()))
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) async fn join(
 }
 
 async fn seated(site: &Site, who: Who, code: &str) -> Result<JoinAnswer, Trouble> {
+    site.admit_join(who.id())?;
     let kept = site.by_code(code).await?;
     admitted(&kept, &who)?;
     let meeting = kept.meeting.clone();

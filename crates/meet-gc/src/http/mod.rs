@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request};
+use axum::middleware::map_response;
+use axum::response::Response;
+use http::{HeaderValue, header};
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -27,7 +30,13 @@ use crate::{Gc, limits};
 pub fn routes(gc: &Gc) -> (Router, utoipa::openapi::OpenApi) {
     let (router, mut openapi) = described().with_state(gc.site.clone()).split_for_parts();
     describe::complete(&mut openapi);
-    (router.layer(DefaultBodyLimit::max(limits::BODY)), openapi)
+    (router.layer(DefaultBodyLimit::max(limits::BODY)).layer(map_response(private)), openapi)
+}
+
+/// Answers carry tokens and names: nobody keeps them.
+async fn private(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 fn described() -> OpenApiRouter<Arc<Site>> {

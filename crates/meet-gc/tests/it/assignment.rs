@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use lease::{Claim, Holder, Key, Store, Token, Ttl};
 use lease_keeper::OsEntropy;
-use lease_store::Redis;
+use lease_store::{Local, Metered, Redis};
 use meet_gc::Rules;
 use meet_rpc::Kind;
 use meet_wire::internal::RejectionReason;
 use testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::house::{HOST, House, OTHER};
+use crate::house::{Answer, HOST, House, LIMIT, OTHER, answer};
 use crate::nodes::{Mc, Verdict, hold};
 
 /// How often controllers were asked.
@@ -33,12 +33,12 @@ async fn ten_joins(house: &House, code: &str) -> Vec<String> {
     for n in 0..10 {
         let door = &house.doors[n % house.doors.len()];
         let request = door.request(OTHER, reqwest::Method::GET, &format!("/meetings/{code}"));
-        joins.spawn(async move { crate::house::answer(request).await });
+        joins.spawn(async move { answer(request).await });
     }
     let answers = joins.join_all().await;
-    let mc_id = |answer: &crate::house::Answer| {
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.body["mc_assignment"]["mc_id"].as_str().unwrap().to_owned()
+    let mc_id = |joined: &Answer| {
+        assert_eq!(joined.status, 200, "{joined:?}");
+        joined.body["mc_assignment"]["mc_id"].as_str().unwrap().to_owned()
     };
     answers.iter().map(mc_id).collect()
 }
@@ -113,18 +113,43 @@ async fn three_rejections_are_the_end_until_somebody_asks_again() {
 }
 
 #[tokio::test]
+async fn ten_joins_that_wait_for_one_refusal_all_hear_it_and_nobody_is_asked_again() {
+    service::telemetry::metrics_text();
+    let store: Arc<dyn Store> = Arc::new(Metered::new(Arc::new(Local::memory()) as Arc<dyn Store>));
+    let mut house = House::on(vec![store], Rules::default()).await;
+    house.handlers().await;
+    let mcs = mcs(&house, 5).await;
+    for mc in &mcs {
+        mc.says(Verdict::Reject(RejectionReason::AtCapacity));
+        mc.answers(false);
+    }
+    let made = house.first().create().await;
+    let path = format!("/meetings/{}", made.text("meeting_code"));
+    let mut joins = JoinSet::new();
+    for _ in 0..10 {
+        let request = house.first().request(OTHER, reqwest::Method::GET, &path);
+        joins.spawn(async move { answer(request).await });
+    }
+    // Each looks once who has the meeting; the one that asks looks again.
+    let looked = || service::telemetry::metrics_text().contains("{verb=\"inspect\",result=\"ok\"} 11\n");
+    testkit::wait::until_async("all have looked", LIMIT, async || looked()).await.unwrap();
+    mcs.iter().for_each(|mc| mc.answers(true));
+    for refused in joins.join_all().await {
+        assert_eq!(refused.code(), (503, "SERVICE_UNAVAILABLE"));
+    }
+    assert_eq!(asked(&mcs), 3);
+}
+
+#[tokio::test]
 async fn without_a_handler_or_a_controller_there_is_no_meeting() {
-    let mut house = House::new().await;
+    let house = House::new().await;
     let mc = house.mc("mc-1").await;
     let made = house.first().create().await;
     let code = made.text("meeting_code");
     assert_eq!(house.first().join(HOST, code).await.code(), (503, "SERVICE_UNAVAILABLE"));
     assert_eq!(mc.asked(), 0);
-    drop(mc);
-    let mut mc = house.mc("mc-2").await;
-    house.handlers().await;
-    mc.leave().await;
-    let alone = House::new().await;
+    let mut alone = House::new().await;
+    alone.handlers().await;
     let made = alone.first().create().await;
     let refused = alone.first().join(HOST, made.text("meeting_code")).await;
     assert_eq!(refused.code(), (503, "SERVICE_UNAVAILABLE"));

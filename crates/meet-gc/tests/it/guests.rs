@@ -90,3 +90,27 @@ async fn an_address_makes_only_so_many_guests() {
     let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((3_000..=3_600).contains(&seconds), "{seconds}");
 }
+
+#[tokio::test]
+async fn a_user_joins_only_so_often_and_others_are_not_held_up() {
+    let refill = std::time::Duration::from_secs(3_600);
+    let mut house = House::with(Rules { join_burst: 2, join_refill: refill, ..Rules::default() }).await;
+    house.handlers().await;
+    let _mc = house.mc("mc-1").await;
+    let door = house.first();
+    let made = door.create().await;
+    let code = made.text("meeting_code");
+    let guest = door.guest(code, "Ada", None).await;
+    for token in [HOST, guest.text("token")] {
+        for _ in 0..2 {
+            assert_eq!(door.join(token, code).await.status, 200);
+        }
+        let refused = door.join(token, code).await;
+        assert_eq!(refused.code(), (429, "RATE_LIMIT_EXCEEDED"));
+        assert!(refused.headers.contains_key("retry-after"));
+    }
+    // A new token of the same guest is the same guest.
+    let renewed = door.guest(code, "Ada", Some(guest.text("token"))).await;
+    assert_eq!(door.join(renewed.text("token"), code).await.code(), (429, "RATE_LIMIT_EXCEEDED"));
+    assert_eq!(door.join(crate::house::OTHER, code).await.status, 200);
+}

@@ -242,6 +242,7 @@ impl Answer {
 pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
     let response = request.timeout(LIMIT).send().await.unwrap();
     let (status, headers) = (response.status(), response.headers().clone());
+    assert_eq!(headers["cache-control"], "no-store", "what carries tokens is kept by nobody");
     let body: Value = response.json().await.unwrap();
     if !status.is_success() {
         assert_eq!(headers["content-type"], "application/json", "{body}");

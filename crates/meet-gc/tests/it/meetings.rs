@@ -1,10 +1,12 @@
 //! Meetings over REST.
 
+use meet_wire::internal::RejectionReason;
 use meet_wire::jwt::{MeetingClaims, ParticipantType, Role};
 use reqwest::Method;
 use serde_json::json;
 
 use crate::house::{HOST, House, OTHER, answer};
+use crate::nodes::Verdict;
 
 #[tokio::test]
 async fn a_meeting_is_made_and_joined_by_its_host_and_by_others() {
@@ -141,4 +143,39 @@ async fn the_trace_of_a_join_goes_on_to_the_controller() {
     let joined = answer(door.request(HOST, Method::GET, &path).header("traceparent", trace)).await;
     assert_eq!(joined.status, 200, "{joined:?}");
     assert_eq!(*mc.desk.traces.lock(), [trace]);
+}
+
+#[tokio::test]
+async fn what_happens_is_counted() {
+    service::telemetry::metrics_text();
+    let (house, mc) = House::furnished().await;
+    let second = house.mc("mc-2").await;
+    let door = house.first();
+    let made = door.create().await;
+    let code = made.text("meeting_code");
+    let rejection = Verdict::Reject(RejectionReason::AtCapacity);
+    mc.says(rejection.clone());
+    second.says(rejection);
+    assert_eq!(door.join(HOST, code).await.status, 503);
+    mc.says(Verdict::Take);
+    second.says(Verdict::Take);
+    assert_eq!(door.join(HOST, code).await.status, 200);
+    assert_eq!(door.join(HOST, "aaaaaaaaaaaaa").await.status, 404);
+    assert_eq!(door.guest(code, "Ada", None).await.status, 200);
+    let metrics = service::telemetry::metrics_text();
+    for line in [
+        "gc_meetings_created_total 1",
+        "gc_joins_total{status=\"success\"} 1",
+        "gc_joins_total{status=\"SERVICE_UNAVAILABLE\"} 1",
+        "gc_joins_total{status=\"NOT_FOUND\"} 1",
+        "gc_guest_tokens_total{status=\"success\"} 1",
+        "gc_assignments_total{result=\"rejected\"} 1",
+        "gc_assignments_total{result=\"accepted\"} 1",
+        "gc_assignment_rejections_total{reason=\"at_capacity\"} 2",
+        "gc_registered_nodes{kind=\"mc\"} 2",
+        "gc_registered_nodes{kind=\"mh\"} 2",
+        "mc_jwt_validations_total{result=\"success\",token_type=\"service\",failure_reason=\"none\"} 3",
+    ] {
+        assert!(metrics.contains(&format!("{line}\n")), "{line} is not in\n{metrics}");
+    }
 }

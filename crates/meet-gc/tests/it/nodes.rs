@@ -14,6 +14,7 @@ use meet_wire::internal::{
     RequestDrainResponse,
 };
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -40,6 +41,8 @@ pub(crate) struct Desk {
     id: String,
     keeper: Keeper,
     verdict: Arc<Mutex<Verdict>>,
+    /// Whether it answers at all.
+    answers: watch::Sender<bool>,
     meetings: Arc<Mutex<Vec<Guard>>>,
     pub(crate) asked: Arc<Mutex<Vec<AssignMeetingRequest>>>,
     pub(crate) traces: Arc<Mutex<Vec<String>>>,
@@ -79,6 +82,7 @@ impl Mc {
             id: id.to_owned(),
             keeper,
             verdict: Arc::new(Mutex::new(Verdict::Take)),
+            answers: watch::Sender::new(true),
             meetings: Arc::default(),
             asked: Arc::default(),
             traces: Arc::default(),
@@ -91,6 +95,11 @@ impl Mc {
 
     pub(crate) fn says(&self, verdict: Verdict) {
         *self.desk.verdict.lock() = verdict;
+    }
+
+    /// Lets whoever asks wait, or answers them.
+    pub(crate) fn answers(&self, answers: bool) {
+        self.desk.answers.send_replace(answers);
     }
 
     /// How often it was asked to take a meeting.
@@ -139,6 +148,7 @@ impl MeetingControllerService for Desk {
         self.traces.lock().extend(trace);
         let request = request.into_inner();
         self.asked.lock().push(request.clone());
+        self.answers.subscribe().wait_for(|answers| *answers).await.unwrap();
         let verdict = self.verdict.lock().clone();
         let answer = match verdict {
             Verdict::Reject(reason) => rejected(reason, ""),

@@ -113,3 +113,22 @@ async fn a_guest_may_report_as_well() {
     let body = json!({"mc_id": "mc-1", "reason": "connection_refused"});
     assert_eq!(report(&house, joined.text("token"), id, body).await.body["reports"], 1);
 }
+
+#[tokio::test]
+async fn who_reports_all_the_time_is_slowed_down() {
+    let (house, _mc) = House::furnished().await;
+    let made = house.first().create().await;
+    let id = made.text("meeting_id");
+    let host = Member::join(&house, HOST, made.text("meeting_code")).await;
+    sit(&house, id, "s1", &host.user).await;
+    let mut slowed = false;
+    for _ in 0..200 {
+        let answer = report(&house, &host.token, id, json!({"mc_id": "mc-1"})).await;
+        slowed = answer.status == 429;
+        if slowed {
+            break;
+        }
+        assert_eq!(answer.body["reports"], 1, "{answer:?}");
+    }
+    assert!(slowed, "twenty at once, and then one every three seconds");
+}

@@ -143,7 +143,8 @@ async fn the_end_of_a_meeting_is_told_to_its_handlers_and_then_to_gc_when_the_le
     while gc.ended.lock().is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!((gc.ended.lock()[0].meeting_id.as_str(), gc.ended.lock()[0].region.as_str()), ("abc", "here"));
+    let told = gc.ended.lock()[0].clone();
+    assert_eq!((told.meeting_id.as_str(), told.region.as_str()), ("abc", "here"));
     assert_eq!(mh.released.lock().len(), 1);
     let lease = town.store.inspect(&lease::Key::new("meeting:abc").unwrap()).await.unwrap();
     assert_eq!(lease.phase, lease::Phase::Free);

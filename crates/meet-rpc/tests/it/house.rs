@@ -131,17 +131,17 @@ impl House {
         let dir = tempfile::tempdir().unwrap();
         let authority = authority(dir.path()).await;
         let handler = Handler::default();
-        let keys = {
-            let authority = authority.clone();
-            Keyring::here(clock(), move || authority.checker())
-        };
-        let routes = Routes::new(MediaHandlerServiceServer::new(handler.clone()));
-        let routes = Gatekeeper::new(Part::Mh, keys).guard(routes);
+        let routes = guarded(&authority, &handler);
         let lines = Lines::new(minted(&authority, "mc"), clock(), None);
         lines.offer("mh", routes.clone());
         let mut servers = JoinSet::new();
         let endpoint = format!("http://{}", serve(routes.into_axum_router(), &mut servers).await);
         Self { authority, handler, lines, _dir: dir, _servers: servers, endpoint }
+    }
+
+    /// The same handler once more, behind its gatekeeper.
+    pub(crate) fn routes(&self) -> Routes {
+        guarded(&self.authority, &self.handler)
     }
 
     /// Registers a meeting with this token.
@@ -153,6 +153,13 @@ impl House {
         let (token, _) = self.authority.service(&credentials(client_id), None).unwrap();
         self.authority.checker().check(&token, clock().wall()).unwrap()
     }
+}
+
+fn guarded(authority: &Arc<Authority>, handler: &Handler) -> Routes {
+    let authority = authority.clone();
+    let keys = Keyring::here(clock(), move || authority.checker());
+    let routes = Routes::new(MediaHandlerServiceServer::new(handler.clone()));
+    Gatekeeper::new(Part::Mh, keys).guard(routes)
 }
 
 pub(crate) async fn register(

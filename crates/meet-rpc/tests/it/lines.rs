@@ -8,7 +8,7 @@ use meet_wire::internal::RegisterMeetingRequest;
 use meet_wire::internal::media_handler_service_client::MediaHandlerServiceClient;
 use tonic::Code;
 
-use crate::house::{Fixed, House, minted, register};
+use crate::house::{Fixed, House, clock, minted, register};
 
 #[tokio::test]
 async fn a_call_inside_the_process_passes_the_same_gate() {
@@ -82,4 +82,28 @@ async fn what_is_no_endpoint_is_said_before_any_call() {
     for bad in ["", "mh", "ftp://127.0.0.1:1", "http://", &format!("http://{}:1", "h".repeat(2_000))] {
         assert!(house.lines.to(bad).is_err(), "{bad}");
     }
+}
+
+#[tokio::test]
+async fn over_tls_only_a_certificate_of_the_given_authority_is_trusted() {
+    service::install_crypto();
+    let house = House::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let tls =
+        service::config::Tls { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+    std::fs::write(&tls.cert, pair.cert.pem()).unwrap();
+    std::fs::write(&tls.key, pair.signing_key.serialize_pem()).unwrap();
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let settings = service::Settings { listen, tls: Some(tls), ..service::Settings::default() };
+    let server = service::Server::bind(&settings).await.unwrap();
+    let endpoint = format!("https://localhost:{}", server.local_addr().port());
+    let router = house.routes().into_axum_router();
+    let mut servers = tokio::task::JoinSet::new();
+    servers.spawn(async move { server.run(router, service::Shutdown::new()).await.unwrap() });
+    let trusting = |pem: String| Lines::new(minted(&house.authority, "mc"), clock(), Some(pem.into_bytes()));
+    assert!(register(&trusting(pair.cert.pem()), &endpoint, "m").await.unwrap().accepted);
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let status = register(&trusting(other.cert.pem()), &endpoint, "m").await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
 }

@@ -49,6 +49,10 @@ impl ClientSecrets {
             }
         };
         let secrets = &plan.settings.secrets;
+        if !plan.role.has_gc() {
+            // The authority is elsewhere, and only the own secret is known here.
+            return Ok(Self { gc: String::new(), mc: String::new(), mh: String::new() });
+        }
         Ok(Self {
             gc: fresh(32),
             mc: one(&secrets.mc_client, "meet-mc-client-secret")?,

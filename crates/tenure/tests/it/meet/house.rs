@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lease::Clock as _;
+use lease_store::BootClock;
 use meet_wire::signaling::client_message::Payload as Ask;
 use meet_wire::signaling::server_message::Payload;
 use meet_wire::signaling::{ClientMessage, JoinRequest, JoinResponse, ServerMessage};
@@ -23,7 +25,7 @@ const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 pub(crate) struct House {
     pub(crate) dir: TempDir,
-    redis: Option<RedisServer>,
+    pub(crate) redis: Option<RedisServer>,
 }
 
 pub(crate) struct Door {
@@ -65,7 +67,7 @@ impl House {
             ("TENURE_MEET__MH_CLIENT_SECRET", MH_SECRET),
             ("TENURE_LOG__FILTER", "warn,tenure::meet=info"),
             // No machine is busy for so long that it loses these.
-            ("TENURE_MEET__LEASE_TTL_MS", "60000"),
+            ("TENURE_MEET__LEASE_TTL_MS", "30000"),
             ("TENURE_MEET__LEASE_RENEW_MS", "1000"),
         ] {
             command.env(name, value);
@@ -140,7 +142,7 @@ impl Door {
             if status != 503 {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(250)).await;
+            BootClock.sleep_until(BootClock.now() + Duration::from_millis(250)).await;
         }
         assert_eq!(status, 200, "{answer}");
         placed(&answer, self)
@@ -215,7 +217,7 @@ impl Line {
     }
 
     pub(crate) async fn next(&mut self) -> ServerMessage {
-        self.reader.next().await.unwrap().expect("a message")
+        self.reader.next().await.unwrap().unwrap()
     }
 
     pub(crate) async fn until<T>(&mut self, fits: impl Fn(&Payload) -> Option<T>) -> T {

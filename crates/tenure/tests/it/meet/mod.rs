@@ -154,10 +154,29 @@ async fn the_parts_run_alone_on_one_redis_and_people_meet() {
     assert_eq!(welcome.media_servers[0].certificate_sha256.len(), 2);
     mc.process.terminate().unwrap();
     assert_eq!(ada.session.closed().await, Closed::Code(4003));
-    for door in [&mc, &mh, &gc] {
+    for door in [&mh, &gc] {
         door.process.terminate().unwrap();
-        assert_eq!(code(&door.process), 0);
     }
+    for door in [&mc, &mh, &gc] {
+        assert_eq!(code(&door.process), 0, "an orderly end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_redis_a_process_is_not_ready_and_alive_and_comes_back_by_itself() {
+    let house = House::on(RedisServer::start().unwrap());
+    let door = house.start(&["up", "--only", "meet"]);
+    let is =
+        |path: &'static str, wanted: u16| door.get_blocking(path).is_some_and(|(status, _)| status == wanted);
+    wait::until("it is ready", LIMIT, || is("/health/ready/meet", 200)).unwrap();
+    let redis = house.redis.as_ref().unwrap();
+    redis.pause().unwrap();
+    wait::until("it is not ready", LIMIT, || is("/health/ready/meet", 503)).unwrap();
+    assert!(is("/health/live", 200));
+    redis.resume().unwrap();
+    wait::until("it is ready again", LIMIT, || is("/health/ready/meet", 200)).unwrap();
+    let made = door.create("after all").await;
+    door.place(made["meeting_code"].as_str().unwrap(), None).await.join("Ada").await;
 }
 
 /// A whole assignment in the words of the REST door.
