@@ -58,6 +58,14 @@ pub(crate) fn joined(status: &'static str, took: Duration) {
     }
 }
 
+/// The token of a client was looked at.
+pub(crate) fn validated(token_type: &'static str, failure: Option<&'static str>) {
+    let result = if failure.is_none() { "success" } else { "failure" };
+    let labels =
+        [("result", result), ("token_type", token_type), ("failure_reason", failure.unwrap_or("none"))];
+    metrics::counter!("mc_jwt_validations_total", &labels).increment(1);
+}
+
 /// Somebody showed the proof of a seat and got that seat, or a new one.
 pub(crate) fn resumed(status: &'static str) {
     metrics::counter!("mc_session_resumes_total", "status" => status).increment(1);

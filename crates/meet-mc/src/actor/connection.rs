@@ -90,7 +90,12 @@ async fn listen(session: &dyn Session) -> Result<Visitor, (Option<MessageWriter>
 /// Who the client is, by its token: every reason for refusing it reads the same.
 pub(crate) async fn identify(knock: &Knock, door: &Door) -> Result<Join, Turned> {
     let now = door.clock.wall();
-    let unauthorized = |refused: JwtError| error(ErrorCode::Unauthorized, refused.to_string());
+    let refused_as = |kind: &'static str| {
+        move |refused: JwtError| {
+            metric::validated(kind, Some(refused.as_str()));
+            error(ErrorCode::Unauthorized, refused.to_string())
+        }
+    };
     let (user, role, meeting, name) = match door.keyring.check::<MeetingClaims>(&knock.token).await {
         Ok(claims) => {
             let role = if claims.role == TokenRole::Host { Role::Host } else { Role::Participant };
@@ -98,14 +103,16 @@ pub(crate) async fn identify(knock: &Knock, door: &Door) -> Result<Join, Turned>
         }
         Err(JwtError::Kind) => {
             let claims = door.keyring.check::<GuestClaims>(&knock.token).await;
-            let claims = claims.map_err(unauthorized)?;
+            let claims = claims.map_err(refused_as("guest"))?;
             (claims.sub, Role::Guest, claims.meeting_id, claims.display_name)
         }
-        Err(refused) => return Err(unauthorized(refused)),
+        Err(refused) => return Err(refused_as("meeting")(refused)),
     };
+    let kind = if role == Role::Guest { "guest" } else { "meeting" };
     if meeting != knock.meeting.as_str() {
-        return Err(unauthorized(JwtError::Kind));
+        return Err(refused_as(kind)(JwtError::Kind));
     }
+    metric::validated(kind, None);
     let fresh = Fresh {
         participant: Id::new(now, &*door.entropy),
         correlation: Id::new(now, &*door.entropy),

@@ -15,8 +15,6 @@ use super::vitals;
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often the store is asked for media handlers.
-const HANDLERS: u32 = 2;
 /// How long the store may take for that.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// With so much of its memory in use a controller says that it is better ended, in percent.
@@ -84,25 +82,21 @@ impl Condition {
     /// Looks, for ever.
     pub(super) async fn watch(&self) {
         let clock = self.store.clock();
-        let mut round = 0;
         loop {
-            self.look(&*clock, round % HANDLERS == 0).await;
-            round = round.wrapping_add(1);
+            self.look(&*clock).await;
             clock.sleep_until(clock.now() + LOOK).await;
         }
     }
 
-    async fn look(&self, clock: &dyn Clock, ask: bool) {
+    async fn look(&self, clock: &dyn Clock) {
         let standing = self.standing.as_ref().map(|standing| *standing.borrow());
         let mut seen = Seen { standing, ..self.seen.lock().clone() };
-        if ask {
-            let answer = tokio::select! {
-                answer = self.handlers() => answer,
-                () = clock.sleep_until(clock.now() + PATIENCE) => None,
-            };
-            seen.store = answer.is_some();
-            seen.handlers = answer.or(seen.handlers);
-        }
+        let answer = tokio::select! {
+            answer = self.handlers() => answer,
+            () = clock.sleep_until(clock.now() + PATIENCE) => None,
+        };
+        seen.store = answer.is_some();
+        seen.handlers = answer.or(seen.handlers);
         if let Some(controller) = &self.controller {
             seen.draining = controller.is_draining();
             seen.store &= controller.store_is_there();

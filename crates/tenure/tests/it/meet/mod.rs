@@ -40,6 +40,8 @@ async fn people_meet_on_a_fresh_installation_and_are_told_when_it_ends() {
         _ => None,
     });
     assert_eq!(heard.await, "hello");
+    let ready = || door.get_blocking("/health/ready/meet").is_some_and(|(status, _)| status == 200);
+    wait::until("the media handler is seen", LIMIT, ready).unwrap();
     for path in ["/health", "/health/live", "/ready", "/health/ready", "/health/ready/meet"] {
         let (status, body) = door.ask("GET", path, None, None).await;
         assert_eq!(status, 200, "{path}: {body}");
