@@ -75,6 +75,11 @@ impl UdpProxy {
         self.shared.lose_new(lost);
     }
 
+    /// Loses the packets of the clients that `rule` names, of those that are there and of those that come; forwards all others.
+    pub fn lose_those(&self, rule: impl Fn(SocketAddr) -> bool + Send + Sync + 'static) {
+        self.shared.lose_those(Box::new(rule));
+    }
+
     /// Forwards the packets of everybody again.
     pub fn pass(&self) {
         self.shared.pass();

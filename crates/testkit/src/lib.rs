@@ -18,6 +18,7 @@ mod proxy;
 mod receiver;
 mod redis;
 mod resp;
+mod sockets;
 pub mod wait;
 
 pub use chromium::{Chromium, ChromiumBuilder, ColourScheme, Page, Trouble, TroubleKind};
@@ -30,6 +31,7 @@ pub use proxy::{Direction, Mode, Proxy, Traffic};
 pub use receiver::{Receiver, make_film};
 pub use redis::{AppendFsync, RedisBuilder, RedisServer};
 pub use resp::{Reply, RespClient};
+pub use sockets::has_udp_port;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,12 +1,14 @@
 //! Connections, controllers and clients that fail.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lease::{Key, Motive, Revoke};
-use meet_client::{Client, Event, Refused, State};
+use lease_store::{Local, TokioClock};
+use meet_client::{Client, Event, News, Refused, State};
 use meet_wire::jwt::Role;
-use meet_wire::signaling::Presence;
-use testkit_meet::Venue;
+use meet_wire::signaling::{ErrorCode, Presence};
+use testkit_meet::{Fate, Mishap, Venue};
 
 use crate::party::{Party, connected};
 
@@ -112,10 +114,7 @@ async fn clients_of_a_fenced_controller_go_on_at_the_next_owner_without_a_gap() 
     let revoke = Revoke { key, generation, delay: Some(Duration::ZERO), reason: Motive::default() };
     party.store.revoke(revoke).await.unwrap();
     // It does not know yet; its write is refused, and it closes everybody.
-    let (chat, taken) = tokio::join!(ada.client.chat("after"), async {
-        ada.cables.dialled();
-        next.assign().await
-    });
+    let (chat, taken) = tokio::join!(ada.client.chat("after"), next.assign());
     taken.unwrap();
     chat.unwrap();
     bob.hears("after").await;
@@ -185,7 +184,7 @@ async fn a_client_that_takes_its_events_too_slowly_is_closed_and_still_sees_each
     let mut chat = Vec::new();
     while chat.len() < 600 {
         match slow.events.recv().await.unwrap() {
-            Event::News { news: meet_client::News::Chat(said), .. } => chat.push(said.text),
+            Event::News { news: News::Chat(said), .. } => chat.push(said.text),
             Event::Connected { resumed, replay } => assert!(chat.is_empty() || (resumed && replay)),
             _ => {}
         }
@@ -217,5 +216,36 @@ async fn who_leaves_without_a_connection_is_gone_in_five_seconds() {
     bob.client.leave().await;
     let took = lease::Clock::now(&*party.clock).since(began);
     assert!(took <= Duration::from_secs(5), "{took:?}");
-    let _: fn(Client) = drop;
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_is_away_chat_is_told_as_not_written_and_who_joins_waits_until_it_is_back() {
+    let clock = Arc::new(TokioClock::default());
+    let mishap = Mishap::new(Arc::new(Local::memory_on(clock.clone())));
+    let mut party = Party::on(clock, mishap.clone()).await;
+    let mut ada = party.join("ada", Role::Host).await;
+    mishap.always(Some(Fate::Away));
+    ada.client.chat("is anybody there?").await.unwrap();
+    let durable = ada.told(|event| match event {
+        Event::News { news: News::Chat(_), durable, .. } => Some(*durable),
+        _ => None,
+    });
+    assert!(!durable.await);
+    assert_eq!(ada.client.view(|view| (view.event_seq, view.durable_seq)), (2, 1));
+    let no = ada.client.host_mute(&ada.id(), true, false, "").await;
+    assert!(matches!(no, Err(Refused::No { code: ErrorCode::Unavailable, .. })));
+    let usher = party.usher("bob", Role::Participant);
+    let (back, joined) = tokio::join!(
+        async {
+            party.pass(Duration::from_secs(3)).await;
+            mishap.always(None);
+        },
+        Client::join(usher.clone(), party.cables.clone(), party.options("Bob"))
+    );
+    let ((), (bob, _events)) = (back, joined.unwrap());
+    assert!(usher.asked() > 1, "it was turned away first");
+    ada.sees(|view| view.people.len() == 2 && view.durable_seq == view.event_seq).await;
+    ada.client.chat("welcome").await.unwrap();
+    bob.until(|view| (view.lines.len() == 1).then_some(())).await.unwrap();
+    assert_eq!(ada.heard(), ["is anybody there?", "welcome"]);
 }

@@ -30,7 +30,10 @@ pub(crate) struct Guest {
 impl Party {
     pub(crate) async fn new() -> Self {
         let clock = Arc::new(TokioClock::default());
-        let store: Arc<dyn Store> = Arc::new(Local::memory_on(clock.clone()));
+        Self::on(clock.clone(), Arc::new(Local::memory_on(clock))).await
+    }
+
+    pub(crate) async fn on(clock: Arc<TokioClock>, store: Arc<dyn Store>) -> Self {
         let mut venue = Venue::open(&store, "mc-1").unwrap();
         venue.assign().await.unwrap();
         let cables = Cables::new();

@@ -8,7 +8,9 @@ mod faults;
 mod house;
 mod ledger;
 mod media;
-mod mishap;
+mod mishap {
+    pub(crate) use testkit_meet::{Fate, Mishap};
+}
 mod neighbours;
 mod network;
 mod redis;

@@ -15,6 +15,9 @@ use crate::lock;
 /// The longest datagram.
 pub(super) const DATAGRAM: usize = 65_536;
 
+/// Says of a client whether its packets are lost.
+pub(super) type Rule = Box<dyn Fn(SocketAddr) -> bool + Send + Sync>;
+
 /// What the owner decides and the flows obey.
 pub(super) struct Shared {
     pub(super) upstream: SocketAddr,
@@ -22,6 +25,7 @@ pub(super) struct Shared {
     forwarded: AtomicU64,
     lost: AtomicU64,
     known: Mutex<Known>,
+    rule: Mutex<Option<Rule>>,
 }
 
 #[derive(Default)]
@@ -38,6 +42,7 @@ impl Shared {
             forwarded: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             known: Mutex::default(),
+            rule: Mutex::default(),
         }
     }
 
@@ -55,8 +60,18 @@ impl Shared {
         self.lose_new.store(lost, Ordering::SeqCst);
     }
 
+    /// Loses the packets of those that a rule names, now and later.
+    pub(super) fn lose_those(&self, rule: Rule) {
+        let mut kept = lock(&self.rule);
+        for (client, lost) in &lock(&self.known).lost {
+            lost.store(rule(*client), Ordering::SeqCst);
+        }
+        *kept = Some(rule);
+    }
+
     pub(super) fn pass(&self) {
         self.lose_new(false);
+        *lock(&self.rule) = None;
         lock(&self.known).lost.values().for_each(|lost| lost.store(false, Ordering::SeqCst));
     }
 
@@ -70,7 +85,9 @@ impl Shared {
 
     /// Notes a new client, and gives what says whether its packets are lost.
     fn greet(&self, client: SocketAddr) -> Arc<AtomicBool> {
-        let lost = Arc::new(AtomicBool::new(self.lose_new.load(Ordering::SeqCst)));
+        let rule = lock(&self.rule);
+        let named = rule.as_ref().is_some_and(|rule| rule(client));
+        let lost = Arc::new(AtomicBool::new(named || self.lose_new.load(Ordering::SeqCst)));
         let mut known = lock(&self.known);
         known.order.push(client);
         known.lost.insert(client, Arc::clone(&lost));

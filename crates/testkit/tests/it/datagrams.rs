@@ -83,6 +83,29 @@ fn two_clients_are_told_apart_and_one_is_lost_without_a_word() {
     proxy.pass();
     echoes(&bob, "again");
     echoes(&eve, "me too");
+    // By a rule: here by whose port it is, also for those that come later.
+    let (late, other) = (client(&proxy), client(&proxy));
+    let named = [bob.local_addr().unwrap(), late.local_addr().unwrap()];
+    proxy.lose_those(move |client| named.contains(&client));
+    let before = proxy.lost();
+    bob.send(b"lost").unwrap();
+    late.send(b"lost").unwrap();
+    wait::until("both are lost", LIMIT, || proxy.lost() >= before + 2).unwrap();
+    echoes(&eve, "still here");
+    echoes(&other, "here too");
+    proxy.pass();
+    echoes(&late, "at last");
+}
+
+#[test]
+fn a_port_is_known_by_the_process_that_has_it() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let group = nix::unistd::getpgrp().as_raw() as u32;
+    assert!(testkit::has_udp_port(group, port));
+    assert!(!testkit::has_udp_port(1, port));
+    drop(socket);
+    assert!(!testkit::has_udp_port(group, port));
 }
 
 #[test]

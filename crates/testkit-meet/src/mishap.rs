@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 /// What becomes of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// It lands, and its answer is lost.
     AnswerLost,
     /// It is lost itself.
@@ -24,7 +24,8 @@ pub(crate) enum Fate {
     Hangs,
 }
 
-pub(crate) struct Mishap {
+/// The store in front.
+pub struct Mishap {
     inner: Arc<dyn Store>,
     next: Mutex<VecDeque<Fate>>,
     /// As long as it is set, whatever is not scripted fares like this.
@@ -32,20 +33,23 @@ pub(crate) struct Mishap {
 }
 
 impl Mishap {
-    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+    /// In front of this one; nothing happens to writes yet.
+    pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self { inner, next: Mutex::default(), always: Mutex::default() })
     }
 
-    pub(crate) fn next(&self, fates: &[Fate]) {
+    /// What becomes of the next writes, in their order.
+    pub fn next(&self, fates: &[Fate]) {
         self.next.lock().extend(fates);
     }
 
-    pub(crate) fn always(&self, fate: Option<Fate>) {
+    /// What becomes of all others from now on.
+    pub fn always(&self, fate: Option<Fate>) {
         *self.always.lock() = fate;
     }
 
     /// How many scripted ones are left.
-    pub(crate) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.next.lock().len()
     }
 
