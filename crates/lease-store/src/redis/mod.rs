@@ -56,6 +56,8 @@ const EXPIRY_LAG: Duration = Duration::from_secs(2);
 /// A store in a Redis server. Dropping it ends its tasks; what they hold in the server ends with its ttl.
 pub struct Redis {
     wire: Arc<Wire>,
+    /// The way of changes of records: one of their own where they wait for replicas, which holds up all behind them.
+    records: Arc<Wire>,
     desk: Desk,
     bell: Arc<Bell>,
     tower: Arc<Tower>,
@@ -66,8 +68,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Opens `redis://HOST:PORT/DB?max_ttl_ms=30000&quarantine_ms=30000&op_timeout_ms=2000` and waits until the
-    /// server answers once.
+    /// Opens `redis://HOST:PORT/DB?max_ttl_ms=30000&quarantine_ms=30000&op_timeout_ms=2000&wait_replicas=0` and waits
+    /// until the server answers once.
     pub async fn open(url: &str) -> Result<Self> {
         Self::open_with(url, Arc::new(BootClock)).await
     }
@@ -83,8 +85,12 @@ impl Redis {
             failover: Duration::ZERO,
             loss: Loss::ServerPersistence,
         };
-        let wire = Arc::new(Wire::new(options, clock));
+        let wire = Arc::new(Wire::new(options.clone(), Arc::clone(&clock)));
         look::tip(&wire).await?;
+        let records = match options.replicas {
+            0 => Arc::clone(&wire),
+            _ => Arc::new(Wire::new(options, clock)),
+        };
         let (bell, tower) = (Bell::new(), Tower::new());
         let (desk, counter) = Desk::open(Arc::clone(&wire), Arc::clone(&bell));
         let mut tasks = JoinSet::new();
@@ -93,7 +99,17 @@ impl Redis {
         tasks.spawn(Arc::clone(&tower).follow(Arc::clone(&wire)));
         let shelves = Arc::new(Shelves::default());
         tasks.spawn(sweep::sweep(Arc::clone(&wire), Arc::clone(&shelves)));
-        Ok(Self { wire, desk, bell, tower, notice: Notice::new(), shelves, capabilities, _tasks: tasks })
+        Ok(Self {
+            wire,
+            records,
+            desk,
+            bell,
+            tower,
+            notice: Notice::new(),
+            shelves,
+            capabilities,
+            _tasks: tasks,
+        })
     }
 }
 
@@ -181,11 +197,11 @@ impl Leases for Redis {
 #[async_trait]
 impl Records for Redis {
     async fn commit(&self, ops: &[Op]) -> Result<Committed> {
-        records::commit(&self.wire, None, ops).await
+        records::commit(&self.records, None, ops).await
     }
 
     async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
-        records::commit(&self.wire, Some(fence), ops).await
+        records::commit(&self.records, Some(fence), ops).await
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

@@ -8,6 +8,9 @@ use redis::{Client, IntoConnectionInfo};
 /// The shortest TTL this engine keeps.
 pub(super) const MIN_TTL_MS: u64 = 500;
 
+/// Most replicas that can be waited for.
+const REPLICAS: u64 = 16;
+
 /// How an engine is reached and what it grants.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
@@ -19,13 +22,15 @@ pub(super) struct Options {
     pub(super) quarantine: Duration,
     /// How long one verb may take, all repetitions included.
     pub(super) op_timeout: Duration,
+    /// How many replicas must have a change of records before it is answered.
+    pub(super) replicas: u64,
 }
 
 impl Options {
-    /// Reads `redis://HOST:PORT/DB?max_ttl_ms=&quarantine_ms=&op_timeout_ms=`.
+    /// Reads `redis://HOST:PORT/DB?max_ttl_ms=&quarantine_ms=&op_timeout_ms=&wait_replicas=`.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut max_ttl, mut quarantine, mut op_timeout) = (30_000, None, 2_000);
+        let (mut max_ttl, mut quarantine, mut op_timeout, mut replicas) = (30_000, None, 2_000, 0);
         let mut rest = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -33,6 +38,7 @@ impl Options {
                 "max_ttl_ms" => max_ttl = number(name, value)?,
                 "quarantine_ms" => quarantine = Some(number(name, value)?),
                 "op_timeout_ms" => op_timeout = number(name, value)?,
+                "wait_replicas" => replicas = count(name, value)?,
                 _ => rest.push(pair),
             }
         }
@@ -53,6 +59,7 @@ impl Options {
             max_ttl: Ttl::from_millis(max_ttl)?,
             quarantine: Duration::from_millis(quarantine.unwrap_or(max_ttl)),
             op_timeout: Duration::from_millis(op_timeout),
+            replicas,
         })
     }
 }
@@ -61,6 +68,13 @@ fn number(name: &str, value: &str) -> Result<u64> {
     value
         .parse()
         .map_err(|_| Error::invalid("store", format!("{name}={value:?} is not a number of milliseconds")))
+}
+
+fn count(name: &str, value: &str) -> Result<u64> {
+    let count = value.parse().ok().filter(|count| *count <= REPLICAS);
+    count.ok_or_else(|| {
+        Error::invalid("store", format!("{name}={value:?} is not a number of replicas from 0 to {REPLICAS}"))
+    })
 }
 
 #[cfg(test)]
@@ -83,6 +97,8 @@ mod tests {
             "redis://h?max_ttl_ms=499",
             "redis://h?quarantine_ms=soon",
             "redis://h?op_timeout_ms=0",
+            "redis://h?wait_replicas=all",
+            "redis://h?wait_replicas=17",
             "redis://",
         ] {
             assert!(Options::parse(bad).is_err() || bad == "redis://", "{bad}");

@@ -18,11 +18,12 @@ use super::wire::{Repeat, Wire};
 /// Most records in one call: values may be large.
 const CALL: usize = 64;
 
-/// Performs all operations or none, under a fence if there is one.
+/// Performs all operations or none, under a fence if there is one, and waits for the replicas that are asked for.
 pub(super) async fn commit(wire: &Wire, fence: Option<&Fence>, ops: &[Op]) -> Result<Committed> {
     Op::check(ops)?;
-    let answer = wire
-        .call(&COMMIT, Repeat::Never, |link, _| {
+    let deadline = wire.budget();
+    let (answer, link) = wire
+        .run_over(Some(&COMMIT), deadline, Repeat::Never, |link, _| {
             let keys = Call::global_count() + 1 + fence.map_or(0, |_| 5) + ops.len() * 4;
             let mut call = Call::new(&COMMIT, keys);
             call.globals();
@@ -49,7 +50,11 @@ pub(super) async fn commit(wire: &Wire, fence: Option<&Fence>, ops: &[Op]) -> Re
             call.done()
         })
         .await?;
-    committed(ops, answer)
+    let committed = committed(ops, answer)?;
+    if wire.options.replicas > 0 && matches!(committed, Committed::Written { .. }) {
+        wire.copied(&link, deadline).await?;
+    }
+    Ok(committed)
 }
 
 fn op_keys(call: &mut Call, op: &Op) {

@@ -4,12 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Result, Tick};
+use lease::{Clock, Error, Result, Tick};
 use parking_lot::RwLock;
 use redis::{Cmd, Value};
 use tokio::sync::Mutex;
 
-use super::fault::{Fault, Remedy, remedy, words};
+use super::fault::{ENGINE, Fault, Remedy, remedy, words};
 use super::link::Link;
 use super::options::Options;
 use super::script::Script;
@@ -102,6 +102,17 @@ impl Wire {
         repeat: Repeat,
         build: impl Fn(&Link, bool) -> Cmd,
     ) -> Result<Value, Fault> {
+        self.run_over(script, deadline, repeat, build).await.map(|(value, _)| value)
+    }
+
+    /// The same, and says over which connection it was.
+    pub(super) async fn run_over(
+        &self,
+        script: Option<&Script>,
+        deadline: Tick,
+        repeat: Repeat,
+        build: impl Fn(&Link, bool) -> Cmd,
+    ) -> Result<(Value, Arc<Link>), Fault> {
         let mut fault = Fault::unsent("no connection to the server");
         let mut sent = false;
         for attempt in 1_u32.. {
@@ -122,7 +133,7 @@ impl Wire {
             };
             let cmd = build(&link, sent);
             match self.attempt(script, &link, &cmd, deadline).await {
-                Ok(value) => return Ok(value),
+                Ok(value) => return Ok((value, link)),
                 Err((Remedy::Hopeless, why)) => return Err(Fault { sent, why }),
                 Err((Remedy::Strange, why)) => {
                     return Err(Fault::sent(match script {
@@ -199,6 +210,32 @@ impl Wire {
         build: impl Fn(&Link, bool) -> Cmd,
     ) -> Result<Value> {
         Ok(self.run(Some(script), self.budget(), repeat, build).await?)
+    }
+
+    /// Waits until as many replicas as are asked for have what was written over this connection. What they are
+    /// not known to have may be lost by a failover.
+    pub(super) async fn copied(&self, link: &Link, deadline: Tick) -> Result<()> {
+        let wanted = self.options.replicas;
+        let left = deadline.since(self.clock.now()).as_millis().max(1) as u64;
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(wanted).arg(left);
+        // The server says by itself when its time is over; a silent connection is left a little later.
+        let late = deadline + PAUSE.1;
+        let have = match self.before(late, link.send(&wait)).await {
+            Some(Ok(Value::Int(have))) => have.max(0) as u64,
+            Some(Ok(_)) => return Err(super::fault::strange("not a number of replicas")),
+            Some(Err(error)) => return Err(Error::unknown(ENGINE, words(&error))),
+            None => {
+                link.give_up();
+                return Err(Error::unknown(ENGINE, "the server does not say which replicas have a change"));
+            }
+        };
+        if have < wanted {
+            metrics::counter!("tenure_redis_uncopied_total").increment(1);
+            let why = format!("written, but only {have} of {wanted} replicas are known to have it");
+            return Err(Error::unknown(ENGINE, why));
+        }
+        Ok(())
     }
 
     /// Sends a command that reads, within the usual budget.

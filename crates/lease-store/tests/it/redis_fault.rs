@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease::{Acquired, Clock, End, Error, Leases, Reason, Released, Renewed};
+use lease::{Acquired, Clock, Committed, End, Error, Key, Leases, Op, Reason, Records, Released, Renewed};
 use lease_store::{BootClock, Redis};
 use testkit::{Proxy, RedisServer, wait};
 use tokio::task::JoinSet;
@@ -160,4 +160,68 @@ async fn a_parked_claim_outlives_a_lost_connection() {
     assert!(
         matches!(parked.join_next().await.unwrap().unwrap().unwrap(), Acquired::Granted(grant) if grant.parked)
     );
+}
+
+fn put(name: &str, value: &str) -> Op {
+    Op::Put { key: Key::new(name).unwrap(), value: value.as_bytes().into(), ttl: None }
+}
+
+#[tokio::test]
+async fn a_change_that_waits_for_a_replica_is_there_when_it_is_answered() {
+    let primary = RedisServer::start().unwrap();
+    let replica = RedisServer::builder().replica_of(&primary).start().unwrap();
+    replica.wait_for_sync(LIMIT).unwrap();
+    let store =
+        Redis::open(&format!("{}?quarantine_ms=0&wait_replicas=1&op_timeout_ms=30000", primary.url()))
+            .await
+            .unwrap();
+    for n in 0..50 {
+        let (name, value) = (format!("r/{n}"), format!("value {n}"));
+        assert!(matches!(store.commit(&[put(&name, &value)]).await.unwrap(), Committed::Written { .. }));
+        let copy = replica.command(&["GET", &name]).unwrap();
+        assert_eq!(copy.text(), Some(value.as_str()), "answered, and a failover would lose it");
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_no_replica_has_is_not_called_written() {
+    let primary = RedisServer::start().unwrap();
+    let replica = RedisServer::builder().replica_of(&primary).start().unwrap();
+    replica.wait_for_sync(LIMIT).unwrap();
+    let store = Redis::open(&format!("{}?quarantine_ms=0&wait_replicas=1&op_timeout_ms=500", primary.url()))
+        .await
+        .unwrap();
+    replica.pause().unwrap();
+    let error = store.commit(&[put("r", "1")]).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error:?}");
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    replica.resume().unwrap();
+    let patient =
+        Redis::open(&format!("{}?quarantine_ms=0&wait_replicas=1&op_timeout_ms=30000", primary.url()))
+            .await
+            .unwrap();
+    assert!(matches!(patient.commit(&[put("r", "2")]).await.unwrap(), Committed::Written { .. }));
+}
+
+#[tokio::test]
+async fn leases_go_on_while_changes_wait_for_a_replica() {
+    let primary = RedisServer::start().unwrap();
+    let store =
+        Redis::open(&format!("{}?quarantine_ms=0&wait_replicas=1&op_timeout_ms=60000", primary.url()))
+            .await
+            .unwrap();
+    let change = [put("r", "1")];
+    let mut waiting = Box::pin(store.commit(&change));
+    let mine = claim("k", "node-1");
+    // There is no replica, so the change waits for a minute; a lease behind it on the same connection would, too.
+    tokio::select! {
+        biased;
+        answer = &mut waiting => panic!("nobody has it: {answer:?}"),
+        grant = async {
+            while primary.command(&["GET", "r"]).unwrap().text().is_none() {
+                tokio::task::yield_now().await;
+            }
+            granted(&store, &mine).await
+        } => assert_eq!(grant.lease.holder, mine.holder),
+    }
 }
