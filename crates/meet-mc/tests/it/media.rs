@@ -75,10 +75,10 @@ async fn a_handler_that_does_not_answer_is_told_three_times_and_no_more() {
     let began = town.clock.now();
     let (_ada, _) = town.club.join("ada", Role::Host).await;
     let told = |times| {
-        let one = one.clone();
+        let (one, clock) = (one.clone(), town.clock.clone());
         async move {
             while one.registered.lock().len() < times {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                clock.sleep_until(clock.now() + Duration::from_millis(10)).await;
             }
         }
     };
@@ -141,7 +141,7 @@ async fn the_end_of_a_meeting_is_told_to_its_handlers_and_then_to_gc_when_the_le
     ada.ask(Ask::EndMeetingRequest(EndMeetingRequest {})).await;
     ada.ended().await;
     while gc.ended.lock().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        town.clock.sleep_until(town.clock.now() + Duration::from_millis(10)).await;
     }
     let told = gc.ended.lock()[0].clone();
     assert_eq!((told.meeting_id.as_str(), told.region.as_str()), ("abc", "here"));

@@ -214,6 +214,7 @@ impl House<'_> {
             host,
             files,
             data_dir: &self.service.data_dir,
+            idle: settings.idle,
             clock: self.clock.clone(),
         })
     }

@@ -34,6 +34,8 @@ pub(super) struct Opening<'a> {
     pub(super) files: Option<(PathBuf, PathBuf)>,
     /// Where the own certificate is kept.
     pub(super) data_dir: &'a std::path::Path,
+    /// A connection that says nothing for so long is lost.
+    pub(super) idle: Duration,
     /// The time.
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -61,7 +63,9 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 impl Endpoint {
     pub(super) fn open(opening: Opening<'_>) -> Result<Self> {
-        let Opening { address, any_port, host, files, data_dir, clock } = opening;
+        let Opening { address, any_port, host, files, data_dir, idle, clock } = opening;
+        // A sign four times in that, so that one may get lost.
+        let timing = Timing { idle, keep_alive: idle / 4 };
         let (source, (chain, key), hashes) = match files {
             Some((cert, key)) => {
                 let chain = from_files(&cert, &key)?;
@@ -79,7 +83,7 @@ impl Endpoint {
         let reset_key = reset_key(data_dir)?;
         let bind = |address| {
             let (chain, key) = (chain.clone(), key.clone_key());
-            Listener::bind_with(address, chain, key, clock.clone(), Timing::default(), Some(&reset_key))
+            Listener::bind_with(address, chain, key, clock.clone(), timing, Some(&reset_key))
         };
         let listener = match bind(address) {
             Err(_) if any_port => bind(SocketAddr::new(address.ip(), 0)),

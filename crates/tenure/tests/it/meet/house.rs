@@ -54,6 +54,11 @@ impl House {
     /// Starts a process; each role has a folder of its own.
     pub(crate) fn start_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Door {
         let folder = if args[0] == "up" { "data" } else { args[0] };
+        self.start_in(folder, args, variables)
+    }
+
+    /// Starts a process in this folder.
+    pub(crate) fn start_in(&self, folder: &str, args: &[&str], variables: &[(&str, &str)]) -> Door {
         let mut command = tenure(self.dir.path(), args);
         command.args(["--listen", "127.0.0.1:0", "--data-dir", folder]);
         if let Some(redis) = &self.redis {
@@ -167,6 +172,7 @@ pub(crate) struct Place {
     pub(crate) hashes: Vec<Vec<u8>>,
     pub(crate) token: String,
     pub(crate) meeting: String,
+    pub(crate) mc_id: String,
     pub(crate) patience: Duration,
 }
 
@@ -178,6 +184,21 @@ impl Place {
     }
 
     pub(crate) async fn ask_to_join(&self, name: &str) -> Line {
+        self.ask_with(JoinRequest { participant_name: name.to_owned(), ..JoinRequest::default() }).await
+    }
+
+    /// Comes back with what a join gave.
+    pub(crate) async fn resume(&self, last: &JoinResponse, seen: u64) -> (Line, JoinResponse) {
+        let request = JoinRequest {
+            correlation_id: last.correlation_id.clone(),
+            binding_token: last.binding_token.clone(),
+            last_event_seq: seen,
+            ..JoinRequest::default()
+        };
+        Self::welcomed(self.ask_with(request).await).await
+    }
+
+    async fn ask_with(&self, request: JoinRequest) -> Line {
         let session = self.dial().await.unwrap();
         let (send, receive) = session.open_bi().await.unwrap();
         let (writer, reader) = (MessageWriter::new(send), MessageReader::new(receive));
@@ -185,16 +206,18 @@ impl Place {
         line.ask(Ask::JoinRequest(JoinRequest {
             meeting_id: self.meeting.clone(),
             join_token: self.token.clone(),
-            participant_name: name.to_owned(),
             attempt_id: "1".to_owned(),
-            ..JoinRequest::default()
+            ..request
         }))
         .await;
         line
     }
 
     pub(crate) async fn join(&self, name: &str) -> (Line, JoinResponse) {
-        let mut line = self.ask_to_join(name).await;
+        Self::welcomed(self.ask_to_join(name).await).await
+    }
+
+    async fn welcomed(mut line: Line) -> (Line, JoinResponse) {
         match line.next().await.payload {
             Some(Payload::JoinResponse(answer)) => (line, answer),
             other => panic!("no welcome but {other:?}"),
