@@ -26,9 +26,8 @@ fn inode(port: u16) -> Option<String> {
     let wanted = format!(":{port:04X}");
     let tables =
         ["/proc/net/udp", "/proc/net/udp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
-    let found = tables.iter().flat_map(|table| table.lines().skip(1)).find_map(|line| {
+    tables.iter().flat_map(|table| table.lines().skip(1)).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         fields.get(1)?.ends_with(&wanted).then(|| fields.get(9).map(|inode| (*inode).to_owned()))?
-    });
-    found
+    })
 }
