@@ -36,6 +36,8 @@ pub(super) struct Opening<'a> {
     pub(super) data_dir: &'a std::path::Path,
     /// The time.
     pub(super) clock: Arc<dyn Clock>,
+    /// When a quiet connection is lost.
+    pub(super) timing: Timing,
 }
 
 /// The endpoint of this process.
@@ -61,7 +63,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 impl Endpoint {
     pub(super) fn open(opening: Opening<'_>) -> Result<Self> {
-        let Opening { address, any_port, host, files, data_dir, clock } = opening;
+        let Opening { address, any_port, host, files, data_dir, clock, timing } = opening;
         let (source, (chain, key), hashes) = match files {
             Some((cert, key)) => {
                 let chain = from_files(&cert, &key)?;
@@ -79,7 +81,7 @@ impl Endpoint {
         let reset_key = reset_key(data_dir)?;
         let bind = |address| {
             let (chain, key) = (chain.clone(), key.clone_key());
-            Listener::bind_with(address, chain, key, clock.clone(), Timing::default(), Some(&reset_key))
+            Listener::bind_with(address, chain, key, clock.clone(), timing, Some(&reset_key))
         };
         let listener = match bind(address) {
             Err(_) if any_port => bind(SocketAddr::new(address.ip(), 0)),

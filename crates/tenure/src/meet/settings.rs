@@ -41,6 +41,7 @@ pub(crate) const SPECS: &[Spec] = &[
     count("binding_token_ttl_ms", 100, HOUR_MS, "30000"),
     count("disconnect_grace_ms", 100, HOUR_MS, "30000"),
     count("drain_deadline_ms", 0, HOUR_MS, "60000"),
+    count("idle_timeout_ms", 1_000, HOUR_MS, "5000"),
     seconds("binding_token_ttl_seconds"),
     seconds("disconnect_grace_period_seconds"),
     count("join_rate_per_second", 1, 100_000, "5"),
@@ -83,6 +84,7 @@ pub(super) struct Settings {
     pub(super) binding_ttl: Duration,
     pub(super) grace: Duration,
     pub(super) drain: Duration,
+    pub(super) idle: Duration,
     pub(super) join_rate: Rate,
     pub(super) chat_rate: Rate,
     pub(super) secrets: Secrets,
@@ -194,6 +196,7 @@ impl Settings {
             binding_ttl,
             grace,
             drain: read.time("drain_deadline_ms", None),
+            idle: read.time("idle_timeout_ms", None),
             join_rate: read.rate("join_burst", "join_rate_per_second"),
             chat_rate: read.rate("chat_burst", "chat_rate_per_second"),
             secrets: Secrets {

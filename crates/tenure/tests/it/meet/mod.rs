@@ -1,7 +1,13 @@
 //! Meetings of the built binary: people join over REST and real QUIC, and the process ends in order.
 
+mod brain;
+mod cast;
 mod client;
 mod house;
+mod intruder;
+mod proof;
+mod secrecy;
+mod trace;
 
 use std::time::Duration;
 
