@@ -522,7 +522,6 @@ async fn open(
         tracing::warn!(target: metric::TARGET, %meeting, %error, "the meeting could not be read");
         Rejection::Unhealthy
     })?;
-    tracing::info!(target: metric::TARGET, %meeting, generation = %guard.generation(), "the meeting is taken");
     let actor = MeetingActor::new(desk, secrets, (port, talk_rate), guard.share(), opened);
     Ok((guard, actor))
 }

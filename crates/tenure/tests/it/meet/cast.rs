@@ -69,7 +69,7 @@ impl Cast {
         let url = self.house.redis.as_ref().unwrap().url();
         let store = Redis::open(&known_new(&url)).await.unwrap();
         let log = Key::new(format!("meeting:{meeting}:log")).unwrap();
-        let entries = store.read_log(&log, 0, 1_024).await.unwrap();
+        let entries = store.read_log(&log, 0, 1_000).await.unwrap();
         entries.iter().map(|entry| entry.seq).collect()
     }
 }

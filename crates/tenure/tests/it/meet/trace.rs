@@ -48,7 +48,7 @@ async fn the_trace_of_a_client_is_in_the_logs_of_all_that_it_causes() {
     wait::until_async("the meeting has a controller", LIMIT, joined).await.unwrap();
     logged("gc", "assigned", &id, None).await;
     logged("gc", "request", &id, None).await;
-    logged("mc-one", "the meeting is taken", &id, None).await;
+    logged("mc-one", "took the meeting", &id, None).await;
     logged("mc-one", "writing", &id, None).await;
     // A native client: CONNECT says it once for all that follows.
     let place = placed(&answer, &cast.gc);
