@@ -65,6 +65,11 @@ impl Context {
         self.traceparent.as_ref()
     }
 
+    /// The trace that the request belongs to: the second part of a well-formed trace context.
+    pub(crate) fn trace_id(&self) -> Option<&str> {
+        self.traceparent()?.to_str().ok()?.split('-').nth(1)
+    }
+
     /// Notes who calls, for the access log.
     pub(crate) fn set_caller(&self, name: &str) {
         // A second layer of authentication may not rename the caller.

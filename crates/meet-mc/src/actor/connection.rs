@@ -13,6 +13,7 @@ use meet_wire::transport::{MessageReader, MessageWriter, ReadError, Session};
 use meet_wire::{CloseCode, Id, TraceParent};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tracing::Span;
 
 use crate::actor::exit::supervised;
 use crate::actor::mailbox::Mailbox;
@@ -171,7 +172,9 @@ impl Visitor {
         let (mailbox, parcels) = Mailbox::new(ActorType::Connection, limits::OUTBOX);
         let outbox = Outbox::new(mailbox, session.clone());
         let (seated, mut answer) = oneshot::channel();
-        let mail = Mail::Join { join: Box::new(join), seq, outbox: outbox.clone(), seated };
+        let trace_id = trace.map_or(0, |trace| trace.trace_id);
+        let span = span(trace_id, seq);
+        let mail = Mail::Join { join: Box::new(join), seq, outbox: outbox.clone(), seated, span };
         let late = door.clock.sleep_until(door.clock.now() + limits::JOIN);
         let asked = async {
             meeting.send(mail).await.ok()?;
@@ -197,7 +200,6 @@ impl Visitor {
         };
         joined("ok");
         drop(waiting);
-        let trace_id = trace.map_or(0, |trace| trace.trace_id);
         tracing::info!(target: metric::TARGET, trace_id = format_args!("{trace_id:032x}"), seq, meeting = %knock.meeting, %participant, epoch, "joined");
         let talk = async {
             tokio::select! {
@@ -211,6 +213,11 @@ impl Visitor {
         session.close_for(CloseCode::Done);
         let _over = meeting.send(Mail::Closed { participant, epoch }).await;
     }
+}
+
+/// What a request causes is logged under it.
+fn span(trace_id: u128, seq: u64) -> Span {
+    tracing::info_span!(target: metric::TARGET, "asked", trace_id = format_args!("{trace_id:032x}"), seq)
 }
 
 async fn send(
@@ -269,7 +276,7 @@ async fn read(
         }
         match convert::request(message.payload) {
             Ok(Some(request)) => {
-                let mail = Mail::Asked { participant, epoch, seq, request };
+                let mail = Mail::Asked { participant, epoch, seq, request, span: span(trace_id, seq) };
                 if meeting.send(mail).await.is_err() {
                     return;
                 }

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, Span};
 
 use crate::actor::connection::{Door, error, identify, receive, too_often, turn_away};
 use crate::actor::exit::{Exit, supervised};
@@ -118,7 +119,7 @@ impl Counts {
 }
 
 enum Mail {
-    Assign { assignment: Assignment, answer: oneshot::Sender<Assigned> },
+    Assign { assignment: Assignment, answer: oneshot::Sender<Assigned>, span: Span },
     Find { meeting: MeetingId, answer: oneshot::Sender<Option<Mailbox<MeetingMail>>> },
     Count { answer: oneshot::Sender<Counts> },
 }
@@ -201,7 +202,8 @@ impl Controller {
 
     /// Takes a meeting: accepted only once its lease is held and what the last owner left is read.
     pub async fn assign(&self, assignment: Assignment) -> Assigned {
-        let answered = self.ask(|answer| Mail::Assign { assignment, answer }).await;
+        let span = Span::current();
+        let answered = self.ask(|answer| Mail::Assign { assignment, answer, span }).await;
         answered.unwrap_or(Assigned::Rejected(Rejection::Draining))
     }
 
@@ -394,7 +396,7 @@ impl Actor {
     fn take(&mut self, mail: Mail) {
         // Who does not wait for the answer any more does not get it.
         match mail {
-            Mail::Assign { assignment, answer } => self.assign(assignment, answer),
+            Mail::Assign { assignment, answer, span } => self.assign(assignment, answer, span),
             Mail::Find { meeting, answer } => {
                 let _ = answer.send(self.owned.get(&meeting).map(|owned| owned.mailbox.clone()));
             }
@@ -405,7 +407,7 @@ impl Actor {
     }
 
     /// One claim of a meeting at a time, however many ask for it.
-    fn assign(&mut self, assignment: Assignment, answer: oneshot::Sender<Assigned>) {
+    fn assign(&mut self, assignment: Assignment, answer: oneshot::Sender<Assigned>, span: Span) {
         if let Some(owned) = self.owned.get(&assignment.meeting) {
             // One that is just ending gives its lease back in a moment: ask again.
             let generation = owned.generation;
@@ -433,7 +435,7 @@ impl Actor {
         let terms = Terms::new(self.options.lease_ttl).heartbeat(self.options.lease_renew);
         let (secrets, port) = (self.secrets.clone(), self.options.port.clone());
         let talk_rate = self.options.talk_rate;
-        self.opening.spawn(async move {
+        let taking = async move {
             let meeting = assignment.meeting.clone();
             let open = open(keeper, desk, terms, secrets, (port, talk_rate), assignment);
             let taken = match supervised(ActorType::Meeting, open).await {
@@ -441,7 +443,9 @@ impl Actor {
                 Exit::Panicked(_) => Err(Rejection::Unhealthy),
             };
             Opened { meeting, taken }
-        });
+        };
+        // What it takes is logged under the request of who asked.
+        self.opening.spawn(taking.instrument(span));
     }
 
     fn opened(&mut self, opened: Result<Opened, tokio::task::JoinError>) {

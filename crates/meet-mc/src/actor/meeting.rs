@@ -17,6 +17,7 @@ use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use crate::actor::exit::{Exit, supervised};
 use crate::actor::outbox::Outbox;
@@ -35,9 +36,9 @@ pub(crate) type SharedSecrets = Arc<RwLock<Arc<Secrets>>>;
 /// What a meeting is sent.
 pub(crate) enum Mail {
     /// Somebody knocks, with a good token.
-    Join { join: Box<Join>, seq: u64, outbox: Outbox, seated: oneshot::Sender<Seated> },
+    Join { join: Box<Join>, seq: u64, outbox: Outbox, seated: oneshot::Sender<Seated>, span: Span },
     /// Somebody asks for something.
-    Asked { participant: Id, epoch: u64, seq: u64, request: Request },
+    Asked { participant: Id, epoch: u64, seq: u64, request: Request, span: Span },
     /// A connection ended.
     Closed { participant: Id, epoch: u64 },
 }
@@ -179,7 +180,8 @@ impl MeetingActor {
         let kept = match ending {
             Ending::Over => self.ledger.clear().await,
             Ending::Left => self.ledger.flush().await,
-            Ending::Lost | Ending::Broken => Ok(()),
+            Ending::Lost => self.ledger.inquire().await,
+            Ending::Broken => Ok(()),
         };
         if let Err(error) = kept {
             tracing::warn!(target: metric::TARGET, meeting = %self.state.id, %error, "the last write did not land");
@@ -207,7 +209,8 @@ impl MeetingActor {
     /// One piece of work. A panic is survived once: the state is read again, and the poisoned work is skipped.
     async fn guarded(&mut self, work: Work) -> Result<(), Ending> {
         let began = self.clock.now();
-        let done = match supervised(ActorType::Meeting, self.perform_all(work)).await {
+        let span = work.span();
+        let done = match supervised(ActorType::Meeting, self.perform_all(work).instrument(span)).await {
             Exit::Clean(done) => done,
             Exit::Panicked(_) if self.panics >= limits::PANICS => Err(Ending::Broken),
             Exit::Panicked(said) => {
@@ -267,7 +270,7 @@ impl MeetingActor {
                 }
                 self.event(Event::Closed { participant, epoch }, None, None).await
             }
-            Work::Mail(Mail::Asked { participant, epoch, seq, request }) => {
+            Work::Mail(Mail::Asked { participant, epoch, seq, request, span: _ }) => {
                 let asker = Asker { participant, seq };
                 if !self.may_say(participant, &request) {
                     let refusal = Refusal::TooOften("too much is said from this seat; wait a little");
@@ -276,7 +279,7 @@ impl MeetingActor {
                 }
                 self.event(Event::Asked { participant, epoch, seq, request }, Some(asker), None).await
             }
-            Work::Mail(Mail::Join { join, seq, outbox, seated }) => {
+            Work::Mail(Mail::Join { join, seq, outbox, seated, span: _ }) => {
                 let joining = Joining { seq, outbox, seated };
                 self.event(Event::Join(join), None, Some(joining)).await
             }
@@ -443,6 +446,16 @@ enum Work {
     Mail(Mail),
     Event(Event),
     Wake,
+}
+
+impl Work {
+    /// The request that it is, for the log.
+    fn span(&self) -> Span {
+        match self {
+            Self::Mail(Mail::Join { span, .. } | Mail::Asked { span, .. }) => span.clone(),
+            _ => Span::none(),
+        }
+    }
 }
 
 fn without_media() -> Payload {

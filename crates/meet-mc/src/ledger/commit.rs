@@ -137,9 +137,17 @@ impl Ledger {
         ])
     }
 
-    /// Writes operations, all or none. If it cannot know which, it asks until the lease is lost or the doubt is too old; then the meeting is
-    /// lost.
+    /// Writes operations, all or none, and remembers if somebody else turned out to own the meeting.
     pub(super) async fn commit(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
+        tracing::debug!(target: metric::TARGET, lease = %self.held.key(), generation = %self.held.generation(), ops = ops.len(), "writing");
+        let written = self.pursue(ops, nonce).await;
+        self.outdone |= matches!(written, Err(LedgerError::FencedOut | LedgerError::SplitBrain(_)));
+        written
+    }
+
+    /// If it cannot know which, it asks until the lease is lost or the doubt is too old; then the meeting is
+    /// lost.
+    async fn pursue(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
         let (mut in_doubt, mut surprises) = (false, 0);
         let spend = nonce.map(Self::spend).transpose()?;
         let began = self.clock.now();

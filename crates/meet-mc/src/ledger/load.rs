@@ -31,6 +31,7 @@ pub(super) async fn open(
         keys: Keys::new(meeting),
         row: MeetingRow::new(settings, handlers),
         backlog: Backlog::default(),
+        outdone: false,
         generation: None,
         controller: None,
         desk,

@@ -20,7 +20,7 @@ use prost::Message as _;
 use crate::ledger::backlog::Backlog;
 use crate::meeting::{Change, Handler, Happening, Meeting, Phase, Settings, limits};
 use crate::rows::MeetingRow;
-use crate::{Breaker, Keys, Pulse, convert, rows};
+use crate::{Breaker, Keys, Pulse, convert, metric, rows};
 
 /// Why nothing was written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -80,6 +80,8 @@ pub struct Ledger {
     controller: Option<Revision>,
     row: MeetingRow,
     backlog: Backlog,
+    /// Whether the store has said that somebody else owns the meeting.
+    outdone: bool,
 }
 
 impl Ledger {
@@ -123,6 +125,7 @@ impl Ledger {
         if self.backlog.len() + fresh.len() > backlog::MOST {
             return Err(LedgerError::Unavailable("too much is waiting to be written".to_owned()));
         }
+        tracing::debug!(target: metric::TARGET, lease = %self.held.key(), ops = fresh.len(), "noted, to be written");
         self.backlog.extend(fresh);
         self.row = row;
         Ok(())
@@ -159,6 +162,16 @@ impl Ledger {
     pub async fn clear(&mut self) -> Result<(), LedgerError> {
         self.flush().await?;
         load::clear(self).await
+    }
+
+    /// After the lease has ended by this controller's own clock, which lets it write nothing: whether somebody else has signed since. That is counted
+    /// like a write that was refused.
+    pub async fn inquire(&mut self) -> Result<(), LedgerError> {
+        if self.outdone {
+            return Ok(());
+        }
+        let signs = commit::Signs::read(self).await?;
+        signs.admit(self.held.generation(), &self.desk.mc_id)
     }
 
     fn log(&self) -> Result<Key, LedgerError> {

@@ -97,6 +97,7 @@ impl Record {
             code = self.code.map_or("-", Code::word),
             caller = self.context.caller().unwrap_or("-"),
             request_id = self.context.id(),
+            trace_id = self.context.trace_id(),
             "request"
         );
         let method = label(&self.method);

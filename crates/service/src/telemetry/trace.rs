@@ -56,6 +56,7 @@ pub(crate) fn request_span(parts: &Parts, context: &Context) -> Span {
         method = %parts.method,
         path = parts.uri.path(),
         request_id = context.id(),
+        trace_id = context.trace_id(),
         status = tracing::field::Empty,
     );
     if context.traceparent().is_some() {

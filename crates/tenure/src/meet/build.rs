@@ -14,6 +14,7 @@ use meet_mh::Handler;
 use meet_rpc::node::{Listing, Node, Standing};
 use meet_rpc::{Keyring, Kind, Lines, Part};
 use meet_wire::transport::Paths;
+use meet_wire::transport::quic::Timing;
 use service::{Server, Shutdown};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -214,8 +215,8 @@ impl House<'_> {
             host,
             files,
             data_dir: &self.service.data_dir,
-            idle: settings.idle,
             clock: self.clock.clone(),
+            timing: Timing { idle: settings.idle, keep_alive: settings.idle / 4 },
         })
     }
 

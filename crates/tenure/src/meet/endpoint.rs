@@ -34,10 +34,10 @@ pub(super) struct Opening<'a> {
     pub(super) files: Option<(PathBuf, PathBuf)>,
     /// Where the own certificate is kept.
     pub(super) data_dir: &'a std::path::Path,
-    /// A connection that says nothing for so long is lost.
-    pub(super) idle: Duration,
     /// The time.
     pub(super) clock: Arc<dyn Clock>,
+    /// When a quiet connection is lost.
+    pub(super) timing: Timing,
 }
 
 /// The endpoint of this process.
@@ -63,9 +63,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 impl Endpoint {
     pub(super) fn open(opening: Opening<'_>) -> Result<Self> {
-        let Opening { address, any_port, host, files, data_dir, idle, clock } = opening;
-        // A sign four times in that, so that one may get lost.
-        let timing = Timing { idle, keep_alive: idle / 4 };
+        let Opening { address, any_port, host, files, data_dir, clock, timing } = opening;
         let (source, (chain, key), hashes) = match files {
             Some((cert, key)) => {
                 let chain = from_files(&cert, &key)?;

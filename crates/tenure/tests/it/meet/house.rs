@@ -8,7 +8,9 @@ use lease::Clock as _;
 use lease_store::BootClock;
 use meet_wire::signaling::client_message::Payload as Ask;
 use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{ClientMessage, JoinRequest, JoinResponse, ServerMessage};
+use meet_wire::signaling::{
+    ChatRequest, ClientMessage, JoinRequest, JoinResponse, LeaveRequest, ServerMessage,
+};
 use meet_wire::transport::quic::{Dialer, Timing};
 use meet_wire::transport::{MessageReader, MessageWriter, Session, TransportError};
 use serde_json::{Value, json};
@@ -26,6 +28,14 @@ const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 pub(crate) struct House {
     pub(crate) dir: TempDir,
     pub(crate) redis: Option<RedisServer>,
+}
+
+/// What differs between processes of one house.
+pub(crate) struct Begin<'a> {
+    pub(crate) folder: &'a str,
+    pub(crate) store: Option<String>,
+    /// The filter of a log in a file of the folder's name.
+    pub(crate) log: Option<&'a str>,
 }
 
 pub(crate) struct Door {
@@ -54,15 +64,29 @@ impl House {
     /// Starts a process; each role has a folder of its own.
     pub(crate) fn start_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Door {
         let folder = if args[0] == "up" { "data" } else { args[0] };
-        self.start_in(folder, args, variables)
+        let store = self.redis.as_ref().map(RedisServer::url);
+        self.start_as(Begin { folder, store, log: None }, args, variables)
     }
 
-    /// Starts a process in this folder.
-    pub(crate) fn start_in(&self, folder: &str, args: &[&str], variables: &[(&str, &str)]) -> Door {
+    /// The log that a process of this folder has written, if it was started with one.
+    pub(crate) fn log(&self, folder: &str) -> String {
+        let bytes = std::fs::read(self.dir.path().join(format!("{folder}.log"))).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub(crate) fn start_as(&self, begin: Begin<'_>, args: &[&str], variables: &[(&str, &str)]) -> Door {
+        let Begin { folder, store, log } = begin;
         let mut command = tenure(self.dir.path(), args);
         command.args(["--listen", "127.0.0.1:0", "--data-dir", folder]);
-        if let Some(redis) = &self.redis {
-            command.args(["--store", &known_new(&redis.url())]);
+        if let Some(store) = store {
+            command.args(["--store", &known_new(&store)]);
+        }
+        if let Some(filter) = log {
+            let path = self.dir.path().join(format!("{folder}.log"));
+            command.stderr(std::fs::File::create(path).unwrap());
+            command.env("TENURE_LOG__FILTER", filter);
+        } else {
+            command.env("TENURE_LOG__FILTER", "warn,tenure::meet=info");
         }
         for (name, value) in [
             ("TENURE_API_TOKENS", format!("{TOKEN}=meet:write").as_str()),
@@ -70,10 +94,10 @@ impl House {
             ("TENURE_SEAL_KEY", "0123456789abcdef0123456789abcdef"),
             ("TENURE_MEET__MC_CLIENT_SECRET", MC_SECRET),
             ("TENURE_MEET__MH_CLIENT_SECRET", MH_SECRET),
-            ("TENURE_LOG__FILTER", "warn,tenure::meet=info"),
             // No machine is busy for so long that it loses these.
             ("TENURE_MEET__LEASE_TTL_MS", "30000"),
             ("TENURE_MEET__LEASE_RENEW_MS", "1000"),
+            ("TENURE_MEET__IDLE_TIMEOUT_MS", "60000"),
         ] {
             command.env(name, value);
         }
@@ -172,67 +196,94 @@ pub(crate) struct Place {
     pub(crate) hashes: Vec<Vec<u8>>,
     pub(crate) token: String,
     pub(crate) meeting: String,
-    pub(crate) mc_id: String,
     pub(crate) patience: Duration,
 }
 
 impl Place {
     pub(crate) async fn dial(&self) -> Result<Arc<dyn Session>, TransportError> {
+        self.dial_traced(None).await
+    }
+
+    pub(crate) async fn dial_traced(&self, trace: Option<&str>) -> Result<Arc<dyn Session>, TransportError> {
         // A busy machine may let a test stand still for longer than people would wait.
         let timing = Timing { idle: self.patience, keep_alive: Duration::from_secs(1) };
-        Dialer::new(ANY, timing).unwrap().dial(&self.url, &self.hashes, None).await
+        Dialer::new(ANY, timing).unwrap().dial(&self.url, &self.hashes, trace).await
     }
 
     pub(crate) async fn ask_to_join(&self, name: &str) -> Line {
-        self.ask_with(JoinRequest { participant_name: name.to_owned(), ..JoinRequest::default() }).await
-    }
-
-    /// Comes back with what a join gave.
-    pub(crate) async fn resume(&self, last: &JoinResponse, seen: u64) -> (Line, JoinResponse) {
-        let request = JoinRequest {
-            correlation_id: last.correlation_id.clone(),
-            binding_token: last.binding_token.clone(),
-            last_event_seq: seen,
-            ..JoinRequest::default()
-        };
-        Self::welcomed(self.ask_with(request).await).await
-    }
-
-    async fn ask_with(&self, request: JoinRequest) -> Line {
-        let session = self.dial().await.unwrap();
-        let (send, receive) = session.open_bi().await.unwrap();
-        let (writer, reader) = (MessageWriter::new(send), MessageReader::new(receive));
-        let mut line = Line { session, writer, reader, seq: 0 };
-        line.ask(Ask::JoinRequest(JoinRequest {
-            meeting_id: self.meeting.clone(),
-            join_token: self.token.clone(),
-            attempt_id: "1".to_owned(),
-            ..request
-        }))
-        .await;
+        let mut line = self.open().await;
+        line.ask(Ask::JoinRequest(self.request(name))).await;
         line
     }
 
-    pub(crate) async fn join(&self, name: &str) -> (Line, JoinResponse) {
-        Self::welcomed(self.ask_to_join(name).await).await
+    /// A connection on which nothing was said yet.
+    pub(crate) async fn open(&self) -> Line {
+        Line::open(self.dial().await.unwrap()).await
     }
 
-    async fn welcomed(mut line: Line) -> (Line, JoinResponse) {
-        match line.next().await.payload {
-            Some(Payload::JoinResponse(answer)) => (line, answer),
-            other => panic!("no welcome but {other:?}"),
+    pub(crate) fn request(&self, name: &str) -> JoinRequest {
+        JoinRequest {
+            meeting_id: self.meeting.clone(),
+            join_token: self.token.clone(),
+            participant_name: name.to_owned(),
+            attempt_id: "1".to_owned(),
+            ..JoinRequest::default()
         }
+    }
+
+    pub(crate) async fn join(&self, name: &str) -> (Line, JoinResponse) {
+        self.join_with(self.request(name)).await
+    }
+
+    pub(crate) async fn join_with(&self, request: JoinRequest) -> (Line, JoinResponse) {
+        let mut line = self.open().await;
+        let answer = line.join(request).await;
+        (line, answer)
     }
 }
 
 pub(crate) struct Line {
     pub(crate) session: Arc<dyn Session>,
-    writer: MessageWriter,
-    reader: MessageReader,
+    pub(crate) writer: MessageWriter,
+    pub(crate) reader: MessageReader,
     seq: u64,
 }
 
 impl Line {
+    pub(crate) async fn open(session: Arc<dyn Session>) -> Self {
+        let (send, receive) = session.open_bi().await.unwrap();
+        Self { session, writer: MessageWriter::new(send), reader: MessageReader::new(receive), seq: 0 }
+    }
+
+    /// Asks for a seat and gets one.
+    pub(crate) async fn join(&mut self, request: JoinRequest) -> JoinResponse {
+        self.ask(Ask::JoinRequest(request)).await;
+        match self.next().await.payload {
+            Some(Payload::JoinResponse(answer)) => answer,
+            other => panic!("no welcome but {other:?}"),
+        }
+    }
+
+    /// Gives the seat up; it is gone when this returns.
+    pub(crate) async fn leave(mut self) {
+        self.ask(Ask::LeaveRequest(LeaveRequest {})).await;
+        while let Ok(Some(_)) = self.reader.next::<ServerMessage>().await {}
+        self.session.close(0, "");
+    }
+
+    pub(crate) async fn chat(&mut self, text: &str) {
+        self.ask(Ask::ChatRequest(ChatRequest { text: text.to_owned() })).await;
+    }
+
+    /// Reads on until somebody has said this.
+    pub(crate) async fn hears(&mut self, text: &str) {
+        let said = |payload: &Payload| match payload {
+            Payload::ChatMessage(chat) => (chat.text == text).then_some(()),
+            _ => None,
+        };
+        self.until(said).await;
+    }
+
     pub(crate) async fn ask(&mut self, ask: Ask) {
         self.seq += 1;
         let message = ClientMessage { payload: Some(ask), seq: self.seq, ..ClientMessage::default() };

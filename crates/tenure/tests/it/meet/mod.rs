@@ -1,14 +1,18 @@
 //! Meetings of the built binary: people join over REST and real QUIC, and the process ends in order.
 
+mod brain;
+mod cast;
 mod client;
 mod house;
+mod intruder;
+mod proof;
+mod secrecy;
+mod trace;
 
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lease::Clock as _;
-use lease_store::BootClock;
 use meet_wire::signaling::ChatRequest;
 use meet_wire::signaling::client_message::Payload as Ask;
 use meet_wire::signaling::server_message::Payload;
@@ -183,60 +187,6 @@ async fn without_its_redis_a_process_is_not_ready_and_alive_and_comes_back_by_it
     door.place(made["meeting_code"].as_str().unwrap(), None).await.join("Ada").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_that_stood_still_past_its_lease_sends_its_people_away_and_the_next_one_has_everything() {
-    let house = House::on(RedisServer::start().unwrap());
-    let gc = house.start_with(&["gc"], &[("TENURE_MEET__GRPC_BIND_ADDRESS", "127.0.0.1:0")]);
-    let (ac, gc_url) = (gc.address.clone(), gc.grpc.clone().unwrap());
-    let part = |role: &str, name: &str, client: &str, secret: &str| {
-        let variables = [
-            ("TENURE_MEET__GRPC_BIND_ADDRESS", "127.0.0.1:0"),
-            ("MC_WEBTRANSPORT_BIND_ADDRESS", "127.0.0.1:0"),
-            ("AC_ENDPOINT", ac.as_str()),
-            ("GC_GRPC_URL", gc_url.as_str()),
-            ("MC_ID", name),
-            ("MC_CLIENT_ID", client),
-            ("MC_CLIENT_SECRET", secret),
-            // Lost soon enough for a test, kept through anything that a busy machine does to the others.
-            ("TENURE_MEET__LEASE_TTL_MS", "8000"),
-            ("TENURE_MEET__IDLE_TIMEOUT_MS", "120000"),
-            ("TENURE_MEET__DISCONNECT_GRACE_MS", "300000"),
-            ("TENURE_MEET__BINDING_TOKEN_TTL_MS", "300000"),
-        ];
-        house.start_in(name, &[role], &variables)
-    };
-    let (mc, mh) = (house::MC_SECRET, house::MH_SECRET);
-    let controllers = ["one", "two"].map(|name| (name, part("mc", name, "meeting-controller", mc)));
-    let _handler = part("mh", "media", "media-handler", mh);
-    let made = gc.create("split").await;
-    let code_of = made["meeting_code"].as_str().unwrap().to_owned();
-    let place = gc.place(&code_of, None).await;
-    let (ada, first) = place.join("Ada").await;
-    let (_, owner) = controllers.iter().find(|(name, _)| *name == place.mc_id).unwrap();
-    owner.process.pause().unwrap();
-    // Nobody takes the lease from it; it runs out, and the other controller takes the meeting.
-    let mut next = gc.place(&code_of, None).await;
-    let limit = BootClock.now() + LIMIT;
-    while next.mc_id == place.mc_id && BootClock.now() < limit {
-        BootClock.sleep_until(BootClock.now() + Duration::from_secs(1)).await;
-        next = gc.place(&code_of, None).await;
-    }
-    assert_ne!(next.mc_id, place.mc_id);
-    let (_bob, second) = next.join("Bob").await;
-    assert_eq!(second.existing_participants.len(), 1, "Ada's seat is kept");
-    owner.process.resume().unwrap();
-    assert_eq!(ada.session.closed().await, Closed::Code(4002));
-    let (mut again, back) = next.resume(&first, first.event_seq).await;
-    assert!(back.resumed && back.replay && back.participant_id == first.participant_id);
-    let mut seen = first.event_seq;
-    while seen < second.event_seq {
-        let event = again.next().await.event_seq;
-        assert_eq!(event, seen + 1, "the log has no gap");
-        seen = event;
-    }
-}
-
-/// A whole assignment in the words of the REST door.
 fn placed(answer: &serde_json::Value, door: &Door) -> Place {
     let assignment = &answer["mc_assignment"];
     let hashes = assignment["certificate_hashes"].as_array().unwrap().iter();
