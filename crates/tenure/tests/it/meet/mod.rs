@@ -194,7 +194,6 @@ fn placed(answer: &serde_json::Value, door: &Door) -> Place {
         url: assignment["webtransport_endpoint"].as_str().unwrap().to_owned(),
         hashes: hashes.map(|hash| STANDARD.decode(hash.as_str().unwrap()).unwrap()).collect(),
         token: answer["token"].as_str().unwrap().to_owned(),
-        mc_id: assignment["mc_id"].as_str().unwrap().to_owned(),
         meeting: answer["meeting_id"].as_str().unwrap().to_owned(),
         patience: Duration::from_secs(60).min(door.patience),
     }
