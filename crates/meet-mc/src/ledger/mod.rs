@@ -171,7 +171,9 @@ impl Ledger {
             return Ok(());
         }
         let signs = commit::Signs::read(self).await?;
-        signs.admit(self.held.generation(), &self.desk.mc_id)
+        let admitted = signs.admit(self.held.generation(), &self.desk.mc_id);
+        self.outdone = admitted.is_err();
+        admitted
     }
 
     fn log(&self) -> Result<Key, LedgerError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Key, Store};
+use lease::{Clock, Key, Motive, Revoke, Store};
 use lease_store::{Local, TokioClock};
 use meet_mc::meeting::{Event, Presence, Request, Role, Settings};
 use meet_mc::{Ledger, LedgerError};
@@ -249,4 +249,19 @@ async fn a_controller_without_the_lease_cannot_open_the_ledger_of_a_later_one() 
     let opened = Ledger::open(desk(&store, "mc-1"), stale, &meeting(), &Settings::default(), &[]).await;
     assert_eq!(opened.map(|_| ()).unwrap_err(), LedgerError::FencedOut);
     drop(two);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_finds_its_lease_over_learns_who_signed_since_and_counts_that_once() {
+    let (_clock, store) = engine();
+    let mut one = Mc::take(&store, "mc-1").await.unwrap();
+    one.seat("ada", Role::Host).await.unwrap();
+    let (key, generation) = (one.guard.key().clone(), one.guard.generation());
+    let delay = Some(Duration::ZERO);
+    store.revoke(Revoke { key, generation, delay, reason: Motive::default() }).await.unwrap();
+    assert_eq!(one.ledger.inquire().await, Ok(()), "nobody, so far");
+    let two = Mc::take(&store, "mc-2").await.unwrap();
+    assert_eq!(one.ledger.inquire().await, Err(LedgerError::FencedOut));
+    assert_eq!(one.ledger.inquire().await, Ok(()), "known and counted");
+    assert_eq!(text(&store, "meeting:abc:gen").await.unwrap(), two.guard.generation().to_string());
 }

@@ -111,6 +111,16 @@ async fn counted(mc: &Mc, line: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_controller_that_stood_still_past_its_lease_is_fenced_out_and_everybody_goes_on_at_the_next() {
+    stand_still(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_was_on_its_way_while_its_controller_stood_still_is_refused_when_it_arrives() {
+    stand_still(true).await;
+}
+
+/// The owner of a meeting stands still past its lease, with a write on its way to the store or without.
+async fn stand_still(on_its_way: bool) {
     let cast = Cast::start(&["mc-one", "mc-two"], "warn,tenure::meet=debug", &LEASES).await;
     let clock: Arc<dyn Clock> = Arc::new(BootClock);
     let made = create(&cast.gc.address, TOKEN, "Tea", &BootClock).await.unwrap();
@@ -125,15 +135,21 @@ async fn a_controller_that_stood_still_past_its_lease_is_fenced_out_and_everybod
     let (owner, generation) = (cast.kept(id, "mc"), cast.kept(id, "gen").parse::<u64>().unwrap());
     let stopped = cast.mcs.iter().find(|mc| mc.id == owner).unwrap();
     let other = cast.mcs.iter().find(|mc| mc.id != owner).unwrap();
-    // The word of the old owner is on its way to the store when it stands still, and arrives when somebody else owns the meeting.
-    stopped.store.set(Direction::ToServer, Mode::Stall);
     let before = cast.house.log(stopped.id).len();
+    if on_its_way {
+        // It arrives when somebody else owns the meeting.
+        stopped.store.set(Direction::ToServer, Mode::Stall);
+    } else {
+        stopped.door.process.pause().unwrap();
+    }
     let story = async {
         let path = format!("/api/v1/meetings/{code}");
         let eve = cast.gc.guest(code, "Eve").await;
-        let sent = async || is_writing(&cast.house.log(stopped.id)[before..]);
-        wait::until_async("a write is on its way", LIMIT, sent).await.unwrap();
-        stopped.door.process.pause().unwrap();
+        if on_its_way {
+            let sent = async || is_writing(&cast.house.log(stopped.id)[before..]);
+            wait::until_async("a write is on its way", LIMIT, sent).await.unwrap();
+            stopped.door.process.pause().unwrap();
+        }
         let moved = async || {
             let (status, answer) = cast.gc.ask("GET", &path, None, Some(&eve)).await;
             status == 200 && answer["mc_assignment"]["mc_id"] == other.id
@@ -159,7 +175,7 @@ async fn a_controller_that_stood_still_past_its_lease_is_fenced_out_and_everybod
         guest.hears("after").await;
         guest.sees("all that is written", |view| view.event_seq >= last && view.people.len() == 3).await;
         guest.listen();
-        assert_eq!(guest.losses(), (vec!["Code(4002)"], vec![true, true]));
+        assert_eq!(guest.losses(), (vec!["Code(4002)"], vec![false, true]), "the way in, and back");
         assert_eq!(guest.words(), ["before", "late", "after"]);
         let numbers = guest.numbers();
         assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "each once, in order: {numbers:?}");
