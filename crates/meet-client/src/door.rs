@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::dial::Place;
 
-pub use rest::{Made, Rest, create};
+pub use rest::{Made, Rest, create, create_with};
 
 /// What a door gives to somebody who may join.
 #[derive(Clone, PartialEq, Eq)]

@@ -11,9 +11,10 @@ use async_trait::async_trait;
 use lease_keeper::OsEntropy;
 use lease_store::{BootClock, Store};
 use meet_ac::{Authority, Clients, Seal, Seat, StoreVault, Vault};
-use meet_client::door::{Admission, Rest, create};
+use meet_client::door::{Admission, Rest, create_with};
 use meet_client::{Client, Dial, Door, DoorError, Events, Options};
 use meet_wire::transport::quic::{Dialer, Timing};
+use serde_json::json;
 use testkit::{Process, RedisServer};
 
 use crate::cases::{Bench, store_url};
@@ -77,7 +78,8 @@ impl Site {
     pub(super) async fn meetings(&self, count: usize) -> Result<Vec<Meeting>> {
         let mut made = Vec::with_capacity(count);
         for n in 0..count {
-            let meeting = create(&self.address, TOKEN, &format!("meeting {n}"), &BootClock).await?;
+            let settings = json!({ "display_name": format!("meeting {n}"), "max_participants": 1_000 });
+            let meeting = create_with(&self.address, TOKEN, &settings, &BootClock).await?;
             let door = Rest::user(&self.address, &meeting.meeting_code, TOKEN, Arc::new(BootClock))?;
             let mut admitted = door.admit().await;
             for _ in 0..100 {

@@ -163,8 +163,18 @@ impl Door for Rest {
 
 /// Makes a meeting, whose host is the one with this token.
 pub async fn create(base: &str, bearer: &str, name: &str, clock: &dyn Clock) -> Result<Made, DoorError> {
+    create_with(base, bearer, &json!({ "display_name": name }), clock).await
+}
+
+/// The same with settings besides its name, by their names in the REST interface.
+pub async fn create_with(
+    base: &str,
+    bearer: &str,
+    settings: &Value,
+    clock: &dyn Clock,
+) -> Result<Made, DoorError> {
     let url = format!("{}/api/v1/meetings", base.trim_end_matches('/'));
-    call(&http()?, clock, Method::POST, &url, Some(bearer), Some(&json!({ "display_name": name }))).await
+    call(&http()?, clock, Method::POST, &url, Some(bearer), Some(settings)).await
 }
 
 fn http() -> Result<reqwest::Client, DoorError> {
