@@ -150,11 +150,11 @@ async fn a_write_in_doubt_ends_with_the_lease_and_not_with_a_guess() {
     let revoke = async {
         clock.sleep_until(clock.now() + Duration::from_secs(2)).await;
         let status = inner.inspect(lease.key()).await.unwrap();
-        let revoke = lease::Revoke {
+        let revoke = Revoke {
             key: lease.key().clone(),
             generation: status.generation.unwrap(),
             delay: Some(Duration::ZERO),
-            reason: lease::Motive::default(),
+            reason: Motive::default(),
         };
         inner.revoke(revoke).await.unwrap();
     };

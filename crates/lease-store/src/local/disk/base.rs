@@ -112,8 +112,11 @@ impl Base {
     }
 }
 
+/// A row and its new value, or none.
+type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// The last operation on each row of a segment, in key order.
-fn latest(segment: &Segment) -> Result<Vec<(&[u8], Option<&[u8]>)>, redb::Error> {
+fn latest(segment: &Segment) -> Result<Vec<Change<'_>>, redb::Error> {
     let mut all = Vec::new();
     for op in segment.batches.iter().flat_map(|batch| rows::read(batch)) {
         all.push(match op.map_err(|e| redb::Error::Corrupted(e.to_string()))? {
