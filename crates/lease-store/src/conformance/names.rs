@@ -60,9 +60,9 @@ macro_rules! conformance_list {
                 a_waiter_dropped_when_it_was_granted_frees_the_key_for_the_next
                 a_waiter_dropped_when_it_was_granted_frees_the_key_for_anybody
                 a_waiter_dropped_while_it_is_granted_frees_the_key_for_the_next
-                an_acquire_dropped_on_its_way_leaves_nothing_held a_dropped_renewal_loses_nothing
+                an_acquire_dropped_on_its_way_leaves_nothing_held
                 a_waiter_that_goes_leaves_the_queue_to_its_twin
-                a_claim_dropped_on_its_way_takes_nothing_from_its_twin
+                a_claim_dropped_on_its_way_takes_nothing_from_its_twin a_dropped_renewal_loses_nothing
             }
             transfer {
                 a_transfer_grants_to_the_named_waiter a_transfer_is_done_when_it_is_answered
