@@ -197,7 +197,9 @@ impl Meetings {
     pub(crate) fn greet(&self, url: &str) {
         match (self.role, &self.public) {
             (Role::All, Some(public)) => {
-                println!("  meetings  {url}/meet (media and signals at {public}, UDP)")
+                println!(
+                    "  meetings  {url}/meet (browsers connect to {public} over UDP; no audio or video yet)"
+                )
             }
             (_, Some(public)) => println!("  meetings  at {public} (UDP)"),
             (_, None) => println!("  meetings  {url}/api/v1/meetings"),
