@@ -104,14 +104,20 @@ impl Others {
         let ticks = busy().saturating_sub(self.all) as f64;
         let servers: u64 = servers.iter().filter_map(|pid| of_process(*pid)).sum();
         let ours = (cpu() - self.ours).as_secs_f64() * TICKS + servers as f64;
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let possible = self.start.passed().as_secs_f64() * TICKS * cores as f64;
+        let possible = self.start.passed().as_secs_f64() * TICKS * cores() as f64;
         ((ticks - ours) / possible * 100.0).max(0.0)
     }
 }
 
 /// Clock ticks per second in `/proc`, the same on every Linux of today.
 pub(crate) const TICKS: f64 = 100.0;
+
+/// All of the machine's cores: this process may be kept on some of them.
+fn cores() -> usize {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let is_core = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' '));
+    stat.lines().filter(is_core).count().max(1)
+}
 
 /// Ticks that all cores together were not idle.
 fn busy() -> u64 {

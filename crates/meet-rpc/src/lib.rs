@@ -27,6 +27,7 @@ pub use keyring::Keyring;
 pub use line::Line;
 pub use lines::{BadEndpoint, Lines};
 pub use part::Part;
+pub use service::telemetry::Trace;
 pub use tokens::{Minted, NoToken, Tokens};
 pub use web::BadAddress;
 

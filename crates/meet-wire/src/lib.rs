@@ -57,8 +57,15 @@ pub mod limits {
     pub const SECRET: usize = 32;
     /// Most keys in a key set.
     pub const KEYS: usize = 16;
-    /// Handshakes under way at once on one listener; beyond, new ones are refused.
+    /// Handshakes under way at once on one listener; beyond, new connections wait.
     pub const HANDSHAKES: usize = 256;
+    /// Connections that wait on one listener; beyond, new ones are refused.
+    pub const WAITING: usize = 4_096;
+    /// What the system is asked to keep of datagrams that were not read yet, or not sent, in bytes: a first datagram takes 2 KiB of it, and twice
+    /// this is what Linux gives.
+    pub const BUFFER: usize = 4 * 1024 * 1024;
+    /// How long a way is taken to be before it is known: a first datagram that is lost is sent again after three times this.
+    pub const FIRST_RTT: Duration = Duration::from_millis(100);
     /// How long a handshake may take.
     pub const HANDSHAKE: Duration = Duration::from_secs(10);
     /// A connection that says nothing for so long is lost.

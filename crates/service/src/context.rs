@@ -96,7 +96,7 @@ fn fresh_id() -> String {
 }
 
 /// `00-<32 hex>-<16 hex>-<2 hex>`, neither id all zero.
-fn is_traceparent(value: &HeaderValue) -> bool {
+pub(crate) fn is_traceparent(value: &HeaderValue) -> bool {
     let Ok(text) = value.to_str() else { return false };
     let parts: Vec<&str> = text.split('-').collect();
     let [version, trace, span, flags] = parts[..] else { return false };

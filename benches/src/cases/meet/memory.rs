@@ -21,7 +21,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     let site = Site::start(bench)?;
     // Meetings are there before, and a first hundred of each has paid for what is set aside once.
     let meetings = bench.runtime.block_on(site.meetings(PEOPLE / SEATS + 10))?;
-    let dialer = Arc::new(dialer()?);
+    let dialer = {
+        let _inside = bench.runtime.enter();
+        Arc::new(dialer()?)
+    };
     let people = |from: usize, to: usize| {
         let (site, meetings, dialer) = (&site, &meetings, &dialer);
         async move {

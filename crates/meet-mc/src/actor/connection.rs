@@ -13,8 +13,8 @@ use meet_wire::transport::{MessageReader, MessageWriter, ReadError, Session};
 use meet_wire::{CloseCode, Id, TraceParent};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
-use tracing::Span;
 
+use crate::actor::cause::Origin;
 use crate::actor::exit::supervised;
 use crate::actor::mailbox::Mailbox;
 use crate::actor::meeting::{Mail, encoded};
@@ -172,9 +172,9 @@ impl Visitor {
         let (mailbox, parcels) = Mailbox::new(ActorType::Connection, limits::OUTBOX);
         let outbox = Outbox::new(mailbox, session.clone());
         let (seated, mut answer) = oneshot::channel();
-        let trace_id = trace.map_or(0, |trace| trace.trace_id);
-        let span = span(trace_id, seq);
-        let mail = Mail::Join { join: Box::new(join), seq, outbox: outbox.clone(), seated, span };
+        let origin = Origin::new(trace);
+        let cause = origin.asked(seq);
+        let mail = Mail::Join { join: Box::new(join), seq, outbox: outbox.clone(), seated, cause };
         let late = door.clock.sleep_until(door.clock.now() + limits::JOIN);
         let asked = async {
             meeting.send(mail).await.ok()?;
@@ -200,11 +200,11 @@ impl Visitor {
         };
         joined("ok");
         drop(waiting);
-        tracing::info!(target: metric::TARGET, trace_id = format_args!("{trace_id:032x}"), seq, meeting = %knock.meeting, %participant, epoch, "joined");
+        tracing::info!(target: metric::TARGET, trace_id = origin.trace_id(), seq, meeting = %knock.meeting, %participant, epoch, "joined");
         let talk = async {
             tokio::select! {
                 () = send(writer, parcels, &*session, &*door.clock) => {}
-                () = read(reader, &meeting, &outbox, (participant, epoch), trace_id) => {}
+                () = read(reader, &meeting, &outbox, (participant, epoch), &origin) => {}
                 _ = session.closed() => {}
             }
         };
@@ -213,11 +213,6 @@ impl Visitor {
         session.close_for(CloseCode::Done);
         let _over = meeting.send(Mail::Closed { participant, epoch }).await;
     }
-}
-
-/// What a request causes is logged under it.
-fn span(trace_id: u128, seq: u64) -> Span {
-    tracing::info_span!(target: metric::TARGET, "asked", trace_id = format_args!("{trace_id:032x}"), seq)
 }
 
 async fn send(
@@ -258,7 +253,7 @@ async fn read(
     meeting: &Mailbox<Mail>,
     outbox: &Outbox,
     (participant, epoch): (Id, u64),
-    trace_id: u128,
+    origin: &Origin,
 ) {
     loop {
         let message: ClientMessage = match reader.next().await {
@@ -267,7 +262,10 @@ async fn read(
             Err(ReadError::Frame(_) | ReadError::Cut) => return outbox.close_now(CloseCode::Protocol),
         };
         let seq = message.seq;
-        tracing::debug!(target: metric::TARGET, trace_id = format_args!("{trace_id:032x}"), seq, %participant, "asked");
+        // A request may say for itself which trace it belongs to.
+        let own = TraceParent::parse(&message.trace_parent).map(|own| Origin::new(Some(own)));
+        let origin = own.as_ref().unwrap_or(origin);
+        tracing::debug!(target: metric::TARGET, trace_id = origin.trace_id(), seq, %participant, "asked");
         if let Some(Asked::Ping(ping)) = &message.payload {
             if !outbox.push(vec![encoded(Some(Payload::Pong(Pong { nonce: ping.nonce })), seq, 0, None)]) {
                 return;
@@ -276,7 +274,7 @@ async fn read(
         }
         match convert::request(message.payload) {
             Ok(Some(request)) => {
-                let mail = Mail::Asked { participant, epoch, seq, request, span: span(trace_id, seq) };
+                let mail = Mail::Asked { participant, epoch, seq, request, cause: origin.asked(seq) };
                 if meeting.send(mail).await.is_err() {
                     return;
                 }

@@ -18,8 +18,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{Instrument as _, Span};
 
+use crate::actor::cause::Cause;
 use crate::actor::connection::{Door, error, identify, receive, too_often, turn_away};
 use crate::actor::exit::{Exit, supervised};
 use crate::actor::mailbox::Mailbox;
@@ -119,7 +119,7 @@ impl Counts {
 }
 
 enum Mail {
-    Assign { assignment: Assignment, answer: oneshot::Sender<Assigned>, span: Span },
+    Assign { assignment: Assignment, answer: oneshot::Sender<Assigned>, cause: Cause },
     Find { meeting: MeetingId, answer: oneshot::Sender<Option<Mailbox<MeetingMail>>> },
     Count { answer: oneshot::Sender<Counts> },
 }
@@ -202,8 +202,8 @@ impl Controller {
 
     /// Takes a meeting: accepted only once its lease is held and what the last owner left is read.
     pub async fn assign(&self, assignment: Assignment) -> Assigned {
-        let span = Span::current();
-        let answered = self.ask(|answer| Mail::Assign { assignment, answer, span }).await;
+        let cause = Cause::current();
+        let answered = self.ask(|answer| Mail::Assign { assignment, answer, cause }).await;
         answered.unwrap_or(Assigned::Rejected(Rejection::Draining))
     }
 
@@ -396,7 +396,7 @@ impl Actor {
     fn take(&mut self, mail: Mail) {
         // Who does not wait for the answer any more does not get it.
         match mail {
-            Mail::Assign { assignment, answer, span } => self.assign(assignment, answer, span),
+            Mail::Assign { assignment, answer, cause } => self.assign(assignment, answer, cause),
             Mail::Find { meeting, answer } => {
                 let _ = answer.send(self.owned.get(&meeting).map(|owned| owned.mailbox.clone()));
             }
@@ -407,7 +407,7 @@ impl Actor {
     }
 
     /// One claim of a meeting at a time, however many ask for it.
-    fn assign(&mut self, assignment: Assignment, answer: oneshot::Sender<Assigned>, span: Span) {
+    fn assign(&mut self, assignment: Assignment, answer: oneshot::Sender<Assigned>, cause: Cause) {
         if let Some(owned) = self.owned.get(&assignment.meeting) {
             // One that is just ending gives its lease back in a moment: ask again.
             let generation = owned.generation;
@@ -445,7 +445,7 @@ impl Actor {
             Opened { meeting, taken }
         };
         // What it takes is logged under the request of who asked.
-        self.opening.spawn(taking.instrument(span));
+        self.opening.spawn(cause.run(taking));
     }
 
     fn opened(&mut self, opened: Result<Opened, tokio::task::JoinError>) {

@@ -17,8 +17,8 @@ use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, Span};
 
+use crate::actor::cause::Cause;
 use crate::actor::exit::{Exit, supervised};
 use crate::actor::outbox::Outbox;
 use crate::actor::port::MediaPort;
@@ -36,9 +36,9 @@ pub(crate) type SharedSecrets = Arc<RwLock<Arc<Secrets>>>;
 /// What a meeting is sent.
 pub(crate) enum Mail {
     /// Somebody knocks, with a good token.
-    Join { join: Box<Join>, seq: u64, outbox: Outbox, seated: oneshot::Sender<Seated>, span: Span },
+    Join { join: Box<Join>, seq: u64, outbox: Outbox, seated: oneshot::Sender<Seated>, cause: Cause },
     /// Somebody asks for something.
-    Asked { participant: Id, epoch: u64, seq: u64, request: Request, span: Span },
+    Asked { participant: Id, epoch: u64, seq: u64, request: Request, cause: Cause },
     /// A connection ended.
     Closed { participant: Id, epoch: u64 },
 }
@@ -209,8 +209,8 @@ impl MeetingActor {
     /// One piece of work. A panic is survived once: the state is read again, and the poisoned work is skipped.
     async fn guarded(&mut self, work: Work) -> Result<(), Ending> {
         let began = self.clock.now();
-        let span = work.span();
-        let done = match supervised(ActorType::Meeting, self.perform_all(work).instrument(span)).await {
+        let (work, cause) = work.parted();
+        let done = match supervised(ActorType::Meeting, cause.run(self.perform_all(work))).await {
             Exit::Clean(done) => done,
             Exit::Panicked(_) if self.panics >= limits::PANICS => Err(Ending::Broken),
             Exit::Panicked(said) => {
@@ -270,7 +270,7 @@ impl MeetingActor {
                 }
                 self.event(Event::Closed { participant, epoch }, None, None).await
             }
-            Work::Mail(Mail::Asked { participant, epoch, seq, request, span: _ }) => {
+            Work::Mail(Mail::Asked { participant, epoch, seq, request, cause: _ }) => {
                 let asker = Asker { participant, seq };
                 if !self.may_say(participant, &request) {
                     let refusal = Refusal::TooOften("too much is said from this seat; wait a little");
@@ -279,7 +279,7 @@ impl MeetingActor {
                 }
                 self.event(Event::Asked { participant, epoch, seq, request }, Some(asker), None).await
             }
-            Work::Mail(Mail::Join { join, seq, outbox, seated, span: _ }) => {
+            Work::Mail(Mail::Join { join, seq, outbox, seated, cause: _ }) => {
                 let joining = Joining { seq, outbox, seated };
                 self.event(Event::Join(join), None, Some(joining)).await
             }
@@ -449,12 +449,15 @@ enum Work {
 }
 
 impl Work {
-    /// The request that it is, for the log.
-    fn span(&self) -> Span {
-        match self {
-            Self::Mail(Mail::Join { span, .. } | Mail::Asked { span, .. }) => span.clone(),
-            _ => Span::none(),
-        }
+    /// The work, and what it is done for.
+    fn parted(mut self) -> (Self, Cause) {
+        let cause = match &mut self {
+            Self::Mail(Mail::Join { cause, .. } | Mail::Asked { cause, .. }) => {
+                std::mem::replace(cause, Cause::none())
+            }
+            _ => Cause::none(),
+        };
+        (self, cause)
     }
 }
 

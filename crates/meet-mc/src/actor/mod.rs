@@ -1,6 +1,7 @@
 //! Who owns what: a controller supervises meetings, a meeting supervises its connections. They talk by bounded mailboxes and end by cancellation,
 //! never by force.
 
+mod cause;
 mod connection;
 mod controller;
 mod exit;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use lease::Clock;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustix::net::sockopt;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -50,6 +51,7 @@ fn transport(timing: Timing) -> Result<Arc<quinn::TransportConfig>, EndpointErro
     config
         .max_idle_timeout(Some(timing.idle.try_into().map_err(failed)?))
         .keep_alive_interval(Some(timing.keep_alive))
+        .initial_rtt(limits::FIRST_RTT)
         .max_concurrent_bidi_streams(limits::STREAMS.into())
         .max_concurrent_uni_streams(limits::STREAMS.into());
     Ok(Arc::new(config))
@@ -73,8 +75,31 @@ fn server_config(
     tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
     let crypto = QuicServerConfig::try_from(tls).map_err(failed)?;
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport(timing)?);
+    config.transport_config(transport(timing)?).max_incoming(limits::WAITING);
     Ok(config)
+}
+
+/// A socket with room for a storm: who reads it has one core and may be at other work for a while.
+fn socket(address: SocketAddr) -> Result<std::net::UdpSocket, EndpointError> {
+    let socket = std::net::UdpSocket::bind(address).map_err(failed)?;
+    // More than the system lets everybody have takes a privilege; what it gives without is used as it is.
+    if sockopt::set_socket_recv_buffer_size_force(&socket, limits::BUFFER).is_err() {
+        sockopt::set_socket_recv_buffer_size(&socket, limits::BUFFER).map_err(failed)?;
+    }
+    if sockopt::set_socket_send_buffer_size_force(&socket, limits::BUFFER).is_err() {
+        sockopt::set_socket_send_buffer_size(&socket, limits::BUFFER).map_err(failed)?;
+    }
+    Ok(socket)
+}
+
+/// An endpoint on a socket of its own.
+fn endpoint(
+    address: SocketAddr,
+    config: quinn::EndpointConfig,
+    server: Option<quinn::ServerConfig>,
+) -> Result<quinn::Endpoint, EndpointError> {
+    let runtime = quinn::default_runtime().ok_or_else(|| failed("there is no runtime"))?;
+    quinn::Endpoint::new(config, server, socket(address)?, runtime).map_err(failed)
 }
 
 /// Where clients arrive over the network.
@@ -111,10 +136,7 @@ impl Listener {
             let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
             quinn::EndpointConfig::new(Arc::new(key))
         });
-        let socket = std::net::UdpSocket::bind(address).map_err(failed)?;
-        let runtime = quinn::default_runtime().ok_or_else(|| failed("there is no runtime"))?;
-        let endpoint =
-            quinn::Endpoint::new(endpoint_config, Some(config), socket, runtime).map_err(failed)?;
+        let endpoint = endpoint(address, endpoint_config, Some(config))?;
         Ok(Self { endpoint, clock, timing, handshakes: Mutex::new(JoinSet::new()) })
     }
 
@@ -156,12 +178,9 @@ impl Accepts for Listener {
                         return Some(Box::new(offer));
                     }
                 }
-                incoming = self.endpoint.accept() => {
+                // The others wait in the endpoint, first come first served, so that a storm is worked off and not sent away to come again.
+                incoming = self.endpoint.accept(), if handshakes.len() < limits::HANDSHAKES => {
                     let incoming = incoming?;
-                    if handshakes.len() >= limits::HANDSHAKES {
-                        incoming.refuse();
-                        continue;
-                    }
                     let clock = self.clock.clone();
                     handshakes.spawn(async move {
                         let late = clock.sleep_until(clock.now() + limits::HANDSHAKE);
@@ -230,7 +249,7 @@ impl Dialer {
     /// Sends from this address; port 0 takes any.
     pub fn new(from: SocketAddr, timing: Timing) -> Result<Self, EndpointError> {
         let roots = Arc::new(rustls::RootCertStore::empty());
-        Ok(Self { endpoint: quinn::Endpoint::client(from).map_err(failed)?, timing, roots })
+        Ok(Self { endpoint: endpoint(from, quinn::EndpointConfig::default(), None)?, timing, roots })
     }
 
     /// Trusts these authorities where an endpoint is not known by the hash of its certificate.

@@ -132,3 +132,52 @@ async fn garbage_on_a_stream_is_an_error_at_its_first_frame() {
     let read = MessageReader::new(receive).next::<ClientMessage>().await;
     assert_eq!(read, Err(ReadError::Frame(frame::FrameError::TooLong(u32::MAX as usize))));
 }
+
+/// Connections that shake hands and then do not say what they want.
+async fn idlers(url: &str, pair: &Pair, count: usize) -> Vec<quinn::Connection> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(pair.current().der().unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
+    let mut endpoint = quinn::Endpoint::client(ANY).unwrap();
+    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
+    let address = url::Url::parse(url).unwrap().socket_addrs(|| None).unwrap()[0];
+    let mut idle = Vec::with_capacity(count);
+    for _ in 0..count {
+        idle.push(endpoint.connect(address, "127.0.0.1").unwrap().await.unwrap());
+    }
+    idle
+}
+
+#[tokio::test]
+async fn who_comes_while_all_hands_are_being_shaken_waits_for_a_free_one_and_is_not_sent_away() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let come = async {
+        let idle = idlers(&url, &pair, meet_wire::limits::HANDSHAKES).await;
+        let (dialer, hashes) = (Dialer::new(ANY, PATIENT).unwrap(), hashes(&pair));
+        let dial = dialer.dial(&url, &hashes, None);
+        tokio::pin!(dial);
+        // All have had their turn, and so it has asked by now: there is no hand for it yet.
+        for _ in 0..100 {
+            tokio::select! {
+                biased;
+                early = &mut dial => panic!("refused or served too early: {:?}", early.map(|_| ())),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        idle[0].close(0_u32.into(), b"");
+        let client = dial.await.unwrap();
+        (client, idle)
+    };
+    let accept = async { listener.offer().await.unwrap().accept().await.unwrap() };
+    let ((client, _idle), server) = tokio::join!(come, accept);
+    client.close(7, "");
+    assert_eq!(server.closed().await, Closed::Code(7));
+}

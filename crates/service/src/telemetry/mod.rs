@@ -18,8 +18,8 @@ use crate::config::{Environment, Log, LogFormat};
 
 pub(crate) use metrics::upkeep;
 pub use metrics::{metrics_routes, metrics_text};
-pub use trace::inject;
 pub(crate) use trace::request_span;
+pub use trace::{Trace, inject};
 
 /// The target of events about ownership: granted, renewed by whom, lost and why.
 pub const OWNERSHIP: &str = "tenure::ownership";

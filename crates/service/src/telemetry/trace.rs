@@ -1,7 +1,9 @@
 //! Traces: W3C trace context in and out, OTLP when it is configured.
 
-use http::HeaderMap;
+use std::sync::Arc;
+
 use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{TraceContextExt, TracerProvider};
 use opentelemetry_http::{HeaderExtractor, HeaderInjector};
@@ -16,7 +18,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::TelemetryError;
-use crate::context::Context;
+use crate::context::{Context, is_traceparent};
 
 /// Crates whose spans are about sending the traces themselves.
 const PLUMBING: [&str; 5] = ["h2", "hyper", "tonic", "tower", "opentelemetry"];
@@ -67,15 +69,70 @@ pub(crate) fn request_span(parts: &Parts, context: &Context) -> Span {
     span
 }
 
-/// Adds the trace context of the current request to the headers of a call made for it: the current span's
+/// Adds the trace context of the current task to the headers of a call made for it: the current span's
 /// where traces are collected, and otherwise what came in.
 pub fn inject(headers: &mut HeaderMap) {
     let current = Span::current().context();
     if current.span().span_context().is_valid() {
         TraceContextPropagator::new().inject_context(&current, &mut HeaderInjector(headers));
-    } else if let Some(context) = Context::current()
-        && let Some(traceparent) = context.traceparent()
-    {
-        headers.insert("traceparent", traceparent.clone());
+    } else if let Some(traceparent) = incoming() {
+        headers.insert(TRACEPARENT, traceparent);
+    }
+}
+
+/// The trace context that the current task was given.
+fn incoming() -> Option<HeaderValue> {
+    let given = GIVEN.try_with(|trace| trace.0.as_ref().map(|given| given.header.clone()));
+    given.ok().flatten().or_else(|| Context::current()?.traceparent().cloned())
+}
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+tokio::task_local! {
+    static GIVEN: Trace;
+}
+
+/// The trace that work belongs to which answers no request to the server: that of a connection of another kind, or of
+/// a request that is over before the work is.
+#[derive(Clone, Debug, Default)]
+pub struct Trace(Option<Arc<Given>>);
+
+#[derive(Debug)]
+struct Given {
+    header: HeaderValue,
+    parent: opentelemetry::Context,
+}
+
+impl Trace {
+    /// The trace of a `traceparent`; what is not well formed is none.
+    pub fn new(traceparent: &str) -> Self {
+        let header = HeaderValue::from_str(traceparent).ok().filter(is_traceparent);
+        Self(header.map(|header| Arc::new(Given::new(header))))
+    }
+
+    /// The trace of the current task.
+    pub fn current() -> Self {
+        let given = GIVEN.try_with(Self::clone).ok().filter(|trace| trace.0.is_some());
+        given.unwrap_or_else(|| Self(incoming().map(|header| Arc::new(Given::new(header)))))
+    }
+
+    /// Puts a new span below it.
+    pub fn adopt(&self, span: &Span) {
+        if let Some(given) = &self.0 {
+            // Without a collector there is no trace to be below.
+            let _ = span.set_parent(given.parent.clone());
+        }
+    }
+
+    /// Does work whose calls to others belong to it.
+    pub fn scope<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
+        GIVEN.scope(self, work)
+    }
+}
+
+impl Given {
+    fn new(header: HeaderValue) -> Self {
+        let headers = HeaderMap::from_iter([(TRACEPARENT, header.clone())]);
+        Self { header, parent: TraceContextPropagator::new().extract(&HeaderExtractor(&headers)) }
     }
 }

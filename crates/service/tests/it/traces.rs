@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full};
 use service::config::Log;
 use service::telemetry;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::support::{listen_everywhere, soon, start};
 
@@ -37,6 +38,30 @@ async fn without_a_collector_the_context_is_passed_on() {
     let reply = server.send(&request(TRACE), "").await;
     assert_eq!(reply.body, format!("00-{TRACE}-00f067aa0ba902b7-01"));
     assert_eq!(server.send(&request("junk"), "").await.body, "");
+}
+
+#[tokio::test]
+async fn work_that_answers_no_request_carries_the_trace_it_was_given_and_hands_it_on() {
+    let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let trace = telemetry::Trace::new(&parent);
+    assert_eq!(trace.clone().scope(outgoing()).await, parent);
+    assert_eq!(trace.scope(left_behind()).await, parent);
+    assert_eq!(telemetry::Trace::new("junk").scope(outgoing()).await, "");
+    assert_eq!(outgoing().await, "");
+}
+
+/// Starts a task, as one that outlives the request would be, and answers with what that would send on.
+async fn left_behind() -> String {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(telemetry::Trace::current().scope(outgoing()));
+    tasks.join_next().await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn what_a_request_leaves_behind_belongs_to_its_trace() {
+    let server = start(|_| {}, Router::new().route("/", get(left_behind))).await;
+    let reply = server.send(&request(TRACE), "").await;
+    assert_eq!(reply.body, format!("00-{TRACE}-00f067aa0ba902b7-01"));
 }
 
 /// A collector that hands on what it is sent, on a thread of its own: the exporter waits for it.

@@ -8,6 +8,7 @@ use meet_wire::signaling::server_message::Payload;
 use meet_wire::{CloseCode, Id};
 
 use super::{Asker, Connection, Ending, Joining, MeetingActor, Owed, encoded};
+use crate::actor::cause::Cause;
 use crate::actor::limits;
 use crate::actor::port::MuteOrder;
 use crate::meeting::{Effect, Effects, Entry, Event, Now, Phase, Presence};
@@ -46,9 +47,9 @@ impl MeetingActor {
                     };
                     let (participant, epoch, by) = (*participant, mutes.epoch, *by);
                     let enforced = self.port.enforce(order);
-                    self.orders.spawn(async move {
+                    self.orders.spawn(Cause::current().run(async move {
                         Some(Event::Enforced { participant, epoch, by, missing: enforced.await })
-                    });
+                    }));
                 }
                 Effect::End => return Err(Ending::Over),
             }
@@ -63,7 +64,8 @@ impl MeetingActor {
         let told = self.port.register(&self.state.id, generation, &self.state.handlers);
         let again = self.replaced < limits::REPLACEMENTS;
         self.replaced += 1;
-        self.orders.spawn(async move { told.await.filter(|_| again).map(Event::Handlers) });
+        let done = async move { told.await.filter(|_| again).map(Event::Handlers) };
+        self.orders.spawn(Cause::current().run(done));
     }
 
     /// Tells everybody where media goes from now on.

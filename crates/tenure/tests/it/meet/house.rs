@@ -133,8 +133,23 @@ impl Door {
         body: Option<Value>,
         token: Option<&str>,
     ) -> (u16, Value) {
+        self.ask_traced(method, path, body, token, None).await
+    }
+
+    /// The same in this trace.
+    async fn ask_traced(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+        token: Option<&str>,
+        trace: Option<&str>,
+    ) -> (u16, Value) {
         let method = method.parse::<reqwest::Method>().unwrap();
         let mut request = self.http.request(method, format!("{}{path}", self.address));
+        if let Some(trace) = trace {
+            request = request.header("traceparent", trace);
+        }
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
@@ -164,10 +179,15 @@ impl Door {
 
     /// Where the meeting is; asked again while its controller is not there yet.
     pub(crate) async fn place(&self, code: &str, token: Option<&str>) -> Place {
+        self.place_traced(code, token, None).await
+    }
+
+    /// The same in this trace.
+    pub(crate) async fn place_traced(&self, code: &str, token: Option<&str>, trace: Option<&str>) -> Place {
         let path = format!("/api/v1/meetings/{code}");
         let (mut status, mut answer) = (0, Value::Null);
         for _ in 0..200 {
-            (status, answer) = self.ask("GET", &path, None, Some(token.unwrap_or(TOKEN))).await;
+            (status, answer) = self.ask_traced("GET", &path, None, Some(token.unwrap_or(TOKEN)), trace).await;
             if status != 503 {
                 break;
             }

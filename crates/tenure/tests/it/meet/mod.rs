@@ -3,6 +3,7 @@
 mod brain;
 mod cast;
 mod client;
+mod collector;
 mod house;
 mod intruder;
 mod proof;

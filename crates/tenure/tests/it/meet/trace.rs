@@ -1,11 +1,12 @@
 //! One trace from a client through GC and its controller to the store.
 
-use meet_wire::signaling::ClientMessage;
 use meet_wire::signaling::client_message::Payload as Ask;
+use meet_wire::signaling::{ChatRequest, ClientMessage};
 use serde_json::Value;
 use testkit::wait;
 
 use crate::meet::cast::Cast;
+use crate::meet::collector::{Collector, Seen};
 use crate::meet::house::{Line, TOKEN};
 use crate::meet::placed;
 use crate::rig::LIMIT;
@@ -59,6 +60,8 @@ async fn the_trace_of_a_client_is_in_the_logs_of_all_that_it_causes() {
     ada.hears("hello").await;
     logged("mc-one", "joined", &id, Some(1)).await;
     logged("mc-one", "writing", &id, Some(1)).await;
+    // The first who comes has the handlers told of the meeting.
+    logged("mh-one", "request", &id, None).await;
     logged("mc-one", "asked", &id, Some(2)).await;
     logged("mc-one", "noted, to be written", &id, Some(2)).await;
     // A page cannot set headers: the first message says it.
@@ -74,4 +77,33 @@ async fn the_trace_of_a_client_is_in_the_logs_of_all_that_it_causes() {
     bob.next().await;
     logged("mc-one", "joined", &id, Some(7)).await;
     logged("mc-one", "writing", &id, Some(7)).await;
+    // And so may every later one, for itself.
+    let (parent, id) = trace(0xd4);
+    let payload = Some(Ask::ChatRequest(ChatRequest { text: "mine".to_owned() }));
+    let message = ClientMessage { payload, trace_parent: parent, seq: 8, ..ClientMessage::default() };
+    bob.writer.send(&message).await.unwrap();
+    logged("mc-one", "noted, to be written", &id, Some(8)).await;
+}
+
+const CLIENT: u64 = 0x00f0_67aa_0ba9_02b7;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_sees_every_part_below_the_span_of_the_client() {
+    let collector = Collector::start().await;
+    let cast = Cast::start(&["mc-one"], "info", &[("TENURE_LOG__OTLP_ENDPOINT", &collector.url)]).await;
+    let made = cast.gc.create("collected").await;
+    let (parent, asking) = trace(0xa1);
+    let place =
+        cast.gc.place_traced(made["meeting_code"].as_str().unwrap(), Some(TOKEN), Some(&parent)).await;
+    let (parent, joining) = trace(0xb2);
+    let mut ada = Line::open(place.dial_traced(Some(&parent)).await.unwrap()).await;
+    ada.join(place.request("Ada")).await;
+    // GC answers the client and asks a controller; the controller seats the client and asks a handler.
+    let gc = collector.find("GC's answer", |span| span.of(&asking, CLIENT, "request")).await;
+    let mc = |span: &Seen| span.trace == asking && span.name == "request" && span.parent != CLIENT;
+    let mc = collector.find("the controller's answer to GC", mc).await;
+    assert!(collector.is_below(&mc, &gc), "{mc:?} is not below {gc:?}");
+    let seat = collector.find("the seat", |span| span.of(&joining, CLIENT, "asked")).await;
+    let mh = collector.find("the handler's answer", |span| span.of(&joining, seat.id, "request")).await;
+    assert!(collector.is_below(&mh, &seat), "{mh:?} is not below {seat:?}");
 }
