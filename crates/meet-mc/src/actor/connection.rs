@@ -158,15 +158,15 @@ impl Visitor {
         turn_away(session, clock, Some(self.writer), self.seq, turned).await;
     }
 
-    /// Asks the meeting for a seat and stays until the connection ends. The meeting hears of the end, whatever it is.
-    pub(crate) async fn stay(
+    /// Asks the meeting for a seat; without one the client is told why.
+    pub(crate) async fn sit(
         self,
-        session: Arc<dyn Session>,
+        session: &Arc<dyn Session>,
         door: &Door,
         (join, began): (Join, Tick),
         meeting: Mailbox<Mail>,
         waiting: Option<OwnedSemaphorePermit>,
-    ) {
+    ) -> Option<Seat> {
         let Self { knock, seq, trace, reader, writer } = self;
         let joined = |status| metric::joined(status, door.clock.now().since(began));
         let (mailbox, parcels) = Mailbox::new(ActorType::Connection, limits::OUTBOX);
@@ -190,21 +190,44 @@ impl Visitor {
             Some(Ok(seat)) => seat,
             Some(Err(payload)) => {
                 joined("refused");
-                return turn_away(&*session, &*door.clock, Some(writer), seq, Turned::Away(payload)).await;
+                turn_away(&**session, &*door.clock, Some(writer), seq, Turned::Away(payload)).await;
+                return None;
             }
             None => {
                 joined("unavailable");
                 let turned = error(ErrorCode::Unavailable, "the meeting does not answer");
-                return turn_away(&*session, &*door.clock, Some(writer), seq, turned).await;
+                turn_away(&**session, &*door.clock, Some(writer), seq, turned).await;
+                return None;
             }
         };
         joined("ok");
         drop(waiting);
         tracing::info!(target: metric::TARGET, trace_id = origin.trace_id(), seq, meeting = %knock.meeting, %participant, epoch, "joined");
+        Some(Seat { participant, epoch, meeting, outbox, parcels, origin, reader, writer })
+    }
+}
+
+/// A client that has its seat.
+pub(crate) struct Seat {
+    participant: Id,
+    epoch: u64,
+    meeting: Mailbox<Mail>,
+    outbox: Outbox,
+    parcels: mpsc::Receiver<Parcel>,
+    origin: Origin,
+    reader: MessageReader,
+    writer: MessageWriter,
+}
+
+impl Seat {
+    /// Stays until the connection ends. The meeting hears of the end, whatever it is.
+    pub(crate) async fn stay(self, session: &dyn Session, door: &Door) {
+        let Self { participant, epoch, meeting, outbox, parcels, origin, reader, writer } = self;
+        let ears = Ears { participant, epoch, meeting: &meeting, outbox: &outbox, origin };
         let talk = async {
             tokio::select! {
-                () = send(writer, parcels, &*session, &*door.clock) => {}
-                () = read(reader, &meeting, &outbox, (participant, epoch), &origin) => {}
+                () = send(writer, parcels, session, &*door.clock) => {}
+                () = ears.listen(reader) => {}
                 _ = session.closed() => {}
             }
         };
@@ -248,44 +271,70 @@ async fn send(
     session.closed().await;
 }
 
-async fn read(
-    mut reader: MessageReader,
-    meeting: &Mailbox<Mail>,
-    outbox: &Outbox,
-    (participant, epoch): (Id, u64),
-    origin: &Origin,
-) {
-    loop {
-        let message: ClientMessage = match reader.next().await {
-            Ok(Some(message)) => message,
-            Ok(None) | Err(ReadError::Transport(_)) => return,
-            Err(ReadError::Frame(_) | ReadError::Cut) => return outbox.close_now(CloseCode::Protocol),
-        };
-        let seq = message.seq;
+/// What hears a client.
+struct Ears<'a> {
+    participant: Id,
+    epoch: u64,
+    meeting: &'a Mailbox<Mail>,
+    outbox: &'a Outbox,
+    origin: Origin,
+}
+
+/// What follows from a message.
+enum Heard {
+    /// The meeting is asked.
+    Asked(Box<Mail>),
+    /// It is done with.
+    Done,
+    /// The client takes no more answers.
+    Deaf,
+}
+
+impl Ears<'_> {
+    async fn listen(&self, mut reader: MessageReader) {
+        loop {
+            let heard = match reader.next().await {
+                Ok(Some(message)) => self.hear(message),
+                Ok(None) | Err(ReadError::Transport(_)) => return,
+                Err(ReadError::Frame(_) | ReadError::Cut) => {
+                    return self.outbox.close_now(CloseCode::Protocol);
+                }
+            };
+            match heard {
+                Heard::Asked(mail) => {
+                    if self.meeting.send(*mail).await.is_err() {
+                        return;
+                    }
+                }
+                Heard::Done => {}
+                Heard::Deaf => return,
+            }
+        }
+    }
+
+    /// Not async: a connection that waits keeps nothing of it.
+    fn hear(&self, message: ClientMessage) -> Heard {
+        let (participant, epoch, seq) = (self.participant, self.epoch, message.seq);
         // A request may say for itself which trace it belongs to.
         let own = TraceParent::parse(&message.trace_parent).map(|own| Origin::new(Some(own)));
-        let origin = own.as_ref().unwrap_or(origin);
+        let origin = own.as_ref().unwrap_or(&self.origin);
         tracing::debug!(target: metric::TARGET, trace_id = origin.trace_id(), seq, %participant, "asked");
         if let Some(Asked::Ping(ping)) = &message.payload {
-            if !outbox.push(vec![encoded(Some(Payload::Pong(Pong { nonce: ping.nonce })), seq, 0, None)]) {
-                return;
-            }
-            continue;
+            return self.answer(Payload::Pong(Pong { nonce: ping.nonce }), seq);
         }
         match convert::request(message.payload) {
             Ok(Some(request)) => {
-                let mail = Mail::Asked { participant, epoch, seq, request, cause: origin.asked(seq) };
-                if meeting.send(mail).await.is_err() {
-                    return;
-                }
+                let cause = origin.asked(seq);
+                Heard::Asked(Box::new(Mail::Asked { participant, epoch, seq, request, cause }))
             }
-            Ok(None) => {}
-            Err(refusal) => {
-                if !outbox.push(vec![encoded(Some(refused(&refusal)), seq, 0, None)]) {
-                    return;
-                }
-            }
+            Ok(None) => Heard::Done,
+            Err(refusal) => self.answer(refused(&refusal), seq),
         }
+    }
+
+    fn answer(&self, payload: Payload, seq: u64) -> Heard {
+        let taken = self.outbox.push(vec![encoded(Some(payload), seq, 0, None)]);
+        if taken { Heard::Done } else { Heard::Deaf }
     }
 }
 
@@ -297,4 +346,25 @@ fn refused(refusal: &Refusal) -> Payload {
     };
     let (code, message) = (code.into(), refusal.to_string());
     Payload::Error(ErrorMessage { code, message, details: Default::default() })
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actor::Controller;
+
+    fn size_of_what_it_returns<F>(_: impl FnOnce() -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn any<T>() -> T {
+        unreachable!("only its type counts")
+    }
+
+    #[test]
+    fn a_client_that_stays_keeps_nothing_of_what_it_took_to_join() {
+        let whole = size_of_what_it_returns(|| any::<&'static Controller>().attend(any(), None, None));
+        let staying = size_of_what_it_returns(|| any::<Seat>().stay(any::<&'static dyn Session>(), any()));
+        assert!(whole < staying + 1_024, "{whole} bytes, of which {staying} for staying");
+        assert!(whole < 3_072, "{whole} bytes for every connection");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lease::{Entropy, Ttl};
+use lease::{Entropy, Tick, Ttl};
 use lease_keeper::{Error as KeeperError, Guard, Keeper, Terms};
 use meet_rpc::Keyring;
 use meet_wire::MeetingId;
@@ -20,13 +20,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::actor::cause::Cause;
-use crate::actor::connection::{Door, error, identify, receive, too_often, turn_away};
+use crate::actor::connection::{Door, Seat, Turned, error, identify, receive, too_often, turn_away};
 use crate::actor::exit::{Exit, supervised};
 use crate::actor::mailbox::Mailbox;
 use crate::actor::meeting::{Ending, Mail as MeetingMail, MeetingActor, SharedSecrets};
 use crate::actor::port::{Home, MediaPort};
 use crate::actor::{ActorType, limits};
-use crate::meeting::{Handler, Settings};
+use crate::convert::Knock;
+use crate::meeting::{Handler, Join, Settings};
 use crate::rate::Rates;
 use crate::{Desk, Keys, Ledger, Rate, metric};
 
@@ -276,7 +277,13 @@ impl Controller {
     ) {
         metric::connections(1.0);
         let trace = traceparent.and_then(TraceParent::parse);
-        let served = supervised(ActorType::Connection, self.admit(session.clone(), trace, waiting));
+        let served = supervised(ActorType::Connection, async {
+            // Boxed: what it takes to get a seat is given back before the client stays.
+            let seat = Box::pin(self.admit(&session, trace, waiting)).await;
+            if let Some(seat) = seat {
+                seat.stay(&*session, &self.door).await;
+            }
+        });
         tokio::select! {
             _ = served => {}
             // Meetings close their own; who has no seat yet is closed here.
@@ -290,37 +297,46 @@ impl Controller {
 
     async fn admit(
         &self,
-        session: Arc<dyn Session>,
+        session: &Arc<dyn Session>,
         trace: Option<TraceParent>,
         waiting: Option<OwnedSemaphorePermit>,
-    ) {
+    ) -> Option<Seat> {
         let door = &self.door;
-        let mut visitor = match receive(&*session, door).await {
+        let mut visitor = match receive(&**session, door).await {
             Ok(visitor) => visitor,
-            Err((writer, turned)) => return turn_away(&*session, &*door.clock, writer, 0, turned).await,
+            Err((writer, turned)) => {
+                turn_away(&**session, &*door.clock, writer, 0, turned).await;
+                return None;
+            }
         };
         visitor.trace = visitor.trace.or(trace);
         let began = door.clock.now();
-        let join = match identify(&visitor.knock, door).await {
-            Ok(join) => join,
-            Err(turned) => {
-                metric::joined("unauthorized", door.clock.now().since(began));
-                return visitor.leave(&*session, &*door.clock, turned).await;
+        let (status, turned) = match self.known(&visitor.knock, began).await {
+            Ok((join, meeting)) => {
+                return visitor.sit(session, door, (join, began), meeting, waiting).await;
             }
+            Err(turned) => turned,
         };
-        if !door.rates.lock().take(&join.user, began) {
-            metric::joined("rate_limited", door.clock.now().since(began));
-            return visitor.leave(&*session, &*door.clock, too_often()).await;
+        metric::joined(status, door.clock.now().since(began));
+        visitor.leave(&**session, &*door.clock, turned).await;
+        None
+    }
+
+    /// Who a client is and where its meeting is; or how it is counted, and what it is told.
+    async fn known(
+        &self,
+        knock: &Knock,
+        now: Tick,
+    ) -> Result<(Join, Mailbox<MeetingMail>), (&'static str, Turned)> {
+        let door = &self.door;
+        let join = identify(knock, door).await.map_err(|turned| ("unauthorized", turned))?;
+        if !door.rates.lock().take(&join.user, now) {
+            return Err(("rate_limited", too_often()));
         }
-        let meeting = visitor.knock.meeting.clone();
-        match self.ask(|answer| Mail::Find { meeting, answer }).await.flatten() {
-            Some(mailbox) => visitor.stay(session, door, (join, began), mailbox, waiting).await,
-            None => {
-                metric::joined("not_found", door.clock.now().since(began));
-                let turned = error(ErrorCode::NotFound, "there is no such meeting here");
-                visitor.leave(&*session, &*door.clock, turned).await;
-            }
-        }
+        let meeting = knock.meeting.clone();
+        let found = self.ask(|answer| Mail::Find { meeting, answer }).await.flatten();
+        let nowhere = || ("not_found", error(ErrorCode::NotFound, "there is no such meeting here"));
+        Ok((join, found.ok_or_else(nowhere)?))
     }
 }
 

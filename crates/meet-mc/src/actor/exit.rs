@@ -18,15 +18,16 @@ pub enum Exit<T> {
 }
 
 /// Runs a part of an actor and catches its panic.
-pub(crate) async fn supervised<T>(kind: ActorType, work: impl Future<Output = T>) -> Exit<T> {
-    match AssertUnwindSafe(work).catch_unwind().await {
+pub(crate) fn supervised<T>(kind: ActorType, work: impl Future<Output = T>) -> impl Future<Output = Exit<T>> {
+    // Not an async function, which would keep the work twice.
+    AssertUnwindSafe(work).catch_unwind().map(move |done| match done {
         Ok(done) => Exit::Clean(done),
         Err(panic) => {
             let said = words(&*panic);
             metric::panicked(kind, &said);
             Exit::Panicked(said)
         }
-    }
+    })
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {
