@@ -88,10 +88,15 @@ impl Site {
         loop {
             let pause = match self.owner(&meeting.id).await? {
                 Owner::There(home) => return Ok(home),
-                Owner::Nobody => match self.offer(meeting).await? {
-                    Some(home) => return Ok(home),
-                    None => limits::LOOK,
-                },
+                Owner::Nobody => {
+                    let offered = self.offer(meeting).await;
+                    // Also after a refusal: somebody may have taken it whose answer got lost.
+                    self.catch_up(meeting).await;
+                    match offered? {
+                        Some(home) => return Ok(home),
+                        None => limits::LOOK,
+                    }
+                }
                 // Nobody takes a lease from a controller that may be alive: it runs out.
                 Owner::Gone(left) => left.clamp(Duration::from_millis(10), limits::LOOK),
             };
@@ -138,18 +143,7 @@ impl Site {
     async fn ask(&self, meeting: &Meeting, node: &Node, placement: &Placement<'_>) -> Asked {
         let now = self.clock.now();
         self.reservations.add(Kind::Controller, &node.id, now);
-        let request = AssignMeetingRequest {
-            meeting_id: meeting.id.clone(),
-            mh_assignments: assignments(placement),
-            requesting_gc_id: self.options.id.clone(),
-            settings: Some(MeetingSettings {
-                display_name: meeting.display_name.clone(),
-                max_participants: meeting.max_participants,
-                allow_guests: meeting.allow_guests,
-                host_user_id: meeting.host_user_id.clone(),
-            }),
-            degraded_placement: placement.degraded,
-        };
+        let request = self.request(meeting, assignments(placement), placement.degraded);
         let answer = match self.send(&node.card.grpc_endpoint, request).await {
             Ok(answer) => answer,
             Err(status) => {
@@ -177,7 +171,28 @@ impl Site {
         }
     }
 
-    async fn send(
+    /// An assignment of a meeting, with its settings as they are.
+    pub(crate) fn request(
+        &self,
+        meeting: &Meeting,
+        mh_assignments: Vec<MhAssignment>,
+        degraded_placement: bool,
+    ) -> AssignMeetingRequest {
+        AssignMeetingRequest {
+            meeting_id: meeting.id.clone(),
+            mh_assignments,
+            requesting_gc_id: self.options.id.clone(),
+            settings: Some(MeetingSettings {
+                display_name: meeting.display_name.clone(),
+                max_participants: meeting.max_participants,
+                allow_guests: meeting.allow_guests,
+                host_user_id: meeting.host_user_id.clone(),
+            }),
+            degraded_placement,
+        }
+    }
+
+    pub(crate) async fn send(
         &self,
         endpoint: &str,
         request: AssignMeetingRequest,

@@ -9,6 +9,7 @@
 
 #![allow(unused_qualifications, reason = "utoipa's macros qualify what they generate")]
 
+mod announce;
 mod assign;
 mod book;
 mod gc;
@@ -54,6 +55,8 @@ pub mod limits {
     pub const WAIT: Duration = Duration::from_secs(12);
     /// How often it looks meanwhile.
     pub const LOOK: Duration = Duration::from_millis(500);
+    /// How long a controller may take to be told the settings of its meeting.
+    pub const ANNOUNCE: Duration = Duration::from_secs(10);
     /// Nodes of one kind that are looked at.
     pub const NODES: usize = 10_000;
     /// How often they are counted.

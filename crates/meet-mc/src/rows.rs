@@ -15,7 +15,7 @@ use crate::meeting::{
     Stream, StreamKind, limits,
 };
 
-/// A meeting without its seats.
+/// A meeting without its seats. The settings are for operators: who takes the meeting is told them by GC, whose record is newer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct MeetingRow {
     pub(crate) max_participants: u32,
@@ -47,13 +47,10 @@ impl MeetingRow {
         }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            max_participants: self.max_participants,
-            allow_guests: self.allow_guests,
-            grace: Duration::from_millis(self.grace_ms),
-            binding_ttl: Duration::from_millis(self.grace_ms),
-        }
+    pub(crate) fn set(&mut self, settings: &Settings) {
+        let (mute_epoch, ended) = (self.mute_epoch, self.ended);
+        let handlers = std::mem::take(&mut self.handlers);
+        *self = Self { mute_epoch, ended, handlers, ..Self::new(settings, &[]) };
     }
 
     pub(crate) fn handlers(&self) -> Vec<Handler> {

@@ -26,8 +26,8 @@ pub(super) struct Change {
     allow_guests: Option<bool>,
 }
 
-/// Changes a meeting; only its host may. Whether guests are let in holds at once; a running meeting takes the rest over when its
-/// controller changes.
+/// Changes a meeting; only its host may. A meeting that runs is told: whoever joins from then on is judged by the change, and nobody who has
+/// a seat loses it. If its controller cannot be told, the change holds there from the next controller on, or when it is asked for again.
 #[utoipa::path(
     patch, path = "/api/v1/meetings/{id}/settings", tag = "meetings", operation_id = "changeMeeting",
     params(("id" = String, Path, description = "The id of the meeting")),
@@ -52,5 +52,10 @@ pub(super) async fn settings(
         meeting.max_participants = wish.max_participants.unwrap_or(meeting.max_participants);
         meeting.allow_guests = wish.allow_guests.unwrap_or(meeting.allow_guests);
     });
-    Ok(Json(MeetingBody::new(changed.await?, &site.options.rules.public_url)))
+    let changed = changed.await?;
+    // Also when the record said so already: the last time may not have been heard.
+    if wish.max_participants.is_some() || wish.allow_guests.is_some() {
+        site.announce(&changed).await;
+    }
+    Ok(Json(MeetingBody::new(changed, &site.options.rules.public_url)))
 }

@@ -9,5 +9,6 @@ mod nodes;
 mod openapi;
 mod registry;
 mod reports;
+mod settings;
 mod sweep;
 mod users;

@@ -1,8 +1,9 @@
 //! Controllers and handlers as the registry sees them.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
-use lease::{Holder, Key, Store, Ttl};
+use lease::{Holder, Key, Op, Store, Ttl};
 use lease_keeper::{Guard, Keeper, Terms};
 use meet_rpc::{Card, Gatekeeper, Keyring, Kind, Lines, Part};
 use meet_wire::internal::meeting_controller_service_server::{
@@ -17,6 +18,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
+
+type Act = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What a controller does with an assignment.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,6 +47,8 @@ pub(crate) struct Desk {
     /// Whether it answers at all.
     answers: watch::Sender<bool>,
     meetings: Arc<Mutex<Vec<Guard>>>,
+    /// Runs when it is asked, before it answers.
+    meanwhile: Arc<Mutex<Option<Act>>>,
     pub(crate) asked: Arc<Mutex<Vec<AssignMeetingRequest>>>,
     pub(crate) traces: Arc<Mutex<Vec<String>>>,
     pub(crate) probes: Arc<Mutex<u32>>,
@@ -84,6 +89,7 @@ impl Mc {
             verdict: Arc::new(Mutex::new(Verdict::Take)),
             answers: watch::Sender::new(true),
             meetings: Arc::default(),
+            meanwhile: Arc::default(),
             asked: Arc::default(),
             traces: Arc::default(),
             probes: Arc::default(),
@@ -100,6 +106,25 @@ impl Mc {
     /// Lets whoever asks wait, or answers them.
     pub(crate) fn answers(&self, answers: bool) {
         self.desk.answers.send_replace(answers);
+    }
+
+    /// Does this when it is asked next, before it answers.
+    pub(crate) fn meanwhile(&self, act: impl Future<Output = ()> + Send + 'static) {
+        *self.desk.meanwhile.lock() = Some(Box::pin(act));
+    }
+
+    /// Writes down, as a controller does, that a meeting runs with this handler.
+    pub(crate) async fn keep_row(&self, store: &Arc<dyn Store>, meeting: &str, handler: &str) {
+        let row = serde_json::json!({
+            "max_participants": 100, "allow_guests": true, "grace_ms": 30_000, "mute_epoch": 0, "ended": false,
+            "handlers": [{
+                "id": handler, "webtransport_endpoint": "https://127.0.0.1:4433/wt/mh",
+                "grpc_endpoint": format!("inproc:{handler}"), "primary": true, "certificates": [[7, 8]],
+            }],
+        });
+        let key = Key::new(format!("meeting:{meeting}:state")).unwrap();
+        let value = Arc::from(row.to_string().into_bytes());
+        store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
     }
 
     /// How often it was asked to take a meeting.
@@ -149,6 +174,10 @@ impl MeetingControllerService for Desk {
         let request = request.into_inner();
         self.asked.lock().push(request.clone());
         self.answers.subscribe().wait_for(|answers| *answers).await.unwrap();
+        let meanwhile = self.meanwhile.lock().take();
+        if let Some(act) = meanwhile {
+            act.await;
+        }
         let verdict = self.verdict.lock().clone();
         let answer = match verdict {
             Verdict::Reject(reason) => rejected(reason, ""),
@@ -156,6 +185,10 @@ impl MeetingControllerService for Desk {
             Verdict::Fail => return Err(Status::unavailable("told to fail")),
             Verdict::Take => {
                 let key = Key::new(format!("meeting:{}", request.meeting_id)).unwrap();
+                if self.meetings.lock().iter().any(|guard| guard.lease().key == key) {
+                    let again = AssignMeetingResponse { accepted: true, ..AssignMeetingResponse::default() };
+                    return Ok(Response::new(again));
+                }
                 match self.keeper.try_acquire(key, terms()).await {
                     Ok(guard) => {
                         self.meetings.lock().push(guard);

@@ -119,8 +119,16 @@ impl Counts {
     }
 }
 
+/// What the actor says to an assignment.
+enum Claimed {
+    /// This.
+    Now(Assigned),
+    /// That it has the meeting already, with settings that may be others.
+    Before { mailbox: Mailbox<MeetingMail>, generation: u64 },
+}
+
 enum Mail {
-    Assign { assignment: Assignment, answer: oneshot::Sender<Assigned>, cause: Cause },
+    Assign { assignment: Assignment, answer: oneshot::Sender<Claimed>, cause: Cause },
     Find { meeting: MeetingId, answer: oneshot::Sender<Option<Mailbox<MeetingMail>>> },
     Count { answer: oneshot::Sender<Counts> },
 }
@@ -201,11 +209,34 @@ impl Controller {
         answer.await.ok()
     }
 
-    /// Takes a meeting: accepted only once its lease is held and what the last owner left is read.
+    /// Takes a meeting: accepted only once its lease is held and what the last owner left is read. One that is here already takes the
+    /// settings over, and is accepted only once they are written.
     pub async fn assign(&self, assignment: Assignment) -> Assigned {
-        let cause = Cause::current();
-        let answered = self.ask(|answer| Mail::Assign { assignment, answer, cause }).await;
-        answered.unwrap_or(Assigned::Rejected(Rejection::Draining))
+        let (cause, settings) = (Cause::current(), Box::new(assignment.settings.clone()));
+        match self.ask(|answer| Mail::Assign { assignment, answer, cause }).await {
+            Some(Claimed::Now(assigned)) => assigned,
+            Some(Claimed::Before { mailbox, generation }) => {
+                let holds = self.adopt(&mailbox, settings).await;
+                if holds { Assigned::Accepted { generation } } else { UNHEALTHY }
+            }
+            None => Assigned::Rejected(Rejection::Draining),
+        }
+    }
+
+    /// Has a meeting take settings over. Whoever asks waits here, so that a meeting that is slow keeps no other waiting.
+    async fn adopt(&self, meeting: &Mailbox<MeetingMail>, settings: Box<Settings>) -> bool {
+        let (taken, answer) = oneshot::channel();
+        let mail = MeetingMail::Settings { settings, taken, cause: Cause::current() };
+        let asked = async {
+            meeting.send(mail).await.ok()?;
+            answer.await.ok()
+        };
+        let clock = &self.door.clock;
+        tokio::select! {
+            // One that is just ending gives its lease back in a moment: ask again.
+            holds = asked => holds.unwrap_or(false),
+            () = clock.sleep_until(clock.now() + limits::SETTINGS) => false,
+        }
     }
 
     /// How much there is.
@@ -346,6 +377,12 @@ struct Owned {
     generation: u64,
 }
 
+impl Owned {
+    fn claimed(&self) -> Claimed {
+        Claimed::Before { mailbox: self.mailbox.clone(), generation: self.generation }
+    }
+}
+
 /// What becomes of an assignment.
 struct Opened {
     meeting: MeetingId,
@@ -358,7 +395,7 @@ struct Actor {
     draining: Arc<AtomicBool>,
     cancel: CancellationToken,
     owned: HashMap<MeetingId, Owned>,
-    waiting: HashMap<MeetingId, Vec<oneshot::Sender<Assigned>>>,
+    waiting: HashMap<MeetingId, Vec<oneshot::Sender<Claimed>>>,
     opening: JoinSet<Opened>,
     running: JoinSet<(MeetingId, Ending)>,
 }
@@ -423,12 +460,9 @@ impl Actor {
     }
 
     /// One claim of a meeting at a time, however many ask for it.
-    fn assign(&mut self, assignment: Assignment, answer: oneshot::Sender<Assigned>, cause: Cause) {
+    fn assign(&mut self, assignment: Assignment, answer: oneshot::Sender<Claimed>, cause: Cause) {
         if let Some(owned) = self.owned.get(&assignment.meeting) {
-            // One that is just ending gives its lease back in a moment: ask again.
-            let generation = owned.generation;
-            let ending = owned.mailbox.is_closed();
-            let _ = answer.send(if ending { UNHEALTHY } else { Assigned::Accepted { generation } });
+            let _ = answer.send(owned.claimed());
             return;
         }
         if let Some(waiting) = self.waiting.get_mut(&assignment.meeting) {
@@ -436,14 +470,14 @@ impl Actor {
             return;
         }
         if self.draining.load(Ordering::Relaxed) {
-            let _ = answer.send(Assigned::Rejected(Rejection::Draining));
+            let _ = answer.send(Claimed::Now(Assigned::Rejected(Rejection::Draining)));
             return;
         }
         let counts = self.counts();
         let full = counts.meetings >= self.options.max_meetings
             || counts.participants + limits::ESTIMATE > self.options.max_participants;
         if full {
-            let _ = answer.send(Assigned::Rejected(Rejection::AtCapacity));
+            let _ = answer.send(Claimed::Now(Assigned::Rejected(Rejection::AtCapacity)));
             return;
         }
         self.waiting.insert(assignment.meeting.clone(), vec![answer]);
@@ -466,38 +500,47 @@ impl Actor {
 
     fn opened(&mut self, opened: Result<Opened, tokio::task::JoinError>) {
         let Ok(Opened { meeting, taken }) = opened else { return };
-        let waiting = self.waiting.remove(&meeting).unwrap_or_default();
-        let assigned = match taken {
-            Err(rejection) => Assigned::Rejected(rejection),
+        let mut waiting = self.waiting.remove(&meeting).unwrap_or_default().into_iter();
+        match taken {
+            Err(rejection) => waiting.for_each(|answer| {
+                let _ = answer.send(Claimed::Now(Assigned::Rejected(rejection.clone())));
+            }),
             Ok(taken) => {
                 let (guard, actor) = *taken;
-                let generation = guard.generation().get();
-                let (mailbox, mails) = Mailbox::new(ActorType::Meeting, limits::MAILBOX);
-                let participants = actor.participants.clone();
-                self.owned.insert(meeting.clone(), Owned { mailbox, participants, generation });
-                let (cancel, home) = (self.cancel.child_token(), self.options.home.clone());
-                let clock = self.options.keeper.clock().clone();
-                self.running.spawn(async move {
-                    let ending = match supervised(ActorType::Meeting, actor.run(mails, cancel)).await {
-                        Exit::Clean(ending) => ending,
-                        Exit::Panicked(_) => Ending::Broken,
-                    };
-                    if let Err(error) = guard.release().await {
-                        tracing::debug!(target: metric::TARGET, %meeting, %error, "the lease ends by its TTL");
-                    } else if ending == Ending::Over {
-                        tokio::select! {
-                            () = home.ended(&meeting, generation) => {}
-                            () = clock.sleep_until(clock.now() + limits::GOODBYE) => {}
-                        }
-                    }
-                    (meeting, ending)
+                let owned = self.begin(meeting, guard, actor);
+                let accepted = Assigned::Accepted { generation: owned.generation };
+                // It was opened with the settings of the first; those of the others may differ.
+                waiting.next().map(|first| first.send(Claimed::Now(accepted)));
+                waiting.for_each(|answer| {
+                    let _ = answer.send(owned.claimed());
                 });
-                Assigned::Accepted { generation }
             }
-        };
-        for answer in waiting {
-            let _ = answer.send(assigned.clone());
         }
+    }
+
+    /// Lets a meeting run that was opened.
+    fn begin(&mut self, meeting: MeetingId, guard: Guard, actor: MeetingActor) -> &Owned {
+        let generation = guard.generation().get();
+        let (mailbox, mails) = Mailbox::new(ActorType::Meeting, limits::MAILBOX);
+        let participants = actor.participants.clone();
+        let (cancel, home) = (self.cancel.child_token(), self.options.home.clone());
+        let (clock, name) = (self.options.keeper.clock().clone(), meeting.clone());
+        self.running.spawn(async move {
+            let ending = match supervised(ActorType::Meeting, actor.run(mails, cancel)).await {
+                Exit::Clean(ending) => ending,
+                Exit::Panicked(_) => Ending::Broken,
+            };
+            if let Err(error) = guard.release().await {
+                tracing::debug!(target: metric::TARGET, meeting = %name, %error, "the lease ends by its TTL");
+            } else if ending == Ending::Over {
+                tokio::select! {
+                    () = home.ended(&name, generation) => {}
+                    () = clock.sleep_until(clock.now() + limits::GOODBYE) => {}
+                }
+            }
+            (name, ending)
+        });
+        self.owned.entry(meeting).insert_entry(Owned { mailbox, participants, generation }).into_mut()
     }
 
     fn ended(&mut self, done: Result<(MeetingId, Ending), tokio::task::JoinError>) {

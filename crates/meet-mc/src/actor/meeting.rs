@@ -23,7 +23,9 @@ use crate::actor::exit::{Exit, supervised};
 use crate::actor::outbox::Outbox;
 use crate::actor::port::MediaPort;
 use crate::actor::{ActorType, limits};
-use crate::meeting::{Context, Effect, Event, Join, Meeting, Now, Presence, Refusal, Request, Write, apply};
+use crate::meeting::{
+    Context, Effect, Event, Join, Meeting, Now, Presence, Refusal, Request, Settings, Write, apply,
+};
 use crate::rate::Bucket;
 use crate::{Desk, Ledger, LedgerError, Rate, convert, metric};
 
@@ -41,6 +43,8 @@ pub(crate) enum Mail {
     Asked { participant: Id, epoch: u64, seq: u64, request: Request, cause: Cause },
     /// A connection ended.
     Closed { participant: Id, epoch: u64 },
+    /// What GC's record says now; the answer is whether it holds here.
+    Settings { settings: Box<Settings>, taken: oneshot::Sender<bool>, cause: Cause },
 }
 
 /// How a meeting ended for this controller.
@@ -283,7 +287,18 @@ impl MeetingActor {
                 let joining = Joining { seq, outbox, seated };
                 self.event(Event::Join(join), None, Some(joining)).await
             }
+            Work::Mail(Mail::Settings { settings, taken, cause: _ }) => self.adopt(&settings, taken).await,
         }
+    }
+
+    /// Takes settings over. They hold once they are written, and only then it is said so.
+    async fn adopt(&mut self, wanted: &Settings, taken: oneshot::Sender<bool>) -> Result<(), Ending> {
+        let (max_participants, allow_guests) = (wanted.max_participants, wanted.allow_guests);
+        self.event(Event::Settings { max_participants, allow_guests }, None, None).await?;
+        let now = &self.state.settings;
+        let holds = (now.max_participants, now.allow_guests) == (max_participants, allow_guests);
+        let _nobody_waits = taken.send(holds);
+        Ok(())
     }
 
     /// Whether a seat may say this now.
@@ -452,9 +467,9 @@ impl Work {
     /// The work, and what it is done for.
     fn parted(mut self) -> (Self, Cause) {
         let cause = match &mut self {
-            Self::Mail(Mail::Join { cause, .. } | Mail::Asked { cause, .. }) => {
-                std::mem::replace(cause, Cause::none())
-            }
+            Self::Mail(
+                Mail::Join { cause, .. } | Mail::Asked { cause, .. } | Mail::Settings { cause, .. },
+            ) => std::mem::replace(cause, Cause::none()),
             _ => Cause::none(),
         };
         (self, cause)

@@ -27,6 +27,8 @@ pub mod limits {
     pub const KNOCK: Duration = Duration::from_secs(10);
     /// How long a join is waited for.
     pub const JOIN: Duration = Duration::from_secs(15);
+    /// How long settings that a running meeting takes over are waited for.
+    pub const SETTINGS: Duration = Duration::from_secs(8);
     /// How long a client that gets no seat may take to read why.
     pub const FAREWELL: Duration = Duration::from_secs(5);
     /// How long a client that is done may take to read so.

@@ -66,7 +66,8 @@ pub(super) async fn open(
     Ok((ledger, state))
 }
 
-/// The meeting as its last owner left it, with everybody away; or a new one.
+/// The meeting as its last owner left it, with everybody away; or a new one. The settings are those that it was assigned with: they may have
+/// changed since the last owner wrote.
 async fn restored(
     ledger: &Ledger,
     kept: Option<&MeetingRow>,
@@ -79,7 +80,6 @@ async fn restored(
     let mut state = Meeting::new(meeting.clone(), settings.clone(), handlers.to_vec(), now);
     state.journal = journal;
     let Some(row) = kept else { return Ok(state) };
-    state.settings = Settings { binding_ttl: settings.binding_ttl, ..row.settings() };
     state.mute_epoch = row.mute_epoch;
     if handlers.is_empty() {
         state.handlers = row.handlers();

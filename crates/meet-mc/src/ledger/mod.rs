@@ -187,6 +187,7 @@ impl Ledger {
                 Change::MuteEpoch(epoch) => row.mute_epoch = *epoch,
                 Change::Phase(Phase::Complete) => row.ended = true,
                 Change::Handlers(handlers) => row.handlers = handlers.iter().map(Into::into).collect(),
+                Change::Settings(settings) => row.set(settings),
                 _ => {}
             }
         }
@@ -203,7 +204,8 @@ impl Ledger {
                 }
                 Change::SeatGone(participant) => to.delete(self.keys.seat(*participant).map_err(refused)?),
                 Change::Happened(happening) => to.append(entry(happening)),
-                Change::NonceSpent(_) | Change::MuteEpoch(_) | Change::Phase(_) | Change::Handlers(_) => {}
+                Change::NonceSpent(_) | Change::MuteEpoch(_) | Change::Phase(_) => {}
+                Change::Handlers(_) | Change::Settings(_) => {}
             }
         }
         if *row != self.row {

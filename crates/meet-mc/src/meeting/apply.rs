@@ -7,7 +7,7 @@ use meet_wire::{CloseCode, Id};
 use crate::meeting::effect::presence;
 use crate::meeting::{
     Change, Effect, Effects, Event, Happening, LeaveReason, Meeting, Now, Phase, Presence, Refusal, Request,
-    Role, Seat, Telling, Write, join, limits, mute, talk,
+    Role, Seat, Settings, Telling, Write, join, limits, mute, talk,
 };
 
 /// What a decision needs to know beside the state.
@@ -47,6 +47,9 @@ pub fn apply(meeting: &Meeting, event: &Event, context: &Context<'_>) -> Result<
             changing(meeting)?;
             Ok(Effects::new(Write::Sync, vec![Change::Handlers(handlers.clone())], vec![Effect::Register]))
         }
+        Event::Settings { max_participants, allow_guests } => {
+            settings(meeting, *max_participants, *allow_guests)
+        }
         Event::Time => Ok(time(meeting, context.now)),
         Event::Freeze => freeze(meeting),
         Event::Thaw => thaw(meeting),
@@ -67,6 +70,16 @@ fn changing(meeting: &Meeting) -> Result<(), Refusal> {
         }
         Phase::Complete => Err(Refusal::Over),
     }
+}
+
+/// Other settings: whoever joins from now on is judged by them, and nobody who has a seat loses it.
+fn settings(meeting: &Meeting, max_participants: u32, allow_guests: bool) -> Result<Effects, Refusal> {
+    let settings = Settings { max_participants, allow_guests, ..meeting.settings.clone() };
+    if settings == meeting.settings {
+        return Ok(Effects::none());
+    }
+    changing(meeting)?;
+    Ok(Effects::new(Write::Sync, vec![Change::Settings(settings)], Vec::new()))
 }
 
 /// What a new request of a seat leads to. The seat has the request's number already.

@@ -5,7 +5,7 @@ use lease::Wall;
 use meet_wire::binding::{BindingToken, Nonce};
 use meet_wire::{CloseCode, Id};
 
-use crate::meeting::{Audience, Entry, Handler, Mutes, Phase, Presence, Profile, Seat, Stream};
+use crate::meeting::{Audience, Entry, Handler, Mutes, Phase, Presence, Profile, Seat, Settings, Stream};
 
 /// How a write is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +33,8 @@ pub enum Change {
     Phase(Phase),
     /// These are the media handlers now.
     Handlers(Vec<Handler>),
+    /// These are the settings now.
+    Settings(Settings),
     /// This happened, and everybody is told.
     Happened(Happening),
 }

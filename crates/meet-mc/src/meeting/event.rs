@@ -42,6 +42,13 @@ pub enum Event {
     },
     /// Other media handlers from now on.
     Handlers(Vec<Handler>),
+    /// What the meeting's record says now.
+    Settings {
+        /// The most seats.
+        max_participants: u32,
+        /// Whether people without an account may join.
+        allow_guests: bool,
+    },
     /// Time has passed.
     Time,
     /// The meeting is about to move: nothing changes any more.

@@ -17,7 +17,7 @@ pub struct Now {
     pub wall: Wall,
 }
 
-/// What a meeting was made with.
+/// What a meeting was made with, or what was changed since.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// The most seats.
@@ -56,7 +56,7 @@ pub struct Handler {
 pub struct Meeting {
     /// Its name.
     pub id: MeetingId,
-    /// What it was made with.
+    /// By what joins are judged.
     pub settings: Settings,
     /// Where it is in its move.
     pub phase: Phase,
@@ -125,6 +125,7 @@ impl Meeting {
                     }
                 }
                 Change::Handlers(handlers) => self.handlers.clone_from(handlers),
+                Change::Settings(settings) => self.settings.clone_from(settings),
                 Change::Happened(happening) => self.journal.append(happening.clone()),
                 Change::NonceSpent(_) => {}
             }

@@ -13,7 +13,9 @@ use meet_mc::meeting::{Handler, Settings};
 use meet_mc::{Peers, Rate};
 use meet_rpc::Keyring;
 use meet_wire::MeetingId;
-use meet_wire::jwt::{Checker, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign};
+use meet_wire::jwt::{
+    Checker, GuestClaims, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign,
+};
 use meet_wire::signaling::client_message::Payload as Ask;
 use meet_wire::signaling::server_message::Payload;
 use meet_wire::signaling::{ClientMessage, JoinRequest, JoinResponse, ServerMessage};
@@ -118,9 +120,12 @@ impl Club {
     }
 
     pub(crate) async fn assign(&self) -> Assigned {
+        self.assign_with(Settings::default()).await
+    }
+
+    pub(crate) async fn assign_with(&self, settings: Settings) -> Assigned {
         let handlers = vec![handler("mh-1", "inproc:mh-1")];
-        let assignment = Assignment { meeting: meeting(), settings: Settings::default(), handlers };
-        self.controller.assign(assignment).await
+        self.controller.assign(Assignment { meeting: meeting(), settings, handlers }).await
     }
 
     /// A token for a seat, good for a quarter of an hour.
@@ -170,6 +175,24 @@ impl Club {
             attempt_id: "1".to_owned(),
             ..JoinRequest::default()
         }
+    }
+
+    /// The same for a guest.
+    pub(crate) fn guest(&self, user: &str) -> JoinRequest {
+        let MeetingClaims { meeting_id, iat, exp, jti, .. } = self.claims(user, Role::Guest);
+        let claims = GuestClaims {
+            sub: user.to_owned(),
+            token_type: Kind::Guest,
+            meeting_id,
+            participant_type: ParticipantType::Guest,
+            role: Role::Guest,
+            display_name: user.to_uppercase(),
+            waiting_room: false,
+            iat,
+            exp,
+            jti,
+        };
+        JoinRequest { join_token: sign(&key(), &claims).unwrap(), ..self.request(user, Role::Guest) }
     }
 
     pub(crate) async fn join(&mut self, user: &str, role: Role) -> (Client, JoinResponse) {

@@ -14,3 +14,4 @@ mod mishap {
 mod neighbours;
 mod network;
 mod redis;
+mod settings;

@@ -41,6 +41,32 @@ fn a_full_meeting_an_uninvited_guest_and_a_flood_of_one_user_are_refused() {
 }
 
 #[test]
+fn joins_are_judged_by_the_settings_of_now_and_nobody_who_has_a_seat_loses_it() {
+    let mut table = Table::new();
+    table.meeting.settings.grace = Duration::from_secs(20);
+    let seats = [("ada", Role::Host), ("bob", Role::Participant), ("gus", Role::Guest)];
+    let welcomes = seats.map(|(user, role)| table.seated(user, role));
+    let before = table.meeting.clone();
+    let effects = table.perform(&Event::Settings { max_participants: 2, allow_guests: false }).unwrap();
+    let settings = Settings { max_participants: 2, allow_guests: false, ..before.settings.clone() };
+    assert_eq!(effects, Effects::new(Write::Sync, vec![Change::Settings(settings.clone())], Vec::new()));
+    assert_eq!(table.meeting, Meeting { settings, ..before }, "grace, seats and log are as they were");
+    let join = |table: &mut Table, user, role| {
+        let join = table.joining(user, role);
+        table.perform(&Event::Join(Box::new(join))).map(drop)
+    };
+    assert_eq!(join(&mut table, "gil", Role::Guest), Err(Refusal::NoGuests));
+    assert_eq!(join(&mut table, "cyd", Role::Participant), Err(Refusal::Full));
+    // A guest who dropped comes back to the seat that it has.
+    table.lose(&welcomes[2].seat);
+    let back = table.returning(&welcomes[2]);
+    assert!(welcome(&table.perform(&Event::Join(Box::new(back))).unwrap()).resumed);
+    table.perform(&Event::Settings { max_participants: 4, allow_guests: false }).unwrap();
+    assert_eq!(join(&mut table, "cyd", Role::Participant), Ok(()));
+    assert_eq!(join(&mut table, "dan", Role::Participant), Err(Refusal::Full));
+}
+
+#[test]
 fn a_lost_connection_keeps_its_seat_for_thirty_seconds_and_not_longer() {
     let mut table = Table::new();
     let (ada, bob) = (table.seated("ada", Role::Host), table.seated("bob", Role::Participant));
