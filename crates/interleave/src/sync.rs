@@ -10,7 +10,6 @@ use std::time::Duration;
 pub(crate) use shuttle::sync::atomic::AtomicU64;
 pub(crate) use shuttle::sync::mpsc;
 pub(crate) use shuttle::thread;
-pub(crate) use tokio::sync::watch;
 
 /// A known fault, to show that the tests would see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

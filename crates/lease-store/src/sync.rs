@@ -6,5 +6,5 @@ pub(crate) use std::sync::mpsc;
 pub(crate) use std::thread;
 
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
-pub(crate) use tokio::sync::{Notify, oneshot, watch};
+pub(crate) use tokio::sync::{Notify, oneshot};
 pub(crate) use tokio::task::{JoinSet, spawn_blocking};

@@ -1,18 +1,17 @@
 //! The order of changes, kept for watchers that resume.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lease::{Error, Event, Prefix, Refusal, Result, Revision, Watch, Watched, limits};
+use lease::{Event, Prefix, Refusal, Result, Revision, Watch, Watched, limits};
 
-use crate::sync::{Mutex, watch};
+use crate::sync::{Mutex, Notify};
 
 /// The last changes, published once they are durable.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     ring: Mutex<Ring>,
-    newest: watch::Sender<Revision>,
 }
 
 #[derive(Debug)]
@@ -20,13 +19,34 @@ struct Ring {
     events: VecDeque<Event>,
     /// Everything after this revision is in the ring.
     since: Revision,
+    newest: Revision,
+    watchers: BTreeMap<u64, Watcher>,
+    /// The number of the last watcher.
+    last: u64,
+}
+
+/// Somebody who watches. Only what it asked for wakes it: whoever watches one lease costs nothing while others change hands.
+#[derive(Debug)]
+struct Watcher {
+    prefix: Prefix,
+    /// What it has seen, and what came since without being for it.
+    after: Revision,
+    /// There may be something for it after that.
+    due: bool,
+    bell: Arc<Notify>,
 }
 
 impl EventLog {
     /// An empty log of a store that starts at `revision`.
     pub(crate) fn new(revision: Revision) -> Self {
-        let ring = Ring { events: VecDeque::new(), since: revision };
-        Self { ring: Mutex::new(ring), newest: watch::Sender::new(revision) }
+        let ring = Ring {
+            events: VecDeque::new(),
+            since: revision,
+            newest: revision,
+            watchers: BTreeMap::new(),
+            last: 0,
+        };
+        Self { ring: Mutex::new(ring) }
     }
 
     /// Adds changes in order and wakes the watchers.
@@ -36,7 +56,9 @@ impl EventLog {
             return;
         }
         let mut ring = self.ring.lock();
+        let before = ring.newest;
         for event in events {
+            ring.newest = event.revision;
             if ring.events.len() == limits::EVENTS
                 && let Some(oldest) = ring.events.pop_front()
             {
@@ -44,61 +66,160 @@ impl EventLog {
             }
             ring.events.push_back(event);
         }
-        let newest = ring.events.back().map(|event| event.revision);
-        drop(ring);
-        if let Some(newest) = newest {
-            self.newest.send_replace(newest);
-        }
+        ring.wake(before);
     }
 
     /// A watch after `from`, or from now on.
     pub(crate) fn watch(self: &Arc<Self>, prefix: Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>> {
-        if self.newest.receiver_count() >= limits::WATCHERS {
+        let mut ring = self.ring.lock();
+        if ring.watchers.len() >= limits::WATCHERS {
             return Err(Refusal::TooMany { what: "watchers", limit: limits::WATCHERS }.into());
         }
-        let newest = self.newest.subscribe();
-        let after = from.unwrap_or_else(|| *newest.borrow());
-        Ok(Box::new(LocalWatch { log: self.clone(), newest, prefix, after }))
+        let (after, bell) = (from.unwrap_or(ring.newest), Arc::new(Notify::new()));
+        ring.last += 1;
+        let number = ring.last;
+        ring.watchers.insert(number, Watcher { prefix, after, due: true, bell: bell.clone() });
+        Ok(Box::new(LocalWatch { log: self.clone(), number, bell }))
+    }
+}
+
+impl Ring {
+    /// Wakes those for whom there is something after `before`; the others have seen it all.
+    fn wake(&mut self, before: Revision) {
+        let start = self.events.partition_point(|event| event.revision <= before);
+        for watcher in self.watchers.values_mut().filter(|watcher| !watcher.due) {
+            let mut fresh = self.events.range(start..);
+            if fresh.any(|event| event.key.starts_with(&watcher.prefix)) {
+                watcher.due = true;
+                watcher.bell.notify_one();
+            } else {
+                watcher.after = self.newest;
+            }
+        }
+    }
+
+    fn look(&mut self, number: u64) -> Option<Watched> {
+        let (since, newest) = (self.since, self.newest);
+        let watcher = self.watchers.get_mut(&number)?;
+        // Before the ring: changes were dropped. After the newest: the revision is of another store or of a
+        // time that this one has no memory of.
+        if watcher.after < since || watcher.after > newest.max(since) {
+            watcher.after = newest;
+            return Some(Watched::Lagged);
+        }
+        let start = self.events.partition_point(|event| event.revision <= watcher.after);
+        let found = self.events.range(start..).find(|event| event.key.starts_with(&watcher.prefix));
+        watcher.due = found.is_some();
+        watcher.after = found.map_or(newest.max(watcher.after), |event| event.revision);
+        found.cloned().map(Watched::Event)
     }
 }
 
 struct LocalWatch {
     log: Arc<EventLog>,
-    newest: watch::Receiver<Revision>,
-    prefix: Prefix,
-    after: Revision,
-}
-
-impl LocalWatch {
-    fn look(&mut self) -> Option<Watched> {
-        let newest = *self.newest.borrow_and_update();
-        let ring = self.log.ring.lock();
-        // Before the ring: changes were dropped. After the newest: the revision is of another store or of a
-        // time that this one has no memory of.
-        if self.after < ring.since || self.after > newest.max(ring.since) {
-            self.after = newest;
-            return Some(Watched::Lagged);
-        }
-        let start = ring.events.partition_point(|event| event.revision <= self.after);
-        let found = ring.events.range(start..).find(|event| event.key.starts_with(&self.prefix)).cloned();
-        self.after = match &found {
-            Some(event) => event.revision,
-            None => ring.events.back().map_or(self.after, |last| last.revision.max(self.after)),
-        };
-        found.map(Watched::Event)
-    }
+    number: u64,
+    bell: Arc<Notify>,
 }
 
 #[async_trait]
 impl Watch for LocalWatch {
     async fn next(&mut self) -> Result<Watched> {
         loop {
-            if let Some(watched) = self.look() {
+            if let Some(watched) = self.log.ring.lock().look(self.number) {
                 return Ok(watched);
             }
-            if self.newest.changed().await.is_err() {
-                return Err(Error::unavailable("watch", "the store was closed"));
-            }
+            self.bell.notified().await;
         }
+    }
+}
+
+impl Drop for LocalWatch {
+    fn drop(&mut self) {
+        self.log.ring.lock().watchers.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Poll, Wake};
+
+    use lease::{Key, Verb, Wall};
+
+    use super::*;
+
+    /// Somebody who is woken or not.
+    #[derive(Default)]
+    struct Sleeper(AtomicBool);
+
+    impl Wake for Sleeper {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    impl Sleeper {
+        fn is_woken(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        /// Looks once, and sleeps if there is nothing.
+        fn poll<T>(self: &Arc<Self>, work: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+            std::pin::Pin::new(work).poll(&mut Context::from_waker(&self.clone().into()))
+        }
+    }
+
+    fn event(revision: u64, key: &str) -> Event {
+        Event {
+            revision: Revision::new(revision),
+            at: Wall::from_micros(0),
+            key: Key::new(key).unwrap(),
+            verb: Verb::Written,
+            holder: None,
+            generation: None,
+        }
+    }
+
+    fn watch(log: &Arc<EventLog>, prefix: &str) -> Box<dyn Watch> {
+        log.watch(Prefix::new(prefix).unwrap(), None).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_watched_wakes_a_watcher() {
+        let log = Arc::new(EventLog::new(Revision::new(0)));
+        let (mut mine, mut all) = (watch(&log, "mine/"), watch(&log, ""));
+        let (one, other) = (Arc::new(Sleeper::default()), Arc::new(Sleeper::default()));
+        let (mut next_of_mine, mut next_of_all) = (mine.next(), all.next());
+        assert!(one.poll(&mut next_of_mine).is_pending() && other.poll(&mut next_of_all).is_pending());
+        log.publish([event(1, "other/a")]);
+        assert!(!one.is_woken() && other.is_woken());
+        log.publish([event(2, "other/b"), event(3, "mine/a")]);
+        assert!(one.is_woken());
+        let seen = one.poll(&mut next_of_mine);
+        assert!(matches!(seen, Poll::Ready(Ok(Watched::Event(seen))) if seen == event(3, "mine/a")));
+    }
+
+    #[tokio::test]
+    async fn a_watcher_of_something_quiet_has_missed_nothing_however_much_happens_elsewhere() {
+        let log = Arc::new(EventLog::new(Revision::new(0)));
+        let mut watch = watch(&log, "mine/");
+        assert!(Arc::new(Sleeper::default()).poll(&mut watch.next()).is_pending());
+        let many = limits::EVENTS as u64 * 2;
+        (1..=many).for_each(|revision| log.publish([event(revision, "other/a")]));
+        log.publish([event(many + 1, "mine/a")]);
+        assert!(matches!(watch.next().await, Ok(Watched::Event(seen)) if seen == event(many + 1, "mine/a")));
+        // One that has something to look at and does not, has.
+        log.publish([event(many + 2, "mine/a")]);
+        (3..=many).for_each(|n| log.publish([event(many + n, "other/a")]));
+        assert!(matches!(watch.next().await, Ok(Watched::Lagged)));
+    }
+
+    #[test]
+    fn a_watch_that_is_dropped_makes_room_for_another() {
+        let log = Arc::new(EventLog::new(Revision::new(0)));
+        let mut watches: Vec<_> = (0..limits::WATCHERS).map(|_| watch(&log, "")).collect();
+        assert!(log.watch(Prefix::new("").unwrap(), None).is_err());
+        watches.pop();
+        assert!(log.watch(Prefix::new("").unwrap(), None).is_ok());
     }
 }
