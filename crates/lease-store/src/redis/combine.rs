@@ -72,6 +72,7 @@ impl Desk {
             claims,
             releases,
             calls,
+            carried: 0,
         };
         let (queue, twins) = (sender, Twins::default());
         let desk = Self { wire, bell, busy, queue, orphans: Arc::clone(&orphans), twins };
@@ -147,6 +148,8 @@ struct Counter {
     claims: Lane<Claiming>,
     releases: Lane<Releasing>,
     calls: FuturesUnordered<OnItsWay>,
+    /// How many requests the last call took with it.
+    carried: usize,
 }
 
 async fn serve(mut counter: Counter, mut queue: mpsc::Receiver<Request>, orphans: Arc<Orphans>) {
@@ -178,6 +181,15 @@ async fn serve(mut counter: Counter, mut queue: mpsc::Receiver<Request>, orphans
                 let now = counter.wire.clock.now();
                 counter.claims.expire(now);
                 counter.releases.expire(now);
+            }
+        }
+        if !counter.calls.is_empty() {
+            // The server has work: those who just got their answers may ask again before the next call leaves.
+            tokio::task::yield_now().await;
+            while counter.len() < QUEUE
+                && let Ok(request) = queue.try_recv()
+            {
+                counter.push(request);
             }
         }
         counter.launch();
@@ -214,8 +226,14 @@ impl Counter {
         [self.claims.deadline(), self.releases.deadline()].into_iter().flatten().min()
     }
 
+    /// Sends what waits. Beside another call only if it is at least half of that one: what a call costs by itself is
+    /// shared by all that it takes along.
     fn launch(&mut self) {
         while self.calls.len() < CALLS && self.len() > 0 {
+            if !self.calls.is_empty() && self.len() * 2 < self.carried {
+                return;
+            }
+            let before = self.len();
             let (wire, bell) = (Arc::clone(&self.wire), Arc::clone(&self.bell));
             let call: OnItsWay = match self.claims.len() > self.releases.len() {
                 true => {
@@ -227,6 +245,7 @@ impl Counter {
                 }
                 false => Box::pin(carry(wire, bell, self.releases.take())),
             };
+            self.carried = before - self.len();
             self.busy.fetch_add(1, Ordering::Relaxed);
             self.calls.push(call);
         }
