@@ -226,13 +226,10 @@ impl Counter {
         [self.claims.deadline(), self.releases.deadline()].into_iter().flatten().min()
     }
 
-    /// Sends what waits. Beside another call only if it is at least half of that one: what a call costs by itself is
-    /// shared by all that it takes along.
+    /// Sends what waits, as long as it is worth a call.
     fn launch(&mut self) {
-        while self.calls.len() < CALLS && self.len() > 0 {
-            if !self.calls.is_empty() && self.len() * 2 < self.carried {
-                return;
-            }
+        let longer = |counter: &Self| counter.claims.len().max(counter.releases.len());
+        while worth(self.calls.len(), longer(self), self.carried) {
             let before = self.len();
             let (wire, bell) = (Arc::clone(&self.wire), Arc::clone(&self.bell));
             let call: OnItsWay = match self.claims.len() > self.releases.len() {
@@ -252,6 +249,12 @@ impl Counter {
     }
 }
 
+/// Whether a call with so many requests is to leave beside those that are under way. Not if it would be much smaller
+/// than the last one: what a call costs by itself, as much as six requests, is shared by all that it takes along.
+const fn worth(under_way: usize, waiting: usize, carried: usize) -> bool {
+    waiting > 0 && (under_way == 0 || under_way < CALLS && waiting * 4 >= carried * 3)
+}
+
 fn lost(job: &Releasing) {
     metrics::counter!("tenure_redis_orphans_lost_total").increment(1);
     tracing::warn!(key = %job.key, "a dropped claim could not be given back: what it holds ends with its ttl");
@@ -259,4 +262,19 @@ fn lost(job: &Releasing) {
 
 fn closed() -> Error {
     Error::unavailable(ENGINE, "the store is closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_leaves_when_none_is_under_way_and_beside_another_only_if_it_is_about_as_large() {
+        assert!(worth(0, 1, 0) && worth(0, 1, CALLS * 100), "alone at once");
+        assert!(worth(1, 1, 1), "a second caller does not wait for the first");
+        assert!(!worth(1, 1, 64) && !worth(1, 47, 64), "a few wait for company");
+        assert!(worth(1, 48, 64) && worth(1, 64, 64));
+        assert!(!worth(CALLS, 64, 1), "never more than the bound");
+        assert!(!worth(0, 0, 0) && !worth(1, 0, 0), "never an empty one");
+    }
 }
