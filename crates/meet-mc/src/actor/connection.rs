@@ -347,6 +347,7 @@ fn refused(refusal: &Refusal) -> Payload {
     let (code, message) = (code.into(), refusal.to_string());
     Payload::Error(ErrorMessage { code, message, details: Default::default() })
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lease::{Clock, Wall};
+use lease::{Clock, Sleep, Tick, Wall};
 use lease_store::BootClock;
 use meet_wire::frame;
 use meet_wire::signaling::{ChatRequest, ClientMessage, ServerMessage, client_message, server_message};
@@ -30,8 +30,11 @@ fn hashes(pair: &Pair) -> Vec<Vec<u8>> {
 }
 
 fn listen(pair: &Pair) -> (Arc<Listener>, String) {
+    listen_by(Arc::new(BootClock), pair)
+}
+
+fn listen_by(clock: Arc<dyn Clock>, pair: &Pair) -> (Arc<Listener>, String) {
     let current = pair.current();
-    let clock = Arc::new(BootClock);
     let listener =
         Listener::bind(ANY, vec![current.der().unwrap()], current.private_key().unwrap(), clock, PATIENT)
             .unwrap();
@@ -133,6 +136,23 @@ async fn garbage_on_a_stream_is_an_error_at_its_first_frame() {
     assert_eq!(read, Err(ReadError::Frame(frame::FrameError::TooLong(u32::MAX as usize))));
 }
 
+/// A clock by which nothing is ever due.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Tick {
+        BootClock.now()
+    }
+
+    fn wall(&self) -> Wall {
+        BootClock.wall()
+    }
+
+    fn sleep_until(&self, _: Tick) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
+
 /// Connections that shake hands and then do not say what they want.
 async fn idlers(url: &str, pair: &Pair, count: usize) -> Vec<quinn::Connection> {
     let mut roots = rustls::RootCertStore::empty();
@@ -158,7 +178,8 @@ async fn idlers(url: &str, pair: &Pair, count: usize) -> Vec<quinn::Connection> 
 #[tokio::test]
 async fn who_comes_while_all_hands_are_being_shaken_waits_for_a_free_one_and_is_not_sent_away() {
     let pair = pair();
-    let (listener, url) = listen(&pair);
+    // However long it takes here, no hand gets free by itself.
+    let (listener, url) = listen_by(Arc::new(Still), &pair);
     let come = async {
         let idle = idlers(&url, &pair, meet_wire::limits::HANDSHAKES).await;
         let (dialer, hashes) = (Dialer::new(ANY, PATIENT).unwrap(), hashes(&pair));
