@@ -81,7 +81,7 @@ impl Desk {
 
     /// Claims a key.
     pub(super) async fn claim(&self, job: Claiming) -> Result<Claimed> {
-        if let Some(_place) = self.alone() {
+        if let Some(_place) = Place::alone(&self.busy) {
             let waiting = Waiting { job, deadline: self.wire.budget(), reply: None };
             return carry_alone(&self.wire, &self.bell, waiting).await;
         }
@@ -91,15 +91,9 @@ impl Desk {
         answer.await.map_err(|_| closed())?
     }
 
-    /// The place of a call, if there is none on its way: then a request needs no company and no task in between.
-    fn alone(&self) -> Option<Place<'_>> {
-        let first = self.busy.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
-        first.is_ok().then_some(Place(&self.busy))
-    }
-
     /// Gives a key back.
     pub(super) async fn release(&self, job: Releasing) -> Result<lease::Released> {
-        if let Some(_place) = self.alone() {
+        if let Some(_place) = Place::alone(&self.busy) {
             let waiting = Waiting { job, deadline: self.wire.budget(), reply: None };
             return carry_alone(&self.wire, &self.bell, waiting).await;
         }
@@ -134,6 +128,15 @@ type OnItsWay = Pin<Box<dyn Future<Output = Vec<Waiting<Releasing>>> + Send>>;
 
 /// The place of a call that its caller makes by itself.
 struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    /// If there is no call on its way: then a request needs no company and no task in between.
+    fn alone(busy: &'a AtomicUsize) -> Option<Self> {
+        let first = busy.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+        // Made only when it was taken: dropping one gives it back.
+        first.is_ok().then(|| Self(busy))
+    }
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
@@ -267,6 +270,17 @@ fn closed() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_that_was_refused_is_not_given_back() {
+        let busy = AtomicUsize::new(0);
+        let first = Place::alone(&busy);
+        assert!(first.is_some() && Place::alone(&busy).is_none() && Place::alone(&busy).is_none());
+        assert_eq!(busy.load(Ordering::Relaxed), 1);
+        drop(first);
+        assert_eq!(busy.load(Ordering::Relaxed), 0);
+        assert!(Place::alone(&busy).is_some());
+    }
 
     #[test]
     fn a_call_leaves_when_none_is_under_way_and_beside_another_only_if_it_is_about_as_large() {
