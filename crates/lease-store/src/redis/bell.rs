@@ -1,7 +1,8 @@
 //! How parked claims hear that they were granted.
 //!
 //! Every engine listens on one channel of its own. A script that grants to a parked claim publishes there, and
-//! skips the claim when nobody listens. Messages are hints: a claim that hears nothing looks for itself.
+//! skips the claim when nobody listens. A release that grants to a claim of its own engine says so in its answer instead.
+//! Messages are hints: a claim that hears nothing looks for itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +112,8 @@ impl Bell {
         self.seats.lock().get(id).is_some_and(|seat| seat.try_send(Ring::Granted(generation)).is_ok())
     }
 
-    fn ring_all(&self) {
+    /// Lets every parked claim look for itself.
+    pub(super) fn ring_all(&self) {
         for seat in self.seats.lock().values() {
             let _ = seat.try_send(Ring::Look);
         }

@@ -18,6 +18,9 @@ pub(super) trait Job: Send + 'static {
     /// What it is answered with.
     type Answer: Send;
 
+    /// Whether its answer says which parked claims were granted. Then the script is told who asks.
+    const TELLS: bool = false;
+
     /// The script that serves it.
     fn script() -> &'static Script;
 
@@ -190,6 +193,8 @@ impl From<Release> for Releasing {
 
 impl Job for Releasing {
     type Answer = Released;
+
+    const TELLS: bool = true;
 
     fn script() -> &'static Script {
         &RELEASE

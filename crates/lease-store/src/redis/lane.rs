@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashSet;
 use lease::{Key, Result, Tick};
@@ -91,17 +92,45 @@ impl<J: Job> Waiting<J> {
     }
 }
 
+/// A call whose answer says which parked claims of this engine were granted. Dropped before that was read, it lets all
+/// of them look for themselves.
+struct Unheard<'a> {
+    bell: &'a Bell,
+    /// Whether an answer may be missing.
+    missing: bool,
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        if self.missing {
+            self.bell.ring_all();
+        }
+    }
+}
+
 /// Sends requests as one call.
-async fn send<J: Job>(wire: &Wire, batch: &[Waiting<J>]) -> Result<Value, Fault> {
+async fn send<J: Job>(wire: &Wire, bell: &Bell, batch: &[Waiting<J>]) -> Result<Value, Fault> {
     let deadline = batch.iter().map(|waiting| waiting.deadline).min().unwrap_or_default();
+    let repeated = AtomicBool::new(false);
+    let mut unheard = Unheard { bell, missing: J::TELLS };
     let build = |link: &Link, again: bool| {
         let mut call = Call::on(J::script(), link, batch.iter().map(|waiting| waiting.job.key()));
         for waiting in batch {
             waiting.job.write(&mut call, again);
         }
+        if J::TELLS {
+            call.text(bell.instance);
+        }
+        repeated.fetch_or(again, Ordering::Relaxed);
         call.done()
     };
-    let value = wire.run(Some(J::script()), deadline, Repeat::Freely, build).await?;
+    let answer = wire.run(Some(J::script()), deadline, Repeat::Freely, build).await;
+    unheard.missing &= match &answer {
+        // A second answer does not tell what the first one would have told.
+        Ok(_) => repeated.into_inner(),
+        Err(fault) => fault.sent,
+    };
+    let value = answer?;
     match &value {
         Value::BulkString(_) => Ok(value),
         Value::Array(answers) if answers.len() == batch.len() => Ok(value),
@@ -112,11 +141,12 @@ async fn send<J: Job>(wire: &Wire, batch: &[Waiting<J>]) -> Result<Value, Fault>
 /// Sends one request as a call of its own.
 pub(super) async fn carry_alone<J: Job>(wire: &Wire, bell: &Bell, waiting: Waiting<J>) -> Result<J::Answer> {
     let batch = [waiting];
-    match send(wire, &batch).await? {
+    match send(wire, bell, &batch).await? {
         Value::Array(answers) => {
             let raw = reply::bytes(&answers[0])?;
-            if J::granted(raw).is_some_and(|granted| bell.ring(granted)) {
-                // The claim has waited longer than this caller: it runs first.
+            if let Some(granted) = J::granted(raw) {
+                bell.ring(granted);
+                // The claim has waited longer than this caller: it runs first, also if it is another engine's.
                 tokio::task::yield_now().await;
             }
             batch[0].job.read(raw)
@@ -132,7 +162,7 @@ pub(super) async fn carry<J: Job>(
     batch: Vec<Waiting<J>>,
 ) -> Vec<Waiting<J>> {
     let count = batch.len();
-    match send(&wire, &batch).await {
+    match send(&wire, &bell, &batch).await {
         Ok(Value::Array(answers)) => {
             for (waiting, answer) in batch.into_iter().zip(answers) {
                 let read = reply::bytes(&answer).and_then(|raw| waiting.job.read(raw));

@@ -1,6 +1,7 @@
 -- Many independent releases of different keys.
 -- ARGV per release: 'h' digest(32) generation(16) or nothing. What is rarer has zeros when it has no generation, and
 -- then how (r release, a release again after a lost reply, q only leave the queue), length(3) heir, parked claim.
+-- Last of all the instance(16) that asks: a claim of its own learns from the answer that it was granted.
 -- Answers: r when every release released and nobody was parked. Otherwise per release: n not held, r released, and
 -- behind it the id(16) and the generation(16) of the parked claim that was granted.
 --
@@ -12,7 +13,8 @@ end
 if count > 1 then whole = call('EXISTS', unpack(lives)) == count end
 for i = 1, count do
   local key, value, o, item = names[i * 2 + 3], got[i * 2 + 3], got[i * 2 + 4], a[HEAD + i]
-  local mine = known and value and o and #item < 50 and sub(o, 1, #item) == item and sub(o, 74, -111) == value
+  local mine = known and value and o and #item < 50 and find(o, item, 1, true) == 1 and #o - #value == 183
+    and find(o, value, 74, true) == 74
   local gen = mine and sub(o, 34, 49)
   local heir, holder, digest, ttl, plain, padded, spent
   if mine and byte(o, -1) == 119 then
@@ -24,24 +26,26 @@ for i = 1, count do
     plain = after < 1000000000000000 and fmt('%d', after) or padded
     local queue = 'tenure:w:' .. key
     while mine and not heir do
-      local m = call('ZRANGE', queue, 0, 0)[1]
+      local first = call('ZPOPMIN', queue)
+      local m = first[1]
       if not m then break end
       if sub(m, 57, 72) >= '000' .. ms and not find(spent, sub(m, 43, 48), 1, true)
         and not (tombed and tonumber(call('ZSCORE', K[7], sub(m, 17, 24) .. key) or 0) > 0 + ms)
       then
         local last = 91 + sub(m, 89, 91)
         digest, ttl, holder = sub(m, 17, 48), sub(m, 49, 56), sub(m, 92, last)
-        local live = lives[i]
+        local live, instance = lives[i], sub(m, 73, 88)
         if call('HSET', live, 'g', plain, 't', digest, 's', stamp, 'm', sub(m, last + 1)) > 1 then
-          -- There was no companion: the reign was over before.
+          -- There was no companion: the reign was over before. The claim keeps its place.
           call('DEL', live)
+          call('ZADD', queue, first[2], m)
           mine = false
-        elseif call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), sub(m, 1, 16) .. padded) > 0 then
+        elseif instance == a[HEAD + count + 1]
+          or call('PUBLISH', 'tenure:c:' .. instance, sub(m, 1, 16) .. padded) > 0
+        then
           heir = m
         end
       end
-      -- Granted or dead, it leaves the queue.
-      if mine then call('ZREMRANGEBYRANK', queue, 0, 0) end
     end
   end
   if mine and not heir and not whole then mine = call('EXISTS', lives[i]) == 1 end

@@ -1,10 +1,13 @@
 //! The Redis engine against servers that restart, forget, stall and split, and connections that break.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Acquired, Clock, Committed, End, Error, Key, Leases, Op, Reason, Records, Released, Renewed};
+use lease::{
+    Acquired, Claim, Clock, Committed, End, Error, Key, Leases, Op, Reason, Records, Released, Renewed,
+};
 use lease_store::{BootClock, Redis};
-use testkit::{Proxy, RedisServer, wait};
+use testkit::{Direction, Mode, Proxy, RedisServer, wait};
 use tokio::task::JoinSet;
 
 use crate::redis_bench::{LIMIT, busy, claim, granted, open, release, renewal};
@@ -160,6 +163,64 @@ async fn a_parked_claim_outlives_a_lost_connection() {
     assert!(
         matches!(parked.join_next().await.unwrap().unwrap().unwrap(), Acquired::Granted(grant) if grant.parked)
     );
+}
+
+/// A claim that is parked in the same engine as the holder learns of its grant from the answer to the release.
+#[tokio::test]
+async fn a_grant_whose_answer_is_lost_is_found_by_looking() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(server.addr()).unwrap();
+    let store = Arc::new(open(&proxy.url_for_redis()).await);
+    let (mine, mut parked) = parked_beside_its_holder(&server, &store).await;
+    let start = BootClock.now();
+    proxy.cut_before_reply_to(mine.token.digest().as_bytes());
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+    assert_eq!(proxy.traps_sprung(), 1);
+    let answer = parked.join_next().await.unwrap().unwrap().unwrap();
+    assert!(matches!(&answer, Acquired::Granted(grant) if grant.parked), "{answer:?}");
+    let took = BootClock.now().since(start);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_grant_whose_answer_nobody_reads_is_found_by_looking() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(server.addr()).unwrap();
+    let store = Arc::new(open(&proxy.url_for_redis()).await);
+    let (mine, mut parked) = parked_beside_its_holder(&server, &store).await;
+    let start = BootClock.now();
+    proxy.set(Direction::ToClient, Mode::Stall);
+    let (releasing, mut leaving) = (Arc::clone(&store), JoinSet::new());
+    leaving.spawn(async move { releasing.release(release(&mine)).await });
+    let holder = || crate::redis_bench::text(&server, &["GET", "k"]);
+    while holder().as_deref() != Some("next") {
+        assert!(BootClock.now().since(start) < LIMIT, "the key was not handed on");
+        tokio::task::yield_now().await;
+    }
+    leaving.shutdown().await;
+    proxy.set(Direction::ToClient, Mode::Pass);
+    let answer = parked.join_next().await.unwrap().unwrap().unwrap();
+    assert!(matches!(&answer, Acquired::Granted(grant) if grant.parked), "{answer:?}");
+    let took = BootClock.now().since(start);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+async fn parked_beside_its_holder(
+    server: &RedisServer,
+    store: &Arc<Redis>,
+) -> (Claim, JoinSet<lease::Result<Acquired>>) {
+    // A first release, so that the server knows its script.
+    let other = claim("other", "node-1");
+    granted(store, &other).await;
+    assert_eq!(store.release(release(&other)).await.unwrap(), Released::Released);
+    let mine = claim("k", "node-1");
+    granted(store, &mine).await;
+    let (waiter, mut parked) = (Arc::clone(store), JoinSet::new());
+    parked.spawn(async move { waiter.acquire(claim("k", "next").waiting(LIMIT)).await });
+    while crate::redis_bench::int(server, &["ZCARD", "tenure:w:k"]) == 0 {
+        tokio::task::yield_now().await;
+    }
+    (mine, parked)
 }
 
 fn put(name: &str, value: &str) -> Op {
