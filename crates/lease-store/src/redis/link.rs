@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lease::{Clock, Tick};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, RedisError};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError};
 
 use super::options::Options;
 use super::script::Script;
@@ -68,6 +68,19 @@ impl Link {
     /// Sends one command and waits for its answer.
     pub(super) async fn send(&self, cmd: &Cmd) -> Result<redis::Value, RedisError> {
         self.conn.clone().send_packed_command(cmd).await?.extract_error()
+    }
+
+    /// Calls a script. The server answers its clients in the opposite order in which it began to: one whose first
+    /// answer is owed to a command before the call is answered after those to whom the call publishes. Otherwise they
+    /// wait while this process deals with the answer.
+    pub(super) async fn call(&self, script: &Script, cmd: &Cmd) -> Result<redis::Value, RedisError> {
+        if !script.tells {
+            return self.send(cmd).await;
+        }
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(redis::cmd("PING")).add_command(cmd.clone());
+        let mut answers = self.conn.clone().send_packed_commands(&both, 1, 1).await?;
+        answers.pop().unwrap_or(redis::Value::Nil).extract_error()
     }
 
     /// Loads a script.

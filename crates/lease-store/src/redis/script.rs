@@ -12,13 +12,18 @@ pub(super) struct Script {
     pub(super) text: String,
     /// Its digest.
     pub(super) sha: String,
+    /// Whether what it publishes matters more than its own answer.
+    pub(super) tells: bool,
 }
+
+/// The scripts whose messages somebody waits for.
+const TELLING: [&str; 1] = ["release"];
 
 impl Script {
     fn new(name: &'static str, parts: &[&str]) -> Self {
         let text = parts.join("\n");
         let sha = Loaded::new(&text).get_hash().to_owned();
-        Self { name, text, sha }
+        Self { name, text, sha, tells: TELLING.contains(&name) }
     }
 }
 

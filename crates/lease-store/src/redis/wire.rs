@@ -176,14 +176,12 @@ impl Wire {
         let now = self.clock.now();
         let until = now + (deadline.since(now) / 2).max(Duration::from_millis(50));
         let work = async {
-            match link.send(cmd).await {
-                Err(error) => match script.filter(|_| remedy(&error) == Remedy::Load) {
-                    Some(script) => {
-                        link.load(script).await?;
-                        link.send(cmd).await
-                    }
-                    None => Err(error),
-                },
+            let Some(script) = script else { return link.send(cmd).await };
+            match link.call(script, cmd).await {
+                Err(error) if remedy(&error) == Remedy::Load => {
+                    link.load(script).await?;
+                    link.call(script, cmd).await
+                }
                 answer => answer,
             }
         };

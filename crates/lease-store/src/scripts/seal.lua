@@ -4,7 +4,11 @@ if z > 0 then
   call('ZADD', K[4], unpack(order))
 end
 if t > 0 then
-  local last, text, added = fmt('%d', rev + t), told[2] and table.concat(told, '\n') or told[1], nil
+  local last, text, added = fmt('%d', rev + t), stamp .. ' ' .. t .. '\n' .. told[1], nil
+  if told[2] then
+    told[1] = text
+    text = table.concat(told, '\n')
+  end
   if s == 4 then
     call('MSET', set[1], set[2], set[3], set[4], K[5], last)
   else
@@ -12,7 +16,6 @@ if t > 0 then
     call('MSET', unpack(set))
   end
   local id = t == 1 and last .. '-0' or fmt('%d-0', rev + 1)
-  text = stamp .. ' ' .. t .. '\n' .. text
   if rev % 1024 + t >= 1024 then
     added = redis.pcall('XADD', K[6], 'MINID', '~', fmt('%d', math.max(rev - 65536, 0)), id, 'e', text)
   else
