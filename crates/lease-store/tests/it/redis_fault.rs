@@ -220,6 +220,8 @@ async fn parked_beside_its_holder(
     while crate::redis_bench::int(server, &["ZCARD", "tenure:w:k"]) == 0 {
         tokio::task::yield_now().await;
     }
+    // Answered after the claim, so that nothing is under way any more and the release is a call of its own.
+    store.inspect(&mine.key).await.unwrap();
     (mine, parked)
 }
 
