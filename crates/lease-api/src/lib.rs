@@ -15,7 +15,6 @@ mod options;
 mod problem;
 mod reserved;
 mod site;
-mod stream;
 mod trouble;
 mod wire;
 

@@ -148,6 +148,12 @@ impl Leases for Metered {
         self.done("watch", start, answer, ok)
     }
 
+    async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>> {
+        let start = self.start();
+        let answer = self.0.watch_any(prefixes, from).await;
+        self.done("watch", start, answer, ok)
+    }
+
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
         let start = self.start();
         let answer = self.0.wipe(wipe).await;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{End, Generation, Holder, Key, Result, Wall};
+use crate::{End, Generation, Holder, Key, Prefix, Result, Wall};
 
 /// The place of a change in a store's order of changes; watchers resume from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -91,4 +91,29 @@ pub enum Watched {
 pub trait Watch: Send {
     /// Waits for what comes next. Dropping the future loses nothing.
     async fn next(&mut self) -> Result<Watched>;
+}
+
+/// A watch of more than is asked for, and what is asked for.
+pub(crate) struct Sieve {
+    watch: Box<dyn Watch>,
+    prefixes: Box<[Prefix]>,
+}
+
+impl Sieve {
+    pub(crate) fn new(watch: Box<dyn Watch>, prefixes: &[Prefix]) -> Self {
+        Self { watch, prefixes: prefixes.into() }
+    }
+}
+
+#[async_trait]
+impl Watch for Sieve {
+    async fn next(&mut self) -> Result<Watched> {
+        loop {
+            let watched = self.watch.next().await?;
+            match &watched {
+                Watched::Event(event) if !event.key.starts_with_any(&self.prefixes) => {}
+                _ => return Ok(watched),
+            }
+        }
+    }
 }

@@ -39,6 +39,11 @@ impl Key {
     pub fn starts_with(&self, prefix: &Prefix) -> bool {
         self.0.starts_with(&*prefix.0)
     }
+
+    /// Whether the key begins with one of `prefixes`.
+    pub fn starts_with_any(&self, prefixes: &[Prefix]) -> bool {
+        prefixes.iter().any(|prefix| self.starts_with(prefix))
+    }
 }
 
 impl Prefix {
@@ -52,6 +57,15 @@ impl Prefix {
     /// The prefix as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// What all of these begin with; everything when there are none.
+    pub fn common(prefixes: &[Self]) -> Self {
+        let Some((first, others)) = prefixes.split_first() else { return Self::default() };
+        // Prefixes are ASCII: every place is between two characters.
+        let same = |other: &Self| first.0.bytes().zip(other.0.bytes()).take_while(|(a, b)| a == b).count();
+        let length = others.iter().map(same).min().unwrap_or(first.0.len());
+        Self(Arc::from(first.0.get(..length).unwrap_or_default()))
     }
 }
 
@@ -124,5 +138,17 @@ mod tests {
         assert!(key.starts_with(&Prefix::default()));
         assert!(key.starts_with(&Prefix::new("tuner/").unwrap()));
         assert!(!key.starts_with(&Prefix::new("tuner/4").unwrap()));
+    }
+
+    #[test]
+    fn prefixes_have_in_common_what_they_begin_with() {
+        let common = |texts: &[&str]| {
+            let prefixes: Vec<_> = texts.iter().map(|text| Prefix::new(text).unwrap()).collect();
+            Prefix::common(&prefixes).as_str().to_owned()
+        };
+        assert_eq!(common(&[]), "");
+        assert_eq!(common(&["poll:lease:"]), "poll:lease:");
+        assert_eq!(common(&["poll:lease:", "poll:log:", "poll:l"]), "poll:l");
+        assert_eq!(common(&["poll:", "session:"]), "");
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::event::Sieve;
 use crate::{
     Acquired, Announcement, Capabilities, Claim, Clock, Committed, Fence, Key, LogEntry, Mode, Op, Page,
     Prefix, Query, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
@@ -50,6 +51,13 @@ pub trait Leases: Send + Sync + 'static {
 
     /// Changes of leases and records under a prefix, after `from` or from now on.
     async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>>;
+
+    /// Changes under any of these prefixes, in their order. An engine that can be asked for several at once does
+    /// not wake the watcher for others.
+    async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>> {
+        let watch = self.watch(&Prefix::common(prefixes), from).await?;
+        Ok(Box::new(Sieve::new(watch, prefixes)))
+    }
 
     /// Ends every lease under a prefix, with the gate's proof checked in the same step.
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped>;

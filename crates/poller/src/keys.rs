@@ -49,6 +49,11 @@ pub(crate) fn survey() -> Result<Key> {
     Key::new(SURVEY)
 }
 
+/// What a node listens to: other changes do not wake it.
+pub(crate) fn heard() -> Vec<Prefix> {
+    [LEASE, NODE, TARGET, SURVEY].into_iter().filter_map(|text| prefix(text).ok()).collect()
+}
+
 pub(crate) fn prefix(text: &str) -> Result<Prefix> {
     Prefix::new(text)
 }

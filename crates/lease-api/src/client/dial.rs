@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lease::{Clock, Error, Result};
 use lease_store::BootClock;
+use service::Convoy;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 use super::address::Address;
@@ -75,6 +76,15 @@ impl Dial {
 
     /// A connection that is made when it is first used, and again when it broke.
     pub(super) fn channel(&self, address: &Address) -> Result<Channel> {
+        Ok(self.endpoint(address)?.connect_lazy())
+    }
+
+    /// The same, with all that it does in the task of this convoy.
+    pub(super) fn channel_in(&self, convoy: Convoy, address: &Address) -> Result<Channel> {
+        Ok(self.endpoint(address)?.executor(convoy).connect_lazy())
+    }
+
+    fn endpoint(&self, address: &Address) -> Result<Endpoint> {
         let wrong = |error: tonic::transport::Error| {
             Error::invalid("address", format!("{address} cannot be used: {}", super::fault::chain(&error)))
         };
@@ -95,7 +105,7 @@ impl Dial {
             };
             endpoint = endpoint.tls_config(tls).map_err(wrong)?;
         }
-        Ok(endpoint.connect_lazy())
+        Ok(endpoint)
     }
 }
 

@@ -1,13 +1,17 @@
 //! The one stream that renewals travel on, and claims and releases: also claims that wait in line, as long as
 //! they are not too many.
 //!
-//! Who asks hands the question to the connection himself; one task opens the stream and gives out the answers.
+//! Who asks hands the question to the connection himself. One task opens the stream, gives out the answers and moves the
+//! connection below: a question and its answer are two changes of task and no more.
 
 use std::collections::HashMap;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use futures_util::{StreamExt, stream};
+use futures_util::{Stream, StreamExt, stream};
 use parking_lot::Mutex;
+use service::Convoy;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -17,7 +21,6 @@ use super::bearer::Bearer;
 use super::fault::Fault;
 use crate::MESSAGE;
 use crate::convert::ENGINE;
-use crate::stream::Queue;
 use crate::wire::keep_alive_request::Ask;
 use crate::wire::keep_alive_response::Outcome;
 use crate::wire::leases_client::LeasesClient;
@@ -51,6 +54,8 @@ struct Open {
     under_way: HashMap<u64, Told>,
     given_up: Vec<u64>,
     last: u64,
+    /// Answers since anything was sent.
+    answers: usize,
 }
 
 type Told = oneshot::Sender<Result<Outcome, Fault>>;
@@ -61,12 +66,13 @@ pub(super) struct Place {
 }
 
 impl Line {
-    pub(super) fn start(leases: LeasesClient<Channel>, bearer: Bearer) -> Self {
+    /// Starts the task that the connection below `leases` runs in as well.
+    pub(super) fn start(leases: LeasesClient<Channel>, bearer: Bearer, convoy: Convoy) -> Self {
         let (writer, written) = mpsc::channel(WRITING);
-        let open = Open { writer, under_way: HashMap::new(), given_up: Vec::new(), last: 0 };
+        let open = Open { writer, under_way: HashMap::new(), given_up: Vec::new(), last: 0, answers: 0 };
         let desk = Arc::new(Desk { open: Mutex::new(open), given_up: Notify::new() });
         let mut task = JoinSet::new();
-        task.spawn(run(leases, bearer, desk.clone(), written));
+        task.spawn(convoy.lead(run(leases, bearer, desk.clone(), written)));
         Self { desk, places: Arc::new(Semaphore::new(WAITING)), _task: task }
     }
 
@@ -165,8 +171,13 @@ impl Desk {
     }
 
     fn answered(&self, answer: KeepAliveResponse) {
+        let told = {
+            let mut open = self.open.lock();
+            open.answers += 1;
+            open.under_way.remove(&answer.id)
+        };
         // Who asked may have given up.
-        let Some(told) = self.open.lock().under_way.remove(&answer.id) else { return };
+        let Some(told) = told else { return };
         let outcome = match answer.outcome {
             Some(Outcome::Problem(problem)) => Err(Fault::Answered(problem.into())),
             Some(outcome) => Ok(outcome),
@@ -206,6 +217,54 @@ impl Desk {
     }
 }
 
+/// The questions as they are sent. When many were just answered, most of them will ask again at once: they get the
+/// time for it, and then it leaves together.
+struct Questions {
+    desk: Arc<Desk>,
+    written: mpsc::Receiver<KeepAliveRequest>,
+    /// How often others may still have their turn before something is sent.
+    patience: u8,
+}
+
+/// As many answers at once are many.
+const MANY: usize = 8;
+/// How often others have their turn.
+const PATIENCE: u8 = 3;
+
+impl Questions {
+    fn new(desk: Arc<Desk>, written: mpsc::Receiver<KeepAliveRequest>) -> Self {
+        Self { desk, written, patience: PATIENCE }
+    }
+
+    /// Whether more questions are about to come.
+    fn expects_more(&self) -> bool {
+        if self.patience == 0 || self.written.is_empty() {
+            return false;
+        }
+        let answers = self.desk.open.lock().answers;
+        answers >= MANY && self.written.len() < answers / 4 * 3
+    }
+}
+
+impl Stream for Questions {
+    type Item = KeepAliveRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<KeepAliveRequest>> {
+        if self.expects_more() {
+            self.patience -= 1;
+            // Wakes this stream once others had their turn.
+            let _ = pin!(tokio::task::yield_now()).poll(context);
+            return Poll::Pending;
+        }
+        let next = self.written.poll_recv(context);
+        if next.is_pending() {
+            self.patience = PATIENCE;
+            self.desk.open.lock().answers = 0;
+        }
+        next
+    }
+}
+
 fn strange() -> Fault {
     Fault::Answered(lease::Error::unknown(ENGINE, "the server answered something else than was asked"))
 }
@@ -217,7 +276,8 @@ async fn run(
     mut written: mpsc::Receiver<KeepAliveRequest>,
 ) {
     while let Some(first) = written.recv().await {
-        let questions = stream::iter([first]).chain(Queue::new(written));
+        let questions = Questions::new(desk.clone(), written);
+        let questions = stream::iter([first]).chain(questions);
         let request = bearer.on(questions);
         let opened = leases.clone().max_decoding_message_size(MESSAGE).keep_alive(request).await;
         match opened {
@@ -245,5 +305,65 @@ async fn give_out(desk: &Desk, mut answers: Streaming<KeepAliveResponse>) {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn questions() -> (mpsc::Sender<KeepAliveRequest>, Questions) {
+        let (writer, written) = mpsc::channel(WRITING);
+        let under_way = HashMap::new();
+        let open = Open { writer: writer.clone(), under_way, given_up: Vec::new(), last: 0, answers: 0 };
+        let desk = Arc::new(Desk { open: Mutex::new(open), given_up: Notify::new() });
+        (writer, Questions::new(desk, written))
+    }
+
+    fn ask(writer: &mpsc::Sender<KeepAliveRequest>, count: usize) {
+        (0..count).for_each(|_| writer.try_send(KeepAliveRequest { id: 1, ask: None }).unwrap());
+    }
+
+    /// How many questions leave now.
+    fn leaving(questions: &mut Questions) -> usize {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        std::iter::from_fn(|| match questions.poll_next_unpin(&mut context) {
+            Poll::Ready(question) => question,
+            Poll::Pending => None,
+        })
+        .count()
+    }
+
+    #[tokio::test]
+    async fn a_question_leaves_at_once_unless_many_were_just_answered() {
+        let (writer, mut questions) = questions();
+        for answers in [0, 1, MANY - 1] {
+            questions.desk.open.lock().answers = answers;
+            ask(&writer, 1);
+            assert_eq!(leaving(&mut questions), 1, "after {answers} answers");
+        }
+    }
+
+    #[tokio::test]
+    async fn those_who_were_answered_together_ask_together() {
+        let (writer, mut questions) = questions();
+        questions.desk.open.lock().answers = MANY;
+        ask(&writer, 1);
+        assert_eq!(leaving(&mut questions), 0);
+        ask(&writer, MANY - 2);
+        assert_eq!(leaving(&mut questions), MANY - 1);
+        ask(&writer, 1);
+        assert_eq!(leaving(&mut questions), 1, "who comes later does not wait for the others again");
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_those_who_do_not_ask_again() {
+        let (writer, mut questions) = questions();
+        questions.desk.open.lock().answers = MANY;
+        ask(&writer, 1);
+        for _ in 0..PATIENCE {
+            assert_eq!(leaving(&mut questions), 0);
+        }
+        assert_eq!(leaving(&mut questions), 1);
     }
 }

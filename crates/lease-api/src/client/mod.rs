@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lease::{Capabilities, Clock, Error, Result};
+use service::Convoy;
 use tonic::transport::Channel;
 
 use self::address::Address;
@@ -69,9 +70,11 @@ impl Client {
     pub async fn dial(url: &str, dial: Dial) -> Result<Self> {
         let address = Address::parse(url)?;
         let bearer = Bearer::new(dial.token.as_deref())?;
-        let channel = dial.channel(&address)?;
+        let convoy = Convoy::default();
+        let channel = dial.channel_in(convoy.clone(), &address)?;
         let leases = LeasesClient::new(channel.clone()).max_decoding_message_size(MESSAGE);
         let records = RecordsClient::new(channel).max_decoding_message_size(MESSAGE);
+        let line = Line::start(leases.clone(), bearer.clone(), convoy);
         let asking = leases.clone();
         let asked = call::once(&*dial.clock, dial.call_timeout, async {
             let request = bearer.on(wire::CapabilitiesRequest {});
@@ -79,7 +82,6 @@ impl Client {
         });
         let capabilities = asked.await.map_err(|fault| advice(&address, &bearer, fault))?.try_into()?;
         let lanes = Lanes::new(&dial, &address)?;
-        let line = Line::start(leases.clone(), bearer.clone());
         let Dial { clock, call_timeout, .. } = dial;
         Ok(Self(Arc::new(Inner {
             address,

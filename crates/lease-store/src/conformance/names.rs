@@ -143,7 +143,8 @@ macro_rules! conformance_list {
             resume {
                 a_resumed_watch_sees_everything_after_its_revision_once
                 a_watch_resumes_in_the_middle_of_a_step a_resumed_watch_goes_on_with_what_is_new
-                a_resumed_watch_keeps_to_its_prefix another_handle_may_resume
+                a_resumed_watch_keeps_to_its_prefix
+                a_watch_of_several_prefixes_sees_each_of_them_in_order_and_nothing_else another_handle_may_resume
                 a_list_and_a_watch_from_it_miss_nothing a_watch_from_a_list_has_the_next_change_first
                 the_revision_of_a_list_rises a_watch_from_long_ago_says_that_it_lagged
                 a_slow_watcher_is_told_that_it_lagged after_a_lag_list_and_watch_go_on

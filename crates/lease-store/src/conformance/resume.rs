@@ -67,6 +67,23 @@ pub async fn a_resumed_watch_keeps_to_its_prefix(world: &World) {
     tail.granted(world, &held).await;
 }
 
+pub async fn a_watch_of_several_prefixes_sees_each_of_them_in_order_and_nothing_else(world: &World) {
+    let start = said(world.store().list(&Query::new(world.prefix())).await).revision;
+    let prefixes = [world.under("t/"), world.under("v/")];
+    let mut fresh = said(world.store().watch_any(&prefixes, None).await);
+    churn(world, &["u/1", "v/1", "t/1", "u/2", "t/2"]).await;
+    let mut resumed = said(world.store().watch_any(&prefixes, Some(start)).await);
+    for watch in [&mut fresh, &mut resumed] {
+        for name in ["v/1", "v/1", "t/1", "t/1", "t/2", "t/2"] {
+            let next = said(world.within("the next of a watch", watch.next()).await);
+            assert!(
+                matches!(&next, Watched::Event(event) if event.key == world.key(name)),
+                "{name}: {next:?}"
+            );
+        }
+    }
+}
+
 pub async fn another_handle_may_resume(world: &World) {
     let mut first = world.watch(&world.prefix(), None).await;
     churn(world, &["a", "b"]).await;

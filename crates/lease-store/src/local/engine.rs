@@ -395,7 +395,11 @@ impl Leases for Local {
     }
 
     async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>> {
-        self.shared.events.watch(prefix.clone(), from)
+        self.shared.events.watch(std::slice::from_ref(prefix), from)
+    }
+
+    async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>> {
+        self.shared.events.watch(prefixes, from)
     }
 
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {

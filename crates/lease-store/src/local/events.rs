@@ -28,7 +28,7 @@ struct Ring {
 /// Somebody who watches. Only what it asked for wakes it: whoever watches one lease costs nothing while others change hands.
 #[derive(Debug)]
 struct Watcher {
-    prefix: Prefix,
+    prefixes: Box<[Prefix]>,
     /// What it has seen, and what came since without being for it.
     after: Revision,
     /// There may be something for it after that.
@@ -69,8 +69,12 @@ impl EventLog {
         ring.wake(before);
     }
 
-    /// A watch after `from`, or from now on.
-    pub(crate) fn watch(self: &Arc<Self>, prefix: Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>> {
+    /// A watch of all that begins with one of `prefixes`, after `from` or from now on.
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        prefixes: &[Prefix],
+        from: Option<Revision>,
+    ) -> Result<Box<dyn Watch>> {
         let mut ring = self.ring.lock();
         if ring.watchers.len() >= limits::WATCHERS {
             return Err(Refusal::TooMany { what: "watchers", limit: limits::WATCHERS }.into());
@@ -78,7 +82,8 @@ impl EventLog {
         let (after, bell) = (from.unwrap_or(ring.newest), Arc::new(Notify::new()));
         ring.last += 1;
         let number = ring.last;
-        ring.watchers.insert(number, Watcher { prefix, after, due: true, bell: bell.clone() });
+        let prefixes = prefixes.into();
+        ring.watchers.insert(number, Watcher { prefixes, after, due: true, bell: bell.clone() });
         Ok(Box::new(LocalWatch { log: self.clone(), number, bell }))
     }
 }
@@ -89,7 +94,7 @@ impl Ring {
         let start = self.events.partition_point(|event| event.revision <= before);
         for watcher in self.watchers.values_mut().filter(|watcher| !watcher.due) {
             let mut fresh = self.events.range(start..);
-            if fresh.any(|event| event.key.starts_with(&watcher.prefix)) {
+            if fresh.any(|event| event.key.starts_with_any(&watcher.prefixes)) {
                 watcher.due = true;
                 watcher.bell.notify_one();
             } else {
@@ -108,7 +113,7 @@ impl Ring {
             return Some(Watched::Lagged);
         }
         let start = self.events.partition_point(|event| event.revision <= watcher.after);
-        let found = self.events.range(start..).find(|event| event.key.starts_with(&watcher.prefix));
+        let found = self.events.range(start..).find(|event| event.key.starts_with_any(&watcher.prefixes));
         watcher.due = found.is_some();
         watcher.after = found.map_or(newest.max(watcher.after), |event| event.revision);
         found.cloned().map(Watched::Event)
@@ -181,7 +186,7 @@ mod tests {
     }
 
     fn watch(log: &Arc<EventLog>, prefix: &str) -> Box<dyn Watch> {
-        log.watch(Prefix::new(prefix).unwrap(), None).unwrap()
+        log.watch(&[Prefix::new(prefix).unwrap()], None).unwrap()
     }
 
     #[test]
@@ -197,6 +202,23 @@ mod tests {
         assert!(one.is_woken());
         let seen = one.poll(&mut next_of_mine);
         assert!(matches!(seen, Poll::Ready(Ok(Watched::Event(seen))) if seen == event(3, "mine/a")));
+    }
+
+    #[test]
+    fn who_watches_several_prefixes_is_woken_for_each_and_for_nothing_else() {
+        let log = Arc::new(EventLog::new(Revision::new(0)));
+        let prefixes = ["mine/", "ours/"].map(|text| Prefix::new(text).unwrap());
+        let mut watch = log.watch(&prefixes, None).unwrap();
+        for (revision, key) in [(2, "ours/a"), (4, "mine/a")] {
+            let (mut next, sleeper) = (watch.next(), Arc::new(Sleeper::default()));
+            assert!(sleeper.poll(&mut next).is_pending());
+            log.publish([event(revision - 1, "other/a")]);
+            assert!(!sleeper.is_woken());
+            log.publish([event(revision, key)]);
+            assert!(sleeper.is_woken());
+            let seen = sleeper.poll(&mut next);
+            assert!(matches!(seen, Poll::Ready(Ok(Watched::Event(seen))) if seen == event(revision, key)));
+        }
     }
 
     #[tokio::test]
@@ -218,8 +240,8 @@ mod tests {
     fn a_watch_that_is_dropped_makes_room_for_another() {
         let log = Arc::new(EventLog::new(Revision::new(0)));
         let mut watches: Vec<_> = (0..limits::WATCHERS).map(|_| watch(&log, "")).collect();
-        assert!(log.watch(Prefix::new("").unwrap(), None).is_err());
+        assert!(log.watch(&[Prefix::default()], None).is_err());
         watches.pop();
-        assert!(log.watch(Prefix::new("").unwrap(), None).is_ok());
+        assert!(log.watch(&[Prefix::default()], None).is_ok());
     }
 }

@@ -6,19 +6,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::task::TaskTracker;
 
 use super::activity::{Activity, Look, Patience};
 use super::edge::Edge;
 use super::io::Io;
 use crate::clock;
-use crate::config::Limits;
+use crate::convoy::Convoy;
 use crate::shutdown::Shutdown;
 
 /// Requests at once on one HTTP/2 connection. A client may park one per lease it waits for.
@@ -34,37 +32,23 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// What all connections share.
 #[derive(Clone)]
 pub(super) struct Serve {
-    pub(super) builder: Builder<Tracked>,
+    pub(super) max_header_bytes: usize,
     pub(super) edge: Edge,
     pub(super) patience: Patience,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) shutdown: Shutdown,
 }
 
-/// Runs what hyper starts as tasks that the server waits for.
-#[derive(Clone, Debug)]
-pub(super) struct Tracked(pub(super) TaskTracker);
-
-impl<F> Executor<F> for Tracked
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    fn execute(&self, work: F) {
-        self.0.spawn(work);
-    }
-}
-
-/// How to speak HTTP within these limits.
-pub(super) fn builder(limits: &Limits, tasks: &TaskTracker) -> Builder<Tracked> {
-    let mut builder = Builder::new(Tracked(tasks.clone()));
+/// How to speak HTTP within these limits. Requests of HTTP/2 travel with their connection.
+fn builder(max_header_bytes: usize, convoy: Convoy) -> Builder<Convoy> {
+    let mut builder = Builder::new(convoy);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None).half_close(false);
-    builder.http1().max_buf_size(limits.max_header_bytes.max(LEAST_BUFFER));
+    builder.http1().max_buf_size(max_header_bytes.max(LEAST_BUFFER));
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MOST_STREAMS)
-        .max_header_list_size(u32::try_from(limits.max_header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);
     builder
@@ -90,11 +74,20 @@ impl Serve {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let convoy = Convoy::default();
+        convoy.clone().lead(self.serve(io, peer, activity, convoy)).await;
+    }
+
+    async fn serve<S>(self, io: S, peer: SocketAddr, activity: Arc<Activity>, convoy: Convoy)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let service = service_fn(|request| {
             let answer = self.edge.clone().answer(request, peer, activity.clone());
             async move { Ok::<_, Infallible>(answer.await) }
         });
-        let mut connection = pin!(self.builder.serve_connection_with_upgrades(TokioIo::new(io), service));
+        let builder = builder(self.max_header_bytes, convoy);
+        let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
         let mut ending = false;
         loop {
             let wait = match activity.look(self.patience) {

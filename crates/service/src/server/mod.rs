@@ -30,7 +30,7 @@ pub use certificate::CertificateError;
 
 use activity::{Activity, Patience};
 use certificate::Certificate;
-use connection::{Serve, builder};
+use connection::Serve;
 use edge::Edge;
 use io::Io;
 use listener::Listener;
@@ -93,7 +93,7 @@ impl Server {
     /// allow. What is left then is cut off.
     pub async fn run(self, router: Router, shutdown: Shutdown) -> Result<(), ServerError> {
         let tasks = TaskTracker::new();
-        let serve = self.serve(router, &tasks, &shutdown)?;
+        let serve = self.serve(router, &shutdown)?;
         tasks.spawn(telemetry::upkeep(shutdown.clone()));
         if let Some(certificate) = &self.certificate {
             tasks.spawn(certificate.clone().keep_fresh(shutdown.clone()));
@@ -134,11 +134,11 @@ impl Server {
         Ok(())
     }
 
-    fn serve(&self, router: Router, tasks: &TaskTracker, shutdown: &Shutdown) -> Result<Serve, ServerError> {
+    fn serve(&self, router: Router, shutdown: &Shutdown) -> Result<Serve, ServerError> {
         let limits = &self.limits;
         let tls = self.certificate.as_ref().map(Certificate::server_config).transpose()?;
         Ok(Serve {
-            builder: builder(limits, tasks),
+            max_header_bytes: limits.max_header_bytes,
             edge: Edge::new(router, limits.clone(), Clock::default()),
             patience: Patience { head: limits.header_timeout(), idle: limits.idle_timeout() },
             tls: tls.map(|config| TlsAcceptor::from(Arc::new(config))),
