@@ -257,9 +257,13 @@ impl Stream for Questions {
             return Poll::Pending;
         }
         let next = self.written.poll_recv(context);
-        if next.is_pending() {
-            self.patience = PATIENCE;
-            self.desk.open.lock().answers = 0;
+        match next.is_pending() {
+            true => {
+                self.patience = PATIENCE;
+                self.desk.open.lock().answers = 0;
+            }
+            // Once something leaves, all leaves.
+            false => self.patience = 0,
         }
         next
     }
