@@ -50,8 +50,8 @@ pub(crate) fn survey() -> Result<Key> {
 }
 
 /// What a node listens to: other changes do not wake it.
-pub(crate) fn heard() -> Vec<Prefix> {
-    [LEASE, NODE, TARGET, SURVEY].into_iter().filter_map(|text| prefix(text).ok()).collect()
+pub(crate) fn heard() -> Result<Vec<Prefix>> {
+    [LEASE, NODE, TARGET, SURVEY].into_iter().map(prefix).collect()
 }
 
 pub(crate) fn prefix(text: &str) -> Result<Prefix> {

@@ -33,7 +33,9 @@ pub(crate) enum Signal {
 /// looks at everything, and listens anew from the revision of that look. Otherwise a look that is older than what
 /// was heard since would overwrite it.
 pub(crate) async fn listen(store: Arc<dyn Store>, from: Revision, signals: mpsc::Sender<Signal>) {
-    if let Ok(mut watch) = store.watch_any(&keys::heard(), Some(from)).await {
+    if let Ok(heard) = keys::heard()
+        && let Ok(mut watch) = store.watch_any(&heard, Some(from)).await
+    {
         while let Ok(Watched::Event(event)) = watch.next().await {
             if let Some(signal) = read(event)
                 && signals.send(signal).await.is_err()

@@ -88,10 +88,10 @@ impl Default for Convoy {
     }
 }
 
-/// The end of a convoy, also of one whose task was aborted.
-struct End<'a>(&'a Shared);
+/// The end of a convoy, also of one whose task was aborted or never began.
+struct End(Arc<Shared>);
 
-impl Drop for End<'_> {
+impl Drop for End {
     fn drop(&mut self) {
         // Who waited to join may hold the convoy itself; dropped after the lock.
         let left = self.0.joining.lock().take();
@@ -107,13 +107,17 @@ impl Shared {
 
 impl Convoy {
     /// Runs `main` and whatever joins meanwhile, as one task. Ends with `main`; who still travels then is dropped.
-    pub async fn lead<F: Future>(self, main: F) -> F::Output {
+    pub fn lead<F: Future>(self, main: F) -> impl Future<Output = F::Output> {
+        let end = End(self.0.clone());
+        self.travel(main, end)
+    }
+
+    async fn travel<F: Future>(self, main: F, _end: End) -> F::Output {
         let bell = &*self.0.bell;
         let main_waker = Waker::from(Arc::new(Part::<MAIN>(self.0.bell.clone())));
         let others_waker = Waker::from(Arc::new(Part::<OTHERS>(self.0.bell.clone())));
         let mut main = pin!(main);
         let mut others = FuturesUnordered::new();
-        let _end = End(&self.0);
         poll_fn(|context| {
             bell.task.register(context.waker());
             for _ in 0..ROUNDS {
@@ -231,6 +235,19 @@ mod tests {
         let (late, gone) = oneshot::channel::<()>();
         convoy.execute(async move { late.send(()) });
         assert!(gone.await.is_err(), "nobody joins a convoy that has ended");
+    }
+
+    #[tokio::test]
+    async fn a_convoy_that_never_began_lets_go_of_those_who_joined() {
+        let convoy = Convoy::default();
+        let (alive, left) = oneshot::channel::<()>();
+        let itself = convoy.clone();
+        convoy.execute(async move {
+            let _alive = (alive, itself);
+            std::future::pending::<()>().await;
+        });
+        drop(convoy.lead(std::future::pending::<()>()));
+        assert!(left.await.is_err());
     }
 
     #[tokio::test]

@@ -69,8 +69,7 @@ impl Line {
     /// Starts the task that the connection below `leases` runs in as well.
     pub(super) fn start(leases: LeasesClient<Channel>, bearer: Bearer, convoy: Convoy) -> Self {
         let (writer, written) = mpsc::channel(WRITING);
-        let open = Open { writer, under_way: HashMap::new(), given_up: Vec::new(), last: 0, answers: 0 };
-        let desk = Arc::new(Desk { open: Mutex::new(open), given_up: Notify::new() });
+        let desk = Arc::new(Desk::new(writer));
         let mut task = JoinSet::new();
         task.spawn(convoy.lead(run(leases, bearer, desk.clone(), written)));
         Self { desk, places: Arc::new(Semaphore::new(WAITING)), _task: task }
@@ -157,6 +156,11 @@ impl Open {
 }
 
 impl Desk {
+    fn new(writer: mpsc::Sender<KeepAliveRequest>) -> Self {
+        let open = Open { writer, under_way: HashMap::new(), given_up: Vec::new(), last: 0, answers: 0 };
+        Self { open: Mutex::new(open), given_up: Notify::new() }
+    }
+
     /// Begins anew; whoever waits for an answer of the stream before learns that it broke.
     fn begin(&self) -> mpsc::Receiver<KeepAliveRequest> {
         let (writer, written) = mpsc::channel(WRITING);
@@ -316,12 +320,12 @@ async fn give_out(desk: &Desk, mut answers: Streaming<KeepAliveResponse>) {
 mod tests {
     use super::*;
 
-    fn questions() -> (mpsc::Sender<KeepAliveRequest>, Questions) {
+    /// A stream after so many answers.
+    fn questions(answers: usize) -> (mpsc::Sender<KeepAliveRequest>, Questions) {
         let (writer, written) = mpsc::channel(WRITING);
-        let under_way = HashMap::new();
-        let open = Open { writer: writer.clone(), under_way, given_up: Vec::new(), last: 0, answers: 0 };
-        let desk = Arc::new(Desk { open: Mutex::new(open), given_up: Notify::new() });
-        (writer, Questions::new(desk, written))
+        let desk = Desk::new(writer.clone());
+        desk.open.lock().answers = answers;
+        (writer, Questions::new(Arc::new(desk), written))
     }
 
     fn ask(writer: &mpsc::Sender<KeepAliveRequest>, count: usize) {
@@ -340,9 +344,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_leaves_at_once_unless_many_were_just_answered() {
-        let (writer, mut questions) = questions();
         for answers in [0, 1, MANY - 1] {
-            questions.desk.open.lock().answers = answers;
+            let (writer, mut questions) = questions(answers);
             ask(&writer, 1);
             assert_eq!(leaving(&mut questions), 1, "after {answers} answers");
         }
@@ -350,8 +353,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_were_answered_together_ask_together() {
-        let (writer, mut questions) = questions();
-        questions.desk.open.lock().answers = MANY;
+        let (writer, mut questions) = questions(MANY);
         ask(&writer, 1);
         assert_eq!(leaving(&mut questions), 0);
         ask(&writer, MANY - 2);
@@ -362,8 +364,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_those_who_do_not_ask_again() {
-        let (writer, mut questions) = questions();
-        questions.desk.open.lock().answers = MANY;
+        let (writer, mut questions) = questions(MANY);
         ask(&writer, 1);
         for _ in 0..PATIENCE {
             assert_eq!(leaving(&mut questions), 0);
