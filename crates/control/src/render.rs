@@ -54,7 +54,12 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         let now = clock.now();
         let step = prepare(&inner, now.since(last));
         last = now;
-        if show(&step, &mut strip, &mut spare) {
+        // A picture that nobody sees is not drawn. The device counts it all the same.
+        let seen = outputs.are_seen(&inner.frames);
+        if step.shows() {
+            if seen {
+                step.draw(&mut strip, &mut spare);
+            }
             outputs.show(&strip, &inner.frames);
             pace.drawn();
         }
@@ -77,19 +82,20 @@ fn prepare(inner: &Inner, passed: Duration) -> Step {
     Step { streaming: desk.stream.fps(), frame: desk.stream.take(), picture: desk.device.picture() }
 }
 
-/// Draws into the strip; whether there is something new to show.
-fn show(step: &Step, strip: &mut [Rgb], spare: &mut [Rgb]) -> bool {
-    match (&step.frame, step.streaming) {
-        (Some(frame), _) => {
-            spread(&frame[..], strip);
-            step.picture.finish(strip);
-            true
-        }
-        // Between two frames of a stream the strip shows the last one.
-        (None, Some(_)) => false,
-        (None, None) => {
-            step.picture.draw(strip, spare);
-            true
+impl Step {
+    /// Whether there is something new to show: between two frames of a stream the strip shows the last one.
+    fn shows(&self) -> bool {
+        self.frame.is_some() || self.streaming.is_none()
+    }
+
+    /// Draws into the strip.
+    fn draw(&self, strip: &mut [Rgb], spare: &mut [Rgb]) {
+        match &self.frame {
+            Some(frame) => {
+                spread(&frame[..], strip);
+                self.picture.finish(strip);
+            }
+            None => self.picture.draw(strip, spare),
         }
     }
 }

@@ -33,10 +33,15 @@ impl Outputs {
         Self { strips, sequence: 0 }
     }
 
+    /// Whether anybody sees what is shown.
+    pub(crate) fn are_seen(&self, previews: &watch::Sender<Bytes>) -> bool {
+        !self.strips.is_empty() || previews.receiver_count() > 0
+    }
+
     /// Shows a picture.
     pub(crate) fn show(&mut self, pixels: &[Rgb], previews: &watch::Sender<Bytes>) {
         self.sequence = self.sequence.wrapping_add(1);
-        if self.strips.is_empty() && previews.receiver_count() == 0 {
+        if !self.are_seen(previews) {
             return;
         }
         let mut picture = BytesMut::with_capacity(PREVIEW_HEADER + pixels.len() * 3);

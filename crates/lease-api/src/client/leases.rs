@@ -29,14 +29,14 @@ impl Leases for Client {
         let inner = &*self.0;
         let Some(wait) = claim.wait.filter(|wait| !wait.is_zero()) else {
             let asked = wire::AcquireRequest::from(claim);
-            return inner.call(Again::Yes, || inner.line.acquire(asked.clone())).await?.try_into();
+            return inner.call(Again::Yes, || inner.lines.quiet().acquire(asked.clone())).await?.try_into();
         };
         let end = inner.clock.now() + wait;
         let send = || async {
             let mut claim = claim.clone();
             claim.wait = Some(end.since(inner.clock.now()));
-            if let Some(place) = inner.line.place() {
-                return inner.line.wait(place, claim.into()).await;
+            if let Some(place) = inner.lines.first.place() {
+                return inner.lines.first.wait(place, claim.into()).await;
             }
             let seat = inner.lanes.seat();
             let request = inner.bearer.on(claim.into());
@@ -49,14 +49,14 @@ impl Leases for Client {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let send = || self.0.line.renew(items.iter().map(Into::into).collect());
+        let send = || self.0.lines.first.renew(items.iter().map(Into::into).collect());
         self.0.call(Again::Yes, send).await?.read(items.len())
     }
 
     async fn release(&self, release: Release) -> Result<Released> {
         let inner = &*self.0;
         let asked = wire::ReleaseRequest::from(release);
-        inner.call(Again::Yes, || inner.line.release(asked.clone())).await.map(Into::into)
+        inner.call(Again::Yes, || inner.lines.quiet().release(asked.clone())).await.map(Into::into)
     }
 
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {

@@ -1,5 +1,5 @@
-//! The one stream that renewals travel on, and claims and releases: also claims that wait in line, as long as
-//! they are not too many.
+//! One stream that renewals, claims and releases travel on: also claims that wait in line, as long as they are not too
+//! many.
 //!
 //! Who asks hands the question to the connection himself. One task opens the stream, gives out the answers and moves the
 //! connection below: a question and its answer are two changes of task and no more.
@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt, stream};
@@ -46,6 +47,8 @@ struct Desk {
     open: Mutex<Open>,
     /// Rings when a claim that waited was given up.
     given_up: Notify,
+    /// Questions under way that do not wait in line.
+    asked: AtomicUsize,
 }
 
 /// The stream of now.
@@ -89,6 +92,11 @@ impl Line {
         }
     }
 
+    /// How many questions are under way, but for claims that wait in line.
+    pub(super) fn asked(&self) -> usize {
+        self.desk.asked.load(Ordering::Relaxed)
+    }
+
     /// A place for a claim that waits, if there is one left.
     pub(super) fn place(&self) -> Option<Place> {
         self.places.clone().try_acquire_owned().ok().map(|_permit| Place { _permit })
@@ -113,7 +121,7 @@ impl Line {
     async fn ask(&self, ask: Ask, place: Option<Place>) -> Result<Outcome, Fault> {
         let (told, answer) = oneshot::channel();
         let (id, writer) = self.desk.open.lock().expect(told);
-        let mut asking = Asking { desk: &self.desk, id, _place: place, answered: false };
+        let mut asking = Asking::new(&self.desk, id, place);
         if writer.send(KeepAliveRequest { id, ask: Some(ask) }).await.is_err() {
             return Err(Fault::broken(BROKE));
         }
@@ -129,17 +137,29 @@ const BROKE: &str = "the keep-alive stream broke";
 struct Asking<'a> {
     desk: &'a Desk,
     id: u64,
-    _place: Option<Place>,
+    place: Option<Place>,
     answered: bool,
+}
+
+impl<'a> Asking<'a> {
+    fn new(desk: &'a Desk, id: u64, place: Option<Place>) -> Self {
+        if place.is_none() {
+            desk.asked.fetch_add(1, Ordering::Relaxed);
+        }
+        Self { desk, id, place, answered: false }
+    }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
+        if self.place.is_none() {
+            self.desk.asked.fetch_sub(1, Ordering::Relaxed);
+        }
         if self.answered {
             return;
         }
         let mut open = self.desk.open.lock();
-        if open.under_way.remove(&self.id).is_some() && self._place.is_some() {
+        if open.under_way.remove(&self.id).is_some() && self.place.is_some() {
             open.given_up.push(self.id);
             self.desk.given_up.notify_one();
         }
@@ -158,7 +178,7 @@ impl Open {
 impl Desk {
     fn new(writer: mpsc::Sender<KeepAliveRequest>) -> Self {
         let open = Open { writer, under_way: HashMap::new(), given_up: Vec::new(), last: 0, answers: 0 };
-        Self { open: Mutex::new(open), given_up: Notify::new() }
+        Self { open: Mutex::new(open), given_up: Notify::new(), asked: AtomicUsize::new(0) }
     }
 
     /// Begins anew; whoever waits for an answer of the stream before learns that it broke.

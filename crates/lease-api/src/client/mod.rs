@@ -16,6 +16,7 @@ pub(crate) mod fuzzing {
 mod lanes;
 mod leases;
 mod line;
+mod lines;
 mod records;
 mod watch;
 
@@ -33,6 +34,7 @@ pub use self::dial::Dial;
 use self::fault::Fault;
 use self::lanes::Lanes;
 use self::line::Line;
+use self::lines::Lines;
 use crate::convert::ENGINE;
 use crate::wire::leases_client::LeasesClient;
 use crate::wire::records_client::RecordsClient;
@@ -40,10 +42,11 @@ use crate::{MESSAGE, wire};
 
 /// A store on a Tenure server. Clones share its connections.
 ///
-/// Renewals, claims and releases travel on one stream; watches, and claims that wait beyond the first thousand,
-/// have connections of their own. A connection that broke is made again. A call that was not sent is sent again within its time; one that was
-/// lost on the way only if repeating it is harmless: claims, renewals and releases are told apart by their
-/// tokens, commits are not. What may have happened is [`Error::Unknown`], never guessed.
+/// Renewals, claims and releases travel on one stream; while many claim and release at once, on two. Watches, and
+/// claims that wait beyond the first thousand, have connections of their own. A connection that broke is made again.
+/// A call that was not sent is sent again within its time; one that was lost on the way only if repeating it is
+/// harmless: claims, renewals and releases are told apart by their tokens, commits are not. What may have happened is
+/// [`Error::Unknown`], never guessed.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -56,7 +59,7 @@ struct Inner {
     leases: LeasesClient<Channel>,
     records: RecordsClient<Channel>,
     lanes: Lanes,
-    line: Line,
+    lines: Lines,
 }
 
 impl Client {
@@ -82,6 +85,7 @@ impl Client {
         });
         let capabilities = asked.await.map_err(|fault| advice(&address, &bearer, fault))?.try_into()?;
         let lanes = Lanes::new(&dial, &address)?;
+        let lines = Lines::new(line, dial.clone(), address.clone(), bearer.clone());
         let Dial { clock, call_timeout, .. } = dial;
         Ok(Self(Arc::new(Inner {
             address,
@@ -92,7 +96,7 @@ impl Client {
             leases,
             records,
             lanes,
-            line,
+            lines,
         })))
     }
 }

@@ -154,11 +154,11 @@ impl Answers {
 
     /// Takes what has arrived, as far as there is room for it.
     fn listen(&mut self, context: &mut Context<'_>) -> Option<KeepAliveResponse> {
+        // Once per look, and not for every question: it takes a lock that all streams share.
+        if self.state == State::Open && self.shutdown.poll_unpin(context).is_ready() {
+            self.state = State::Closing;
+        }
         while self.state == State::Open && self.quick.len() < AT_ONCE {
-            if self.shutdown.poll_unpin(context).is_ready() {
-                self.state = State::Closing;
-                break;
-            }
             match self.questions.poll_next_unpin(context) {
                 Poll::Ready(Some(Ok(question))) => {
                     let answer = self.take(question);

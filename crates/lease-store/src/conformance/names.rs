@@ -25,7 +25,8 @@ macro_rules! conformance_list {
                 a_renewal_never_revives a_renewal_with_a_longer_ttl_never_revives
                 after_a_stall_expired_is_expired a_wrong_token_renews_nothing
                 a_wrong_generation_renews_nothing a_batch_is_answered_in_order a_batch_may_name_a_lease_twice
-                a_lost_item_does_not_hold_up_the_others an_empty_batch_has_no_answers
+                a_lost_item_does_not_hold_up_the_others a_batch_may_mix_holders_ttls_and_changes_of_them
+                an_empty_batch_has_no_answers
                 another_handle_may_renew
             }
             loss {

@@ -154,6 +154,39 @@ pub async fn a_lost_item_does_not_hold_up_the_others(world: &World) {
     world.ends(held.key()).await.assert_after(sent, held.lease.ttl.as_duration());
 }
 
+pub async fn a_batch_may_mix_holders_ttls_and_changes_of_them(world: &World) {
+    let longer = world.long_ttl();
+    let shorter = said(Ttl::from_millis(longer.as_millis() / 2));
+    let mut other = world.claim(&world.key("c"), "cat");
+    other.ttl = shorter;
+    let ann = world.hold(&world.key("a"), "ann").await;
+    let bob = world.hold(&world.key("b"), "bob").await;
+    let cat = world.grant(other).await;
+    let changing = world.hold(&world.key("d"), "ann").await;
+    let lost = world.hold(&world.key("e"), "ann").await;
+    let last = world.hold(&world.key("f"), "ann").await;
+    world.give_back(&lost).await;
+    let keeping = [&ann, &bob, &cat, &lost, &last].map(|held| (held, None));
+    let changes = [(&ann, None), (&changing, Some(shorter)), (&cat, None), (&lost, Some(longer)), (&last, None)];
+    for batch in [&keeping[..], &changes] {
+        let items: Vec<_> = batch.iter().map(|(held, ttl)| held.renewal(*ttl)).collect();
+        let sent = world.now();
+        let answers = said(world.store().renew(&items).await);
+        assert_eq!(answers.len(), items.len());
+        for ((held, ttl), answer) in batch.iter().zip(answers) {
+            if held.key() == lost.key() {
+                assert_eq!(answer, Renewed::Lost(End::Released));
+                continue;
+            }
+            let Renewed::Renewed { remaining } = answer else { panic!("{} is live: {answer:?}", held.key()) };
+            let ttl = ttl.unwrap_or(held.lease.ttl).as_duration();
+            assert!(remaining <= ttl, "{}: {remaining:?}", held.key());
+            world.span(sent, remaining).assert_after(sent, ttl);
+            world.ends(held.key()).await.assert_after(sent, ttl);
+        }
+    }
+}
+
 pub async fn an_empty_batch_has_no_answers(world: &World) {
     assert!(said(world.store().renew(&[]).await).is_empty());
 }

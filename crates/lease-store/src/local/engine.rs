@@ -294,6 +294,26 @@ impl Shared {
         Ok(answer)
     }
 
+    /// A step that may give the key to somebody in line, who hears of it before the answer is given: he waited for it,
+    /// and where all share a thread he would wait for the answer's way as well.
+    async fn hand_over<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<T> {
+        let mut handed = false;
+        let step = |table: &mut Table, now: Now| {
+            let answer = decide(table, now)?;
+            handed = !table.out.grants.is_empty();
+            Ok(answer)
+        };
+        match self.decide(0, step).await? {
+            (answer, None) => {
+                if handed {
+                    tokio::task::yield_now().await;
+                }
+                Ok(answer)
+            }
+            (answer, pending) => self.wait(pending).await.map(|()| answer),
+        }
+    }
+
     /// Waits for the disk.
     pub(crate) async fn wait(&self, pending: Pending) -> Result<()> {
         let Some(pending) = pending else { return Ok(()) };
@@ -363,11 +383,11 @@ impl Leases for Local {
     }
 
     async fn release(&self, release: Release) -> Result<Released> {
-        self.shared.durably(0, |table, now| table.release(&release, now)).await
+        self.shared.hand_over(|table, now| table.release(&release, now)).await
     }
 
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
-        self.shared.durably(0, |table, now| table.transfer(&transfer, now)).await
+        self.shared.hand_over(|table, now| table.transfer(&transfer, now)).await
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<Revoked> {

@@ -42,6 +42,9 @@ async fn renew_part(wire: &Wire, items: &[Renewal]) -> Result<Vec<Renewed>> {
                     None => call.text(proof),
                 }
             }
+            if items.iter().any(|item| item.ttl.is_some()) {
+                call.text("t");
+            }
             call.done()
         })
         .await?;

@@ -3,6 +3,7 @@
 
 mod conformance;
 mod embedded;
+mod heir;
 mod redis;
 mod redis_bench;
 mod redis_discovery;

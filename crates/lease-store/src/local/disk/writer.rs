@@ -113,15 +113,13 @@ impl Writer {
         self.shared.durable.as_ref().map_or(Ok(()), |durable| durable.sign(now, STAMP))
     }
 
-    /// Watchers first: whoever was answered may rely on finding the change there.
+    /// Watchers first: whoever was answered may rely on finding the change there. Then who was granted something in
+    /// line: he is what a release is for, and its caller only wants to know.
     fn answer(&mut self, mut out: Out, replies: Vec<Reply>) {
         let now = Now::read(&*self.shared.clock);
         self.shared.events.publish(std::mem::take(&mut out.events));
         if let Some(durable) = &self.shared.durable {
             durable.reached.store(out.until.get(), Ordering::Release);
-        }
-        for reply in replies {
-            let _ = reply.send(Ok(()));
         }
         let mut inner = self.shared.inner.lock();
         inner.in_flight = false;
@@ -129,6 +127,10 @@ impl Writer {
             durable.raising.store(false, Ordering::Release);
         }
         self.shared.deliver(&mut inner, out, now);
+        drop(inner);
+        for reply in replies {
+            let _ = reply.send(Ok(()));
+        }
     }
 
     /// After a failed write or sync nobody knows what is on disk: nothing is granted any more.
