@@ -85,7 +85,7 @@ fn level(bench: &Bench<'_>, servers: &Servers, count: usize, want: f64) -> Resul
     ];
     if count > 1 {
         sides.push(Side::new("etcd, a connection each", |slice| etcd(&many, slice)));
-        sides.push(Side::new("Tenure, 1 connection", |slice| work(&shared, slice)));
+        sides.push(Side::new("Tenure, one client for all", |slice| work(&shared, slice)));
     }
     let outcome = contest(bench.plan(SLICE, true), &mut sides)?;
     report::outcome("cycles", &sides, &outcome);
@@ -102,12 +102,12 @@ fn cost(tenure: &Up, mut work: impl FnMut(Duration) -> Result<u64>) -> Result<St
     Ok(format!("a cycle costs our server {} of CPU", short(each)))
 }
 
-/// On either side the better one of a connection for each client and one for all counts; a connection each against the
+/// On either side the better one of connections for each client and shared ones counts; a connection each against the
 /// peer's best stands beside it.
 fn goals(outcome: &Outcome, count: usize, want: f64) -> Vec<Goal> {
     let ratio = |side: usize| outcome.ratios.get(side).map_or(f64::INFINITY, |ratio| ratio.median);
     let etcd = ratio(1).min(ratio(3));
-    // How much better all clients are on one connection.
+    // How much better all clients are on shared connections.
     let shared = 1.0 / ratio(4).min(1.0);
     let mut goals = Vec::new();
     let mut goal = |peer: &str, want: f64, owned: f64| {

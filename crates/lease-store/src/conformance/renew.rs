@@ -167,7 +167,8 @@ pub async fn a_batch_may_mix_holders_ttls_and_changes_of_them(world: &World) {
     let last = world.hold(&world.key("f"), "ann").await;
     world.give_back(&lost).await;
     let keeping = [&ann, &bob, &cat, &lost, &last].map(|held| (held, None));
-    let changes = [(&ann, None), (&changing, Some(shorter)), (&cat, None), (&lost, Some(longer)), (&last, None)];
+    let changes =
+        [(&ann, None), (&changing, Some(shorter)), (&cat, None), (&lost, Some(longer)), (&last, None)];
     for batch in [&keeping[..], &changes] {
         let items: Vec<_> = batch.iter().map(|(held, ttl)| held.renewal(*ttl)).collect();
         let sent = world.now();
