@@ -54,13 +54,14 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         let now = clock.now();
         let step = prepare(&inner, now.since(last));
         last = now;
-        // A picture that nobody sees is not drawn. The device counts it all the same.
-        let seen = outputs.are_seen(&inner.frames);
         if step.shows() {
-            if seen {
+            // A picture that nobody sees is not drawn. The device counts it all the same.
+            if outputs.are_seen(&inner.frames) {
                 step.draw(&mut strip, &mut spare);
+                outputs.show(&strip, &inner.frames);
+            } else {
+                outputs.skip();
             }
-            outputs.show(&strip, &inner.frames);
             pace.drawn();
         }
         let rate = step.streaming.unwrap_or_else(|| u32::from(inner.options.fps)).max(1);
