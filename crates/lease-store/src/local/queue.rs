@@ -26,8 +26,8 @@ impl Waiter {
         self.told.iter().any(|told| !told.is_closed())
     }
 
-    /// Whether this is the claim of a token. Half of a digest tells most apart at once: a line is searched for
-    /// whoever joins it, and comparing all of each in constant time took longer than the rest of a step.
+    /// Whether this is the claim of a token. A line is searched for whoever joins it, so half of the digest is looked at
+    /// first, in the time it takes: what that tells of a digest tells nothing of the token. Constant time is for a match.
     fn is_of(&self, digest: &Digest) -> bool {
         let own = self.claim.token.digest();
         own.short() == digest.short() && own == digest

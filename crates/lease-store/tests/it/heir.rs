@@ -7,7 +7,7 @@ use lease::{Acquired, Claim, Holder, Key, Leases, Release, Released, Token, Tran
 use lease_store::{Local, Options, OsEntropy};
 use tokio::task::JoinSet;
 
-/// Claims `k`, with somebody in line behind the first.
+/// A claim of `k`, which waits in line if it is told how long.
 fn claim(holder: &str, wait: Option<Duration>) -> Claim {
     let (key, holder) = (Key::new("k").unwrap(), Holder::new(holder).unwrap());
     let claim = Claim::new(key, holder, Token::random(&OsEntropy), Ttl::from_secs(30).unwrap());
