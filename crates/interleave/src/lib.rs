@@ -12,7 +12,7 @@ mod sync;
 
 pub use clock::{BootClock, OsEntropy, TokioClock};
 pub use local::{Disk, Folder, Local, Medium, Options};
-pub use sync::{Break, broken, point};
+pub use sync::{Break, broken, leading, point};
 
 /// Data that is there and cannot be read.
 pub(crate) fn corrupt(why: impl Into<String>) -> lease::Error {

@@ -35,6 +35,33 @@ fn is(by: Break) -> bool {
     BROKEN.get() == Some(by)
 }
 
+std::thread_local! {
+    static LEADS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether callers may write in the writer's place from here on.
+pub fn leading(may: bool) {
+    LEADS.set(may);
+}
+
+/// The other threads, of whom there always are some here.
+#[derive(Debug)]
+pub(crate) struct Bystanders;
+
+impl Bystanders {
+    pub(crate) fn any() -> bool {
+        LEADS.get()
+    }
+
+    pub(crate) fn here() -> Option<Self> {
+        point();
+        LEADS.get().then_some(Self)
+    }
+
+    #[expect(clippy::unused_self, reason = "there is nobody to tell")]
+    pub(crate) fn rouse(&self) {}
+}
+
 /// A place where the scheduler may let somebody else run.
 pub fn point() {
     thread::sleep(Duration::ZERO);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use interleave::{Disk, Local, Medium, Options, point};
+use interleave::{Disk, Local, Medium, Options, leading, point};
 use lease::{Acquired, Claim, Clock, Entropy, Grant, Holder, Key, Leases, Sleep, Tick, Token, Ttl, Wall};
 use shuttle::future::block_on;
 use shuttle::scheduler::RandomScheduler;
@@ -21,8 +21,19 @@ pub(crate) const TRIES: usize = 300;
 /// Fixed, so that a failure today is a failure tomorrow.
 const SEED: u64 = 0x7e_20_52;
 
-/// Runs `test` under that many schedules.
+/// Runs `test` under that many schedules: half of them with callers who write themselves.
 pub(crate) fn explore(tries: usize, test: impl Fn() + Send + Sync + 'static) {
+    let test = Arc::new(test);
+    for may in [false, true] {
+        let test = test.clone();
+        run(tries.div_ceil(2), move || {
+            leading(may);
+            test();
+        });
+    }
+}
+
+fn run(tries: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 1 << 20;
     config.max_steps = MaxSteps::FailAfter(200_000);
@@ -110,6 +121,9 @@ pub(crate) struct Platter {
     pub(crate) lies: Arc<AtomicBool>,
     /// How many syncs succeed before all fail.
     pub(crate) fails_after: Arc<Mutex<Option<usize>>>,
+    /// How many syncs of the journal were done, and how many of those by callers.
+    pub(crate) synced: Arc<AtomicUsize>,
+    pub(crate) led: Arc<AtomicUsize>,
     /// While closed, a sync waits.
     pub(crate) gate: Arc<Gate>,
 }
@@ -176,6 +190,9 @@ impl Medium for Track {
     fn sync(&mut self) -> io::Result<()> {
         point();
         if self.journal {
+            if shuttle::thread::current().name() != Some("tenure-writer") {
+                self.platter.led.fetch_add(1, Ordering::Relaxed);
+            }
             self.platter.gate.pass();
             let mut left = self.platter.fails_after.lock().unwrap();
             match left.as_mut() {
@@ -187,6 +204,9 @@ impl Medium for Track {
         if !self.platter.lies.load(Ordering::Relaxed) {
             let mut contents = self.contents.lock().unwrap();
             contents.durable = contents.seen.clone();
+        }
+        if self.journal {
+            self.platter.synced.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The group commit: nothing is answered before it is durable, the writer holds nobody up, and its end is heard.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lease::{Acquired, Committed, Happened, Leases, Op, Records};
 use shuttle::future::block_on;
@@ -30,6 +31,36 @@ pub(crate) fn durable_when_answered(disk: Platter) {
         })
         .collect();
     callers.into_iter().for_each(|caller| caller.join().unwrap());
+}
+
+#[test]
+fn callers_write_themselves_in_some_schedules() {
+    let led = Arc::new(AtomicUsize::new(0));
+    let count = led.clone();
+    explore(40, move || {
+        let world = World::embedded();
+        acquire(&world.store, claim("k"));
+        count.fetch_add(world.disk.led.load(Ordering::Relaxed), Ordering::Relaxed);
+    });
+    assert!(led.load(Ordering::Relaxed) > 0, "the other tests have not seen them");
+}
+
+#[test]
+fn what_a_caller_decided_is_written_though_he_goes() {
+    explore(TRIES, || {
+        let world = World::embedded();
+        let mine = claim("k").remote();
+        let digest = *mine.token.digest();
+        let store = world.store.clone();
+        let mut asked = Box::pin(async move { store.acquire(mine).await });
+        let _ = begin(&mut asked);
+        drop(asked);
+        // Nobody asks for anything more: whoever does not come back must have called.
+        while world.disk.synced.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        assert!(world.disk.keeps(digest.as_bytes()));
+    });
 }
 
 #[test]

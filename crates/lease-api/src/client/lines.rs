@@ -16,7 +16,7 @@ use crate::MESSAGE;
 use crate::wire::leases_client::LeasesClient;
 
 /// Questions on the first line before the second one is used.
-const FEW: usize = 8;
+const FEW: usize = 32;
 
 /// The first line, which renewals and claims that wait stay on, and the one that is made when it is needed.
 pub(super) struct Lines {

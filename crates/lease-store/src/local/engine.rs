@@ -11,9 +11,10 @@ use lease::{
     Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped, limits,
 };
 
-use super::disk::Stamp;
+use super::disk::{Desk, Stamp};
 use super::events::EventLog;
 use super::out::Out;
+use super::pending::{Answer, Pending};
 use super::table::{Now, Table};
 use super::{timer, waiting};
 use crate::sync::{AtomicU64, Condvar, JoinSet, Mutex, MutexGuard, Notify, oneshot, thread};
@@ -48,6 +49,9 @@ impl Drop for Local {
         {
             tracing::error!("the writer of the store had panicked");
         }
+        // What a panic left behind.
+        let writer = self.shared.inner.lock().desk.clear();
+        drop(writer);
     }
 }
 
@@ -63,10 +67,11 @@ pub(crate) struct Shared {
 }
 
 /// The table and who waits for its effects to become durable.
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) table: Table,
     pub(crate) replies: Vec<Reply>,
+    /// Who writes.
+    pub(crate) desk: Desk,
     /// The writer has taken effects that are not durable yet.
     pub(crate) in_flight: bool,
     /// Why nothing is granted any more.
@@ -78,9 +83,6 @@ pub(crate) struct Inner {
 
 /// Told when everything decided before is durable.
 pub(crate) type Reply = oneshot::Sender<Result<()>>;
-
-/// Where an answer waits for the disk; none when there is nothing to wait for.
-pub(crate) type Pending = Option<oneshot::Receiver<Result<()>>>;
 
 /// What a store with a disk adds.
 pub(crate) struct Durable {
@@ -136,6 +138,13 @@ impl Durable {
     }
 }
 
+impl Inner {
+    /// Whether something was decided that is not on its way to the disk.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.table.out.is_empty() || !self.replies.is_empty()
+    }
+}
+
 impl Shared {
     pub(crate) fn new(
         table: Table,
@@ -149,18 +158,25 @@ impl Shared {
             // What the opening itself decided would not be on the disk yet.
             durable.reached.store(table.revision.get(), Ordering::Release);
         }
-        let inner = Mutex::new(Inner { table, replies, in_flight, failed, closed, alarm });
+        let desk = Desk::default();
+        let inner = Mutex::new(Inner { table, replies, desk, in_flight, failed, closed, alarm });
         Arc::new(Self { inner, events, clock, capabilities, durable, earlier: Notify::new() })
     }
 
     /// Takes one step on the table. `Some` means that its effects are on their way to the disk.
-    pub(crate) fn step<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<(T, Pending)> {
+    pub(crate) fn step<T>(
+        &self,
+        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
+    ) -> Result<(T, Pending<'_>)> {
         let (answer, pending) = self.try_step(decide)?;
         Ok((answer?, pending))
     }
 
     /// A step whose refusal, like any answer, may rest on what is not durable yet.
-    fn try_step<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<(Result<T>, Pending)> {
+    fn try_step<T>(
+        &self,
+        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
+    ) -> Result<(Result<T>, Pending<'_>)> {
         let now = Now::read(&*self.clock);
         let mut inner = self.inner.lock();
         if let Some(why) = &inner.failed {
@@ -172,7 +188,7 @@ impl Shared {
     }
 
     /// Passes on what a step left behind. With a disk, the answer must wait for the receiver.
-    pub(crate) fn finish(&self, inner: &mut MutexGuard<'_, Inner>, now: Now) -> Pending {
+    pub(crate) fn finish<'a>(&'a self, inner: &mut MutexGuard<'_, Inner>, now: Now) -> Pending<'a> {
         let next = inner.table.next_due();
         if next.is_some_and(|next| inner.alarm.is_none_or(|alarm| next < alarm)) {
             inner.alarm = next;
@@ -187,8 +203,11 @@ impl Shared {
         }
         let (told, pending) = oneshot::channel();
         inner.replies.push(told);
-        durable.wake.notify_one();
-        Some(pending)
+        let mut answer = Answer::new(pending, inner.must_call().then_some(durable));
+        if !inner.may_lead() {
+            answer.call();
+        }
+        Some(answer)
     }
 
     /// Makes effects visible at once: there is no disk to wait for.
@@ -272,7 +291,7 @@ impl Shared {
         &self,
         bytes: u64,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
-    ) -> Result<(T, Pending)> {
+    ) -> Result<(T, Pending<'_>)> {
         self.room(bytes).await?;
         match self.try_step(decide)? {
             (Ok(answer), pending) => Ok((answer, pending)),
@@ -312,14 +331,6 @@ impl Shared {
             }
             (answer, pending) => self.wait(pending).await.map(|()| answer),
         }
-    }
-
-    /// Waits for the disk.
-    pub(crate) async fn wait(&self, pending: Pending) -> Result<()> {
-        let Some(pending) = pending else { return Ok(()) };
-        pending.await.unwrap_or_else(|_| {
-            Err(Error::unknown(self.capabilities.engine, "the store was closed before the answer"))
-        })
     }
 
     /// Reads the table once all that it shows is durable.

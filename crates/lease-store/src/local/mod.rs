@@ -7,6 +7,7 @@ mod events;
 mod index;
 mod memory;
 mod out;
+mod pending;
 mod queue;
 mod renewals;
 mod rows;

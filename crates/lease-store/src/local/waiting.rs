@@ -1,16 +1,16 @@
 //! Acquire, parked in the queue while the key is busy.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lease::{Acquired, Claim, Digest, Error, Grant, Key, Lease, Origin, Reason, Result, limits};
 
-use super::engine::{Pending, Shared};
+use super::engine::Shared;
+use super::pending::Pending;
 use super::table::Now;
 use crate::sync::oneshot;
 
 /// Asks for a key, waiting in line for as long as the claim allows.
-pub(crate) async fn acquire(shared: &Arc<Shared>, claim: Claim) -> Result<Acquired> {
+pub(crate) async fn acquire(shared: &Shared, claim: Claim) -> Result<Acquired> {
     let wait = claim.wait.unwrap_or_default();
     if wait > Duration::from_millis(limits::WAIT_MS) {
         return Err(Error::invalid("wait", format!("at most {} ms are allowed", limits::WAIT_MS)));
@@ -90,20 +90,20 @@ fn parks(reason: Reason) -> bool {
 
 /// A grant to a holder in this process that nobody has heard of yet. Dropped before it arrived, it is given
 /// back. A remote holder's is not: its connection may have been cut, and the same token will ask again.
-struct OnItsWay {
-    shared: Arc<Shared>,
+struct OnItsWay<'a> {
+    shared: &'a Shared,
     grant: Option<(Lease, Digest)>,
 }
 
-impl OnItsWay {
-    fn new(shared: &Arc<Shared>, claim: &Claim, answer: &Acquired) -> Self {
+impl<'a> OnItsWay<'a> {
+    fn new(shared: &'a Shared, claim: &Claim, answer: &Acquired) -> Self {
         let grant = match answer {
             Acquired::Granted(grant) if claim.origin == Origin::Local && shared.durable.is_some() => {
                 Some((grant.lease.clone(), *claim.token.digest()))
             }
             _ => None,
         };
-        Self { shared: shared.clone(), grant }
+        Self { shared, grant }
     }
 
     fn arrived(mut self) {
@@ -113,7 +113,7 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for OnItsWay<'_> {
     fn drop(&mut self) {
         let Some((lease, digest)) = self.grant.take() else { return };
         let now = Now::read(&*self.shared.clock);
@@ -126,17 +126,17 @@ impl Drop for OnItsWay {
 }
 
 /// A place in the queue that is left when the future is dropped.
-struct Parked {
-    shared: Arc<Shared>,
+struct Parked<'a> {
+    shared: &'a Shared,
     key: Key,
     digest: Digest,
     told: Option<oneshot::Receiver<Grant>>,
 }
 
-impl Parked {
-    fn new(shared: &Arc<Shared>, claim: &Claim, told: oneshot::Receiver<Grant>) -> Self {
+impl<'a> Parked<'a> {
+    fn new(shared: &'a Shared, claim: &Claim, told: oneshot::Receiver<Grant>) -> Self {
         let (key, digest) = (claim.key.clone(), *claim.token.digest());
-        Self { shared: shared.clone(), key, digest, told: Some(told) }
+        Self { shared, key, digest, told: Some(told) }
     }
 
     /// Waits for the grant; none when a duplicate got it.
@@ -148,7 +148,7 @@ impl Parked {
     }
 
     /// Leaves the queue. None when the grant was already decided.
-    fn give_up(&mut self, claim: &Claim) -> Result<Option<(Acquired, Pending)>> {
+    fn give_up(&mut self, claim: &Claim) -> Result<Option<(Acquired, Pending<'a>)>> {
         let told = &mut self.told;
         let (answer, pending) = self.shared.step(|table, now| {
             if !table.is_parked(&self.key, &self.digest) {
@@ -165,7 +165,7 @@ impl Parked {
     }
 }
 
-impl Drop for Parked {
+impl Drop for Parked<'_> {
     fn drop(&mut self) {
         let Some(mut told) = self.told.take() else { return };
         told.close();

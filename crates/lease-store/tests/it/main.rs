@@ -4,6 +4,7 @@
 mod conformance;
 mod embedded;
 mod heir;
+mod lead;
 mod redis;
 mod redis_bench;
 mod redis_discovery;

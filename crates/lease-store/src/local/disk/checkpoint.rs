@@ -89,6 +89,11 @@ impl Worker {
             if !self.apply(&segment) || self.done.send(()).is_err() {
                 return;
             }
+            // Under the lock, so that the writer does not just go to sleep.
+            let _inner = self.shared.inner.lock();
+            if let Some(durable) = &self.shared.durable {
+                durable.wake.notify_one();
+            }
         }
     }
 
@@ -119,9 +124,8 @@ impl Worker {
         }
         if let Some(durable) = &self.shared.durable {
             *durable.stuck.lock() = tried.as_ref().err().map(ToString::to_string);
-            match &tried {
-                Ok(()) => drop(durable.wake.notify_one()),
-                Err(_) => durable.roomier.notify_waiters(),
+            if tried.is_err() {
+                durable.roomier.notify_waiters();
             }
         }
         tried.is_ok()

@@ -140,7 +140,8 @@ mod tests {
     use crate::local::disk::Folder;
 
     fn opened(folder: &tempfile::TempDir) -> (Journal, Vec<Segment>) {
-        Journal::open(&Folder::new(folder.path()), 4_096).unwrap()
+        // Not of whole blocks, so that nothing clears what lies behind a frame.
+        Journal::open(&Folder::new(folder.path()), 5_000).unwrap()
     }
 
     fn held(folder: &tempfile::TempDir) -> Vec<(u64, Vec<Vec<u8>>)> {

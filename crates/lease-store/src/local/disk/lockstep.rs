@@ -32,8 +32,7 @@ pub struct Lockstep {
 impl Lockstep {
     /// Opens the store on a disk. Segments may be smaller than a real store's; a wipe then finds no room.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Self> {
-        let (mut writer, worker) = prepare(disk, options)?;
-        let shared = writer.shared.clone();
+        let (mut writer, worker, shared) = prepare(disk, options)?;
         if let Some(durable) = &shared.durable {
             writer.tell_room(durable);
         }
@@ -67,7 +66,7 @@ impl Lockstep {
         let shared = self.store.shared.clone();
         let Some(durable) = &shared.durable else { return false };
         let Some(batch) = self.batch.take_if(|batch| self.writer.may_write(batch)) else { return false };
-        self.failed = !self.writer.put(batch, durable);
+        self.failed = !self.writer.put(batch, &shared, durable);
         true
     }
 

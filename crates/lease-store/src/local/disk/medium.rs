@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::direct::Direct;
+
 /// A place with named files.
 pub trait Disk: Send + Sync + 'static {
     /// Opens a file, made and filled with zeros up to `size` bytes if it is shorter.
@@ -19,7 +21,7 @@ pub trait Medium: Send {
     /// Reads the whole file.
     fn read(&mut self) -> io::Result<Vec<u8>>;
 
-    /// Writes bytes within the file. They may be lost or torn until synced.
+    /// Writes bytes within the file. They may be lost or torn until synced, and so may what lies behind them.
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Returns once all that was written is durable.
@@ -63,7 +65,10 @@ impl Disk for Folder {
             file.sync_all()?;
             File::open(&self.0)?.sync_all()?;
         }
-        Ok(Box::new(file))
+        match Direct::open(&self.0.join(name)) {
+            Some(direct) => Ok(Box::new(direct)),
+            None => Ok(Box::new(file)),
+        }
     }
 
     fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>> {

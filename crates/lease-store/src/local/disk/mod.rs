@@ -6,6 +6,8 @@
 
 mod base;
 mod checkpoint;
+mod desk;
+mod direct;
 mod journal;
 mod load;
 #[cfg(any(test, feature = "lockstep"))]
@@ -15,6 +17,7 @@ mod open;
 mod stamp;
 mod writer;
 
+pub(crate) use desk::Desk;
 #[cfg(any(test, feature = "lockstep"))]
 pub use lockstep::Lockstep;
 pub use medium::{Disk, Folder, Medium};

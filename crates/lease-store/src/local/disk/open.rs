@@ -9,6 +9,7 @@ use lease::{Clock, Error, Result};
 
 use super::base::Base;
 use super::checkpoint::{Checkpoint, Worker};
+use super::desk;
 use super::journal::{Journal, Segment, in_words};
 use super::load;
 use super::medium::{Disk, Folder};
@@ -61,16 +62,16 @@ impl Local {
             return Err(Error::invalid("segment", why));
         }
         let opening = spawn_blocking(move || prepare(disk, options));
-        let (mut writer, worker) =
+        let (mut writer, worker, shared) =
             opening.await.map_err(|e| Error::unavailable("embedded", "opening was aborted").because(e))??;
-        let shared = writer.shared.clone();
         writer
             .checkpoint
             .start(worker)
             .map_err(|e| Error::unavailable("embedded", "the checkpoint thread did not start").because(e))?;
+        let (serving, writer) = (shared.clone(), Box::new(writer));
         let run = move || {
             let _held = held;
-            writer.run();
+            desk::serve(&serving, writer);
         };
         let thread = thread::Builder::new()
             .name("tenure-writer".into())
@@ -84,7 +85,7 @@ impl Local {
 }
 
 /// Replays, loads and gives what serves the store, none of which runs yet.
-pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, Worker)> {
+pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, Worker, Arc<Shared>)> {
     let size = options.segment;
     let (mut journal, segments) = Journal::open(&*disk, size)?;
     let base = if segments.is_empty() { Base::open_first(&*disk)? } else { Base::open(&*disk)? };
@@ -107,7 +108,7 @@ pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, 
     let durable = Durable::new(stamp, now.tick, size / 2);
     let shared = Shared::new(table, options.clock, in_process(), Some(durable));
     let (checkpoint, worker) = Checkpoint::new(base, disk, shared.clone());
-    Ok((Writer { shared, journal, checkpoint, rows: Vec::new(), size }, worker))
+    Ok((Writer::new(journal, checkpoint, size), worker, shared))
 }
 
 /// Writes the sign of life until the store is gone.

@@ -1,7 +1,6 @@
-//! The thread that makes changes durable: it takes all that was decided since the last sync, writes and
-//! syncs it once, and then answers everyone. While it syncs, callers go on deciding.
+//! What makes changes durable: it takes all that was decided since the last sync, writes and syncs it once, and then
+//! answers everyone. While it syncs, callers go on deciding.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -22,67 +21,50 @@ const FRAME: u64 = 64;
 /// How much a turn takes while the checkpoint keeps up. What it writes stays in memory until it is in the base.
 const TURN: u64 = 2 << 20;
 
-/// How long the writer sleeps when nothing is decided.
-const IDLE: Duration = Duration::from_millis(500);
+/// A disk whose syncs take longer is one to wait for elsewhere.
+const QUICK: Duration = Duration::from_micros(500);
+
+/// How many syncs it takes, about, to change what a disk is taken for.
+const MEMORY: u32 = 16;
 
 /// What was decided since the last sync, and who waits for it.
 pub(crate) type Batch = (Out, Vec<Reply>);
 
 /// The writer and what it owns.
 pub(crate) struct Writer {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) journal: Journal,
+    journal: Journal,
     pub(crate) checkpoint: Checkpoint,
     /// What the checkpoint of this turn will have to move. In one piece, which leaves no holes among what lasts.
-    pub(crate) rows: Vec<u8>,
+    rows: Vec<u8>,
     /// The size of a segment.
-    pub(crate) size: u64,
+    size: u64,
+    /// How long a sync takes of late. A disk is quick until it shows that it is not.
+    pace: Duration,
 }
 
 impl Writer {
-    /// Runs until the store is closed and everything decided is durable.
-    pub(crate) fn run(mut self) {
-        let shared = self.shared.clone();
-        let Some(durable) = &shared.durable else { return };
-        self.tell_room(durable);
-        while let Some(batch) = self.wait(durable) {
-            if !self.put(batch, durable) {
-                return;
-            }
-        }
+    pub(crate) const fn new(journal: Journal, checkpoint: Checkpoint, size: u64) -> Self {
+        Self { journal, checkpoint, rows: Vec::new(), size, pace: Duration::ZERO }
     }
 
     /// Makes a batch durable and answers it; false after a failure, when nothing may be written any more.
-    pub(crate) fn put(&mut self, (mut out, replies): Batch, durable: &Durable) -> bool {
+    pub(crate) fn put(&mut self, (mut out, replies): Batch, shared: &Shared, durable: &Durable) -> bool {
         let rows = std::mem::take(&mut out.rows);
-        if let Err(error) = self.write(&rows) {
-            self.fail(replies, &error);
+        if let Err(error) = self.write(&rows, shared, durable) {
+            fail(shared, replies, &error);
             return false;
         }
         self.rows.extend_from_slice(&rows);
         drop(rows);
-        self.answer(out, replies);
+        answer(shared, durable, out, replies);
         self.rotate_early();
         self.tell_room(durable);
         true
     }
 
-    /// Everything decided since the last time; none when the store is closed and there is nothing left.
-    fn wait(&mut self, durable: &Durable) -> Option<Batch> {
-        let shared = self.shared.clone();
-        let mut inner = shared.inner.lock();
-        loop {
-            if let Some(batch) = take(&mut inner, durable) {
-                return Some(batch);
-            }
-            if inner.closed {
-                return None;
-            }
-            durable.wake.wait_for(&mut inner, IDLE);
-            if self.checkpoint.is_clean() {
-                self.tell_room(durable);
-            }
-        }
+    /// Whether a batch of `rows` bytes will take no longer than a sync, and that not long.
+    pub(crate) fn is_quick(&self, rows: usize) -> bool {
+        self.pace < QUICK && rows as u64 <= self.journal.left()
     }
 
     /// Whether a batch can be written without waiting for a checkpoint.
@@ -91,7 +73,7 @@ impl Writer {
         out.rows.len() as u64 <= self.journal.left() || self.checkpoint.is_clean()
     }
 
-    fn write(&mut self, rows: &[u8]) -> std::io::Result<()> {
+    fn write(&mut self, rows: &[u8], shared: &Shared, durable: &Durable) -> std::io::Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -104,50 +86,13 @@ impl Writer {
         if rows.len() as u64 > self.journal.left() {
             return Err(std::io::Error::other("a batch is larger than a journal segment"));
         }
-        let start = self.shared.clock.now();
+        let start = shared.clock.now();
         self.journal.append(rows)?;
-        let took = self.shared.clock.now().since(start);
+        let took = shared.clock.now().since(start);
+        self.pace = self.pace - self.pace / MEMORY + took / MEMORY;
         metrics::histogram!("store_sync_seconds").record(took.as_secs_f64());
         // No grant is answered under a sign of life that is too old.
-        let now = self.shared.clock.now();
-        self.shared.durable.as_ref().map_or(Ok(()), |durable| durable.sign(now, STAMP))
-    }
-
-    /// Watchers first: whoever was answered may rely on finding the change there. Then who was granted something in
-    /// line: he is what a release is for, and its caller only wants to know.
-    fn answer(&mut self, mut out: Out, replies: Vec<Reply>) {
-        let now = Now::read(&*self.shared.clock);
-        self.shared.events.publish(std::mem::take(&mut out.events));
-        if let Some(durable) = &self.shared.durable {
-            durable.reached.store(out.until.get(), Ordering::Release);
-        }
-        let mut inner = self.shared.inner.lock();
-        inner.in_flight = false;
-        if let Some(durable) = &self.shared.durable {
-            durable.raising.store(false, Ordering::Release);
-        }
-        self.shared.deliver(&mut inner, out, now);
-        drop(inner);
-        for reply in replies {
-            let _ = reply.send(Ok(()));
-        }
-    }
-
-    /// After a failed write or sync nobody knows what is on disk: nothing is granted any more.
-    fn fail(&mut self, replies: Vec<Reply>, error: &std::io::Error) {
-        let why = format!("writing stopped: {}; restart the store once that is repaired", in_words(error));
-        tracing::error!(error = %why, "the journal failed; nothing is granted any more");
-        metrics::gauge!("store_failed").set(1.0);
-        let mut inner = self.shared.inner.lock();
-        inner.failed = Some(why.clone());
-        inner.in_flight = false;
-        let late = std::mem::take(&mut inner.replies);
-        inner.table.out.take();
-        inner.table.expel_all();
-        drop(inner);
-        for reply in replies.into_iter().chain(late) {
-            let _ = reply.send(Err(Error::unknown(self.shared.capabilities.engine, why.clone())));
-        }
+        durable.sign(shared.clock.now(), STAMP)
     }
 
     /// Rotates before it must, so that the checkpoint is done by the time the segment is needed again, and has
@@ -165,6 +110,13 @@ impl Writer {
         self.journal.rotate();
     }
 
+    /// Says so if there is more room since a checkpoint is done.
+    pub(crate) fn look_for_room(&mut self, durable: &Durable) {
+        if self.checkpoint.is_clean() {
+            self.tell_room(durable);
+        }
+    }
+
     /// Says how large one more batch may be.
     pub(crate) fn tell_room(&mut self, durable: &Durable) {
         let room = match self.checkpoint.is_clean() {
@@ -177,9 +129,42 @@ impl Writer {
     }
 }
 
+/// Watchers first: whoever was answered may rely on finding the change there. Then who was granted something in line:
+/// he is what a release is for, and its caller only wants to know.
+fn answer(shared: &Shared, durable: &Durable, mut out: Out, replies: Vec<Reply>) {
+    let now = Now::read(&*shared.clock);
+    shared.events.publish(std::mem::take(&mut out.events));
+    durable.reached.store(out.until.get(), Ordering::Release);
+    let mut inner = shared.inner.lock();
+    inner.in_flight = false;
+    durable.raising.store(false, Ordering::Release);
+    shared.deliver(&mut inner, out, now);
+    drop(inner);
+    for reply in replies {
+        let _ = reply.send(Ok(()));
+    }
+}
+
+/// After a failed write or sync nobody knows what is on disk: nothing is granted any more.
+pub(crate) fn fail(shared: &Shared, replies: Vec<Reply>, error: &std::io::Error) {
+    let why = format!("writing stopped: {}; restart the store once that is repaired", in_words(error));
+    tracing::error!(error = %why, "the journal failed; nothing is granted any more");
+    metrics::gauge!("store_failed").set(1.0);
+    let mut inner = shared.inner.lock();
+    inner.failed = Some(why.clone());
+    inner.in_flight = false;
+    let late = std::mem::take(&mut inner.replies);
+    inner.table.out.take();
+    inner.table.expel_all();
+    drop(inner);
+    for reply in replies.into_iter().chain(late) {
+        let _ = reply.send(Err(Error::unknown(shared.capabilities.engine, why.clone())));
+    }
+}
+
 /// Everything decided since the last time, if there is anything.
 pub(crate) fn take(inner: &mut Inner, durable: &Durable) -> Option<Batch> {
-    if inner.table.out.is_empty() && inner.replies.is_empty() {
+    if !inner.has_work() {
         return None;
     }
     inner.in_flight = true;
