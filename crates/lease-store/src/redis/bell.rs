@@ -5,17 +5,18 @@
 //! Messages are hints: a claim that hears nothing looks for itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use hashbrown::HashMap;
 use lease::{Entropy, Generation, Tick};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use redis::{PushInfo, PushKind, RedisError, Value};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::fault::{Fault, words};
-use super::reply;
+use super::link::CONNECT;
 use super::wire::{Wire, pause};
+use super::{push, reply};
 use crate::OsEntropy;
 
 /// The name of a parked claim.
@@ -73,7 +74,12 @@ impl Bell {
         let channel = format!("tenure:c:{}", String::from_utf8_lossy(&self.instance));
         let mut failures = 0;
         loop {
-            match self.hear(&wire, &channel).await {
+            let heard = match self.hear(&wire, &channel).await {
+                // One that does not speak first, or not to this user.
+                Err(error) if !error.is_io_error() => self.hear_plainly(&wire, &channel).await,
+                heard => heard,
+            };
+            match heard {
                 Ok(()) => failures = 0,
                 Err(error) => tracing::debug!(error = %words(&error), "no connection for wake-ups"),
             }
@@ -84,21 +90,49 @@ impl Bell {
     }
 
     /// Listens until the connection is lost.
-    async fn hear(&self, wire: &Wire, channel: &str) -> Result<(), redis::RedisError> {
-        let limit = wire.clock.now() + Duration::from_secs(1);
+    async fn hear(self: &Arc<Self>, wire: &Wire, channel: &str) -> Result<(), RedisError> {
+        let limit = wire.clock.now() + CONNECT;
+        let (bell, lost) = (Arc::clone(self), Arc::new(Notify::new()));
+        let losing = Arc::clone(&lost);
+        let told = move |push: PushInfo| match (push.kind, push.data.as_slice()) {
+            (PushKind::Message, [_, Value::BulkString(payload)]) => drop(bell.ring(payload)),
+            (PushKind::Disconnection, _) => losing.notify_one(),
+            _ => {}
+        };
+        let opening = async {
+            let mut conn = push::open(wire, told).await?;
+            conn.subscribe(channel).await?;
+            Ok::<_, RedisError>(conn)
+        };
+        let Some(conn) = wire.before(limit, opening).await else { return Ok(()) };
+        // It lasts as long as somebody has it.
+        let _conn = conn?;
+        self.begin();
+        lost.notified().await;
+        Ok(())
+    }
+
+    /// The same in the way of older servers.
+    async fn hear_plainly(&self, wire: &Wire, channel: &str) -> Result<(), RedisError> {
+        let limit = wire.clock.now() + CONNECT;
         let opening = async {
             let mut pubsub = wire.options.client.get_async_pubsub().await?;
             pubsub.subscribe(channel).await?;
-            Ok::<_, redis::RedisError>(pubsub)
+            Ok::<_, RedisError>(pubsub)
         };
         let Some(pubsub) = wire.before(limit, opening).await else { return Ok(()) };
         let mut messages = pubsub?.into_on_message();
-        self.listening.send_replace(true);
-        self.ring_all();
+        self.begin();
         while let Some(message) = messages.next().await {
             self.ring(message.get_payload_bytes());
         }
         Ok(())
+    }
+
+    /// Says that the channel is heard; what was said before may have been missed.
+    fn begin(&self) {
+        self.listening.send_replace(true);
+        self.ring_all();
     }
 
     /// Tells a parked claim that it was granted: `id(16) generation(16)`. The release that granted it may have been

@@ -18,6 +18,7 @@ mod names;
 mod options;
 mod park;
 mod plain;
+mod push;
 mod records;
 mod reply;
 mod script;

@@ -6,7 +6,6 @@
 //! does not let us follow, or the connection is lost, every key is looked at as before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ use hashbrown::{HashMap, HashSet};
 use lease::{Key, Prefix, Record, Result, Tick};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ProtocolVersion, PushInfo, PushKind, RedisError, Value};
+use redis::{PushInfo, PushKind, RedisError, Value};
 
 use super::fault::words;
-use super::link::{CONNECT, field};
+use super::link::field;
 use super::plain::{self, READ};
-use super::reply;
 use super::wire::Wire;
+use super::{push, reply};
 
 /// Asked for again within this, a prefix is followed.
 const OFTEN: Duration = Duration::from_secs(60);
@@ -132,19 +131,9 @@ impl Shelf {
 impl Following {
     /// Begins to hear of changes. What is there already is not known yet.
     async fn open(wire: &Wire, prefix: &Prefix) -> Result<Self, RedisError> {
-        let info = wire.options.client.get_connection_info().clone();
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client = Client::open(info.set_redis_settings(settings))?;
         let changes = Arc::new(Mutex::new(Changes::default()));
         let told = Arc::clone(&changes);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(wire.options.op_timeout))
-            .set_push_sender(move |push| {
-                told.lock().note(push);
-                Ok::<(), Infallible>(())
-            });
-        let mut conn = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut conn = push::open(wire, move |push| told.lock().note(push)).await?;
         let info: String = redis::cmd("INFO").arg("server").query_async(&mut conn).await?;
         let mut follow = redis::cmd("CLIENT");
         follow.arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix.as_str());

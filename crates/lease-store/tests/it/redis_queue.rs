@@ -105,6 +105,22 @@ async fn a_queue_that_was_left_does_not_hold_anybody_up() {
     assert!(matches!(&grant, Acquired::Granted(g) if g.lease.holder.as_str() == "next"), "{grant:?}");
 }
 
+/// An older server, or a user who may not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_hello_is_refused_a_waiter_elsewhere_is_woken_all_the_same() {
+    let server = RedisServer::start().unwrap();
+    assert_eq!(text(&server, &["ACL", "SETUSER", "default", "-hello"]).as_deref(), Some("OK"));
+    let (store, other) = (open(&server.url()).await, open(&server.url()).await);
+    let mine = claim("k", "node-1");
+    granted(&store, &mine).await;
+    let mut parked = JoinSet::new();
+    parked.spawn(async move { other.acquire(claim("k", "next").waiting(LIMIT)).await });
+    wait::until("it is parked", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == 1).unwrap();
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+    let grant = parked.join_next().await.unwrap().unwrap().unwrap();
+    assert!(matches!(&grant, Acquired::Granted(g) if g.lease.holder.as_str() == "next"), "{grant:?}");
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }

@@ -135,11 +135,9 @@ impl Shared {
             away.put(batch);
             inner = self.inner.lock();
             // Whoever only waited for this has nothing to write.
-            let next = inner.table.out.is_empty().then(|| writer::take(&mut inner, durable)).flatten();
-            match next {
-                Some(next) => batch = next,
-                None => break,
-            }
+            let goes_on = inner.failed.is_none() && inner.table.out.is_empty();
+            let Some(next) = goes_on.then(|| writer::take(&mut inner, durable)).flatten() else { break };
+            batch = next;
         }
         away.back(&mut inner);
         if inner.has_work() || inner.closed || inner.failed.is_some() {
