@@ -124,20 +124,23 @@ impl Shared {
             durable.wake.notify_one();
             return;
         };
-        let Some((mut away, mut batch)) = Away::take(self, durable, &mut inner) else { return };
+        let Some((mut away, batch)) = Away::take(self, durable, &mut inner) else { return };
         inner.desk.leader = Some(Leader { since: self.clock.now(), bystanders, told: false });
         inner.desk.led = true;
         if std::mem::take(&mut inner.desk.dozes) {
             durable.wake.notify_one();
         }
-        loop {
+        drop(inner);
+        away.put(batch);
+        inner = self.inner.lock();
+        // Whoever only waited for this has nothing to write, and need not wake the thread for it.
+        if inner.failed.is_none()
+            && inner.table.out.is_empty()
+            && let Some(readers) = writer::take(&mut inner, durable)
+        {
             drop(inner);
-            away.put(batch);
+            away.put(readers);
             inner = self.inner.lock();
-            // Whoever only waited for this has nothing to write.
-            let goes_on = inner.failed.is_none() && inner.table.out.is_empty();
-            let Some(next) = goes_on.then(|| writer::take(&mut inner, durable)).flatten() else { break };
-            batch = next;
         }
         away.back(&mut inner);
         if inner.has_work() || inner.closed || inner.failed.is_some() {

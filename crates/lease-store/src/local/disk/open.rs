@@ -46,6 +46,8 @@ impl Default for Options {
 
 impl Local {
     /// Opens the store in a folder, which is made if it is not there. One process at a time may have it open.
+    ///
+    /// On a runtime with several threads a call may wait for the disk on its own thread, as long as the disk is quick.
     pub async fn open(folder: impl AsRef<Path>, options: Options) -> Result<Self> {
         let folder = folder.as_ref().to_path_buf();
         let lock = lock(&folder)?;
