@@ -313,26 +313,6 @@ impl Shared {
         Ok(answer)
     }
 
-    /// A step that may give the key to somebody in line, who hears of it before the answer is given: he waited for it,
-    /// and where all share a thread he would wait for the answer's way as well.
-    async fn hand_over<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<T> {
-        let mut handed = false;
-        let step = |table: &mut Table, now: Now| {
-            let answer = decide(table, now)?;
-            handed = !table.out.grants.is_empty();
-            Ok(answer)
-        };
-        match self.decide(0, step).await? {
-            (answer, None) => {
-                if handed {
-                    tokio::task::yield_now().await;
-                }
-                Ok(answer)
-            }
-            (answer, pending) => self.wait(pending).await.map(|()| answer),
-        }
-    }
-
     /// Reads the table once all that it shows is durable.
     async fn read<T>(&self, look: impl FnOnce(&Table, Now) -> T) -> Result<T> {
         self.read_if(look, |_, _| None).await
@@ -394,11 +374,11 @@ impl Leases for Local {
     }
 
     async fn release(&self, release: Release) -> Result<Released> {
-        self.shared.hand_over(|table, now| table.release(&release, now)).await
+        self.shared.hand_over(&release.key, |table, now| table.release(&release, now)).await
     }
 
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
-        self.shared.hand_over(|table, now| table.transfer(&transfer, now)).await
+        self.shared.hand_over(&transfer.key, |table, now| table.transfer(&transfer, now)).await
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<Revoked> {

@@ -4,6 +4,7 @@ mod data;
 mod disk;
 mod engine;
 mod events;
+mod handover;
 mod index;
 mod memory;
 mod out;

@@ -276,6 +276,13 @@ impl Slots {
         self.terms.get_mut(at)
     }
 
+    /// When the reign of a remote holder was granted or last renewed.
+    pub(crate) fn remote_since(&self, at: u32) -> Option<Tick> {
+        let Terms { expires, ttl, .. } = *self.terms.get(at);
+        let remote = matches!(self.slab.get(at)?.seat, Seat::Held { origin: Origin::Remote, .. });
+        remote.then(|| expires - ttl.as_duration())
+    }
+
     /// When time alone will next change this key.
     fn next_change(&self, at: u32) -> Option<Tick> {
         match &self.slab.get(at)?.seat {
