@@ -117,7 +117,8 @@ const NO_TIME: Duration = Duration::ZERO;
 #[tokio::test(start_paused = true)]
 async fn where_a_key_goes_from_hand_to_hand_the_giver_is_answered_a_moment_later() {
     let others = turns_of_others(remote(), 2, NO_TIME, NO_TIME).await;
-    assert!((10..=20).contains(&others), "{others} turns");
+    // Whoever counts them lets the giver go first twice in each.
+    assert!((9..=11).contains(&others), "{others} turns");
 }
 
 #[tokio::test(start_paused = true)]
