@@ -10,7 +10,7 @@ use lease::{
 use redis::Value;
 
 use super::fault::{strange, too_many};
-use super::names::{Call, INDEX, digits, proof};
+use super::names::{Call, INDEX, digits, mark};
 use super::reply;
 use super::script::{RENEW, REVOKE, TRANSFER, VERIFY, WIPE};
 use super::sweep::touch;
@@ -36,14 +36,11 @@ async fn renew_part(wire: &Wire, items: &[Renewal]) -> Result<Vec<Renewed>> {
             call.key(INDEX);
             items.iter().for_each(|item| call.key(item.key.as_str()));
             for item in items {
-                let proof = proof(item.generation, item.token.digest());
+                let mark = mark(item.generation, item.token.digest());
                 match item.ttl {
-                    Some(ttl) => call.packed(&[&proof, &digits::<8>(ttl.as_millis())]),
-                    None => call.text(proof),
+                    Some(ttl) => call.packed(&[&mark, &digits::<8>(ttl.as_millis())]),
+                    None => call.text(mark),
                 }
-            }
-            if items.iter().any(|item| item.ttl.is_some()) {
-                call.text("t");
             }
             call.done()
         })

@@ -138,6 +138,14 @@ pub(super) fn proof(generation: Generation, digest: &Digest) -> [u8; 49] {
     text
 }
 
+/// Digest and generation as a renewal names its reign: half of the digest, and the generation in seven bytes.
+pub(super) fn mark(generation: Generation, digest: &Digest) -> [u8; 23] {
+    let mut bytes = [0; 23];
+    bytes[..16].copy_from_slice(&digest.as_bytes()[16..]);
+    bytes[16..].copy_from_slice(&generation.get().to_be_bytes()[1..]);
+    bytes
+}
+
 /// A generation as 16 digits.
 pub(super) fn padded(generation: Generation) -> [u8; 16] {
     digits(generation.get())
@@ -155,11 +163,21 @@ pub(super) fn digits<const N: usize>(mut rest: u64) -> [u8; N] {
 
 #[cfg(test)]
 mod tests {
+    use lease::Token;
+
     use super::*;
 
     #[test]
     fn a_generation_is_padded_to_sixteen_digits() {
         assert_eq!(&padded(Generation::new(42).unwrap()), b"0000000000000042");
         assert_eq!(&padded(Generation::new((1 << 53) - 1).unwrap()), b"9007199254740991");
+    }
+
+    #[test]
+    fn a_mark_ends_with_every_bit_that_a_generation_can_have() {
+        let digest = *Token::parse("0123456789abcdef0123456789abcdef").unwrap().digest();
+        let mark = mark(Generation::new((1 << 53) - 1).unwrap(), &digest);
+        assert_eq!(mark[..16], digest.as_bytes()[16..]);
+        assert_eq!(mark[16..], [0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
     }
 }

@@ -37,6 +37,7 @@ local function refresh(b, ttl, o)
   if tonumber(sub(o, 66, 73)) ~= ttl then
     call('SET', k[b + 5], sub(o, 1, 65) .. fmt('%08d', ttl) .. sub(o, 74))
     call('ZADD', k[3], 'LT', ends, key)
+    call('HDEL', k[b + 2], 'x')
   end
   return '=' .. sub(o, 34, 49) .. ' ' .. ttl .. ' ' .. holder_of(o)
 end

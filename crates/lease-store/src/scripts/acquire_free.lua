@@ -30,7 +30,7 @@ for i = 1, count do
   if gen and gen < 9007199254740992 and call('SET', key, holder, 'PXAT', ends, 'NX') then
     local live, padded = 'tenure:l:' .. key, fmt('%016d', gen)
     local plain = gen < 1000000000000000 and fmt('%d', gen) or padded
-    call('HSET', live, 'g', plain, 't', digest, 's', stamp)
+    call('HSET', live, 'g', plain, 't', digest, 's', stamp, 'x', '')
     call('PEXPIREAT', live, ends)
     if sub(tail, 1, 13) > ends then
       index, order = index or {}, order or {}

@@ -35,7 +35,7 @@ for i = 1, count do
         local last = 91 + sub(m, 89, 91)
         digest, ttl, holder = sub(m, 17, 48), sub(m, 49, 56), sub(m, 92, last)
         local live, instance = lives[i], sub(m, 73, 88)
-        if call('HSET', live, 'g', plain, 't', digest, 's', stamp, 'm', sub(m, last + 1)) > 1 then
+        if call('HSET', live, 'g', plain, 't', digest, 's', stamp, 'm', sub(m, last + 1), 'x', '') > 2 then
           -- There was no companion: the reign was over before. The claim keeps its place.
           call('DEL', live)
           call('ZADD', queue, first[2], m)

@@ -10,4 +10,5 @@ mod redis_bench;
 mod redis_discovery;
 mod redis_fault;
 mod redis_layout;
+mod redis_mark;
 mod redis_queue;

@@ -1,0 +1,182 @@
+//! The mark that the first renewal of a reign leaves for the next ones, and everything that must take it away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease::{Acquired, Claim, End, Generation, Grant, Leases, Released, Renewal, Renewed, Ttl};
+use lease_store::Redis;
+use testkit::{RedisServer, Reply, wait};
+use tokio::task::JoinSet;
+
+use crate::redis_bench::{LIMIT, claim, granted, int, open, release, renewal, text};
+
+const LOST: Renewed = Renewed::Lost(End::Gone);
+
+fn renewed(seconds: u64) -> Renewed {
+    Renewed::Renewed { remaining: Duration::from_secs(seconds) }
+}
+
+/// A reign that was renewed once and has its mark.
+async fn marked(store: &Redis, server: &RedisServer, claim: &Claim) -> Grant {
+    let grant = granted(store, claim).await;
+    assert_eq!(mark(server, claim).as_deref(), Some(&b""[..]), "a new reign has none");
+    assert_eq!(store.renew(&[renewal(claim, &grant)]).await.unwrap(), [renewed(20)]);
+    assert!(mark(server, claim).is_some_and(|mark| mark.ends_with(claim.holder.as_str().as_bytes())));
+    grant
+}
+
+fn mark(server: &RedisServer, claim: &Claim) -> Option<Vec<u8>> {
+    match server.command(&["HGET", &format!("tenure:l:{}", claim.key), "x"]).unwrap() {
+        Reply::Bulk(bytes) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_second_renewal_prolongs_key_and_companion_and_reads_nothing_else() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = marked(&store, &server, &mine).await;
+    for name in ["k", "tenure:l:k"] {
+        int(&server, &["PEXPIRE", name, "5000"]);
+    }
+    text(&server, &["RENAME", "tenure:o:k", "aside"]);
+    assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [renewed(20)]);
+    text(&server, &["RENAME", "aside", "tenure:o:k"]);
+    assert!(int(&server, &["PTTL", "k"]) > 5_000);
+    assert_eq!(int(&server, &["PEXPIRETIME", "k"]), int(&server, &["PEXPIRETIME", "tenure:l:k"]));
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn a_mark_proves_token_and_generation() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = granted(&store, &mine).await;
+    let other = Renewal {
+        generation: Generation::new(grant.lease.generation.get() - 1).unwrap(),
+        ..renewal(&mine, &grant)
+    };
+    let stranger = renewal(&claim("k", "node-1"), &grant);
+    for when in ["before", "after"] {
+        for wrong in [&other, &stranger] {
+            assert_eq!(store.renew(std::slice::from_ref(wrong)).await.unwrap(), [LOST], "{when}: {wrong:?}");
+        }
+        assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [renewed(20)], "{when}");
+    }
+}
+
+#[tokio::test]
+async fn a_marked_reign_is_lost_with_its_key_its_companion_or_its_name() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    for (name, damage) in [
+        ("a", &["SET", "a", "somebody", "PX", "9000"][..]),
+        ("b", &["DEL", "b"]),
+        ("c", &["DEL", "tenure:l:c"]),
+    ] {
+        let mine = claim(name, "node-1");
+        let grant = marked(&store, &server, &mine).await;
+        server.command(damage).unwrap();
+        let answer = store.renew(&[renewal(&mine, &grant)]).await.unwrap();
+        assert!(matches!(answer[..], [Renewed::Lost(_)]), "{name}: {answer:?}");
+    }
+    assert!(int(&server, &["PTTL", "a"]) <= 9_000, "what is somebody else's was not prolonged");
+}
+
+/// The heir has the same name, so that only the mark tells the two apart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_handed_a_key_to_a_namesake_cannot_renew_it_any_more() {
+    let server = RedisServer::start().unwrap();
+    let store = Arc::new(open(&server.url()).await);
+    let mine = claim("k", "node-1");
+    let grant = marked(&store, &server, &mine).await;
+    let (heir, waiter, mut parked) = (claim("k", "node-1"), Arc::clone(&store), JoinSet::new());
+    let waiting = heir.clone().waiting(LIMIT);
+    parked.spawn(async move { waiter.acquire(waiting).await });
+    wait::until("it is parked", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == 1).unwrap();
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+    let Acquired::Granted(inherited) = parked.join_next().await.unwrap().unwrap().unwrap() else {
+        panic!("the heir got nothing")
+    };
+    assert_eq!(mark(&server, &heir).as_deref(), Some(&b""[..]));
+    let answers = store.renew(&[renewal(&mine, &grant), renewal(&heir, &inherited)]).await.unwrap();
+    assert_eq!(answers, [Renewed::Lost(End::Released), renewed(20)]);
+}
+
+/// Somebody removed the key and what we know about it, but not the companion.
+#[tokio::test]
+async fn a_new_reign_does_not_inherit_the_mark_of_a_forgotten_one() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = marked(&store, &server, &mine).await;
+    assert_eq!(int(&server, &["DEL", "k", "tenure:o:k"]), 2);
+    let again = claim("k", "node-1");
+    let second = granted(&store, &again).await;
+    let answers = store.renew(&[renewal(&mine, &grant), renewal(&again, &second)]).await.unwrap();
+    assert_eq!(answers, [LOST, renewed(20)]);
+}
+
+#[tokio::test]
+async fn another_ttl_stays_whoever_asked_for_it() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = marked(&store, &server, &mine).await;
+    let plain = [renewal(&mine, &grant)];
+    for seconds in [5, 25] {
+        let changed = Renewal { ttl: Some(Ttl::from_secs(seconds).unwrap()), ..plain[0].clone() };
+        assert_eq!(store.renew(&[changed]).await.unwrap(), [renewed(seconds)]);
+        assert_eq!(store.renew(&plain).await.unwrap(), [renewed(seconds)], "and the next one");
+    }
+    let again = Claim { ttl: Ttl::from_secs(10).unwrap(), ..mine.clone() };
+    assert_eq!(granted(&store, &again).await.lease.generation, grant.lease.generation);
+    assert_eq!(store.renew(&plain).await.unwrap(), [renewed(10)]);
+    assert_eq!(store.renew(&plain).await.unwrap(), [renewed(10)], "and the next one");
+}
+
+/// One call, and in it all there is: marked or not, of several holders and TTLs, a name too long for a mark, one that
+/// changes, one that is lost, and one whose companion somebody spoiled.
+#[tokio::test]
+async fn every_renewal_of_a_mixed_batch_gets_its_own_answer() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let long = "n".repeat(60);
+    let who =
+        [("a", "node-1"), ("b", "node-2"), ("c", "node-1"), ("d", &long), ("e", "node-1"), ("f", "node-1")];
+    let claims = who.map(|(name, holder)| claim(name, holder));
+    let mut items = Vec::new();
+    for (i, mine) in claims.iter().enumerate() {
+        let mine = Claim { ttl: Ttl::from_secs(if i == 2 { 8 } else { 20 }).unwrap(), ..mine.clone() };
+        items.push(renewal(&mine, &granted(&store, &mine).await));
+    }
+    let all = [renewed(20), renewed(20), renewed(8), renewed(20), renewed(20), renewed(20)];
+    for turn in 1..=3 {
+        assert_eq!(store.renew(&items).await.unwrap(), all, "turn {turn}");
+    }
+    assert_eq!(mark(&server, &claims[3]).as_deref(), Some(&b""[..]), "too long a name");
+    text(&server, &["SET", "tenure:l:e", "what is this", "PX", "20000"]);
+    int(&server, &["DEL", "f"]);
+    items[1].ttl = Some(Ttl::from_secs(9).unwrap());
+    let answers = store.renew(&items).await.unwrap();
+    assert_eq!(answers[..5], [renewed(20), renewed(9), renewed(8), renewed(20), renewed(20)]);
+    assert!(matches!(answers[5], Renewed::Lost(_)), "{answers:?}");
+    assert_eq!(store.renew(&items[..1]).await.unwrap(), [renewed(20)]);
+}
+
+/// What a build wrote that knew no marks.
+#[tokio::test]
+async fn a_reign_of_an_older_build_is_renewed_and_marked() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    let grant = granted(&store, &mine).await;
+    assert_eq!(int(&server, &["HDEL", "tenure:l:k", "x"]), 1);
+    for _ in 0..2 {
+        assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [renewed(20)]);
+    }
+    assert!(mark(&server, &mine).is_some_and(|mark| mark.len() == 27 + 6));
+}
