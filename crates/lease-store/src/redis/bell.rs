@@ -5,6 +5,7 @@
 //! Messages are hints: a claim that hears nothing looks for itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use hashbrown::HashMap;
@@ -18,6 +19,10 @@ use super::link::CONNECT;
 use super::wire::{Wire, pause};
 use super::{push, reply};
 use crate::OsEntropy;
+
+/// How long the server may be silent before it is asked whether it is still there: a connection that a firewall forgot ends
+/// without a word.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// The name of a parked claim.
 pub(super) type SeatId = [u8; 16];
@@ -105,11 +110,15 @@ impl Bell {
             Ok::<_, RedisError>(conn)
         };
         let Some(conn) = wire.before(limit, opening).await else { return Ok(()) };
-        // It lasts as long as somebody has it.
-        let _conn = conn?;
+        let mut conn = conn?;
         self.begin();
-        lost.notified().await;
-        Ok(())
+        loop {
+            tokio::select! {
+                () = lost.notified() => return Ok(()),
+                () = wire.clock.sleep_until(wire.clock.now() + QUIET) => {}
+            }
+            redis::cmd("PING").exec_async(&mut conn).await?;
+        }
     }
 
     /// The same in the way of older servers.
@@ -121,12 +130,22 @@ impl Bell {
             Ok::<_, RedisError>(pubsub)
         };
         let Some(pubsub) = wire.before(limit, opening).await else { return Ok(()) };
-        let mut messages = pubsub?.into_on_message();
+        let (mut asking, mut messages) = pubsub?.split();
         self.begin();
-        while let Some(message) = messages.next().await {
-            self.ring(message.get_payload_bytes());
+        loop {
+            tokio::select! {
+                message = messages.next() => match message {
+                    Some(message) => drop(self.ring(message.get_payload_bytes())),
+                    None => return Ok(()),
+                },
+                () = wire.clock.sleep_until(wire.clock.now() + QUIET) => {
+                    match wire.before(wire.budget(), asking.ping::<Value>()).await {
+                        Some(answer) => drop(answer?),
+                        None => return Ok(()),
+                    }
+                }
+            }
         }
-        Ok(())
     }
 
     /// Says that the channel is heard; what was said before may have been missed.

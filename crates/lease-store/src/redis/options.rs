@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lease::{Error, Result, Ttl};
+use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo};
 
 /// The shortest TTL this engine keeps.
@@ -50,8 +51,10 @@ impl Options {
             return Err(Error::invalid("store", "op_timeout_ms must not be 0"));
         }
         let address = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+        // Without it a call would wait for the acknowledgement of the one before, on the same connection.
         let client = address
             .into_connection_info()
+            .map(|info| info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))
             .and_then(Client::open)
             .map_err(|e| Error::invalid("store", format!("not an address of a Redis server: {e}")))?;
         Ok(Self {
@@ -89,6 +92,12 @@ mod tests {
         assert!(options.quarantine.is_zero());
         let plain = Options::parse("redis://localhost").unwrap();
         assert_eq!(plain.quarantine, plain.max_ttl.as_duration());
+    }
+
+    #[test]
+    fn a_call_does_not_wait_for_the_one_before_to_be_acknowledged() {
+        let options = Options::parse("redis://127.0.0.1:7?max_ttl_ms=60000").unwrap();
+        assert!(options.client.get_connection_info().tcp_settings().nodelay());
     }
 
     #[test]

@@ -25,7 +25,7 @@ local function tell(count)
     last = us + count
     call('SET', k[5], fmt('%d', last))
   end
-  local first, text = last - count + 1, stamp .. ' ' .. count .. '\n' .. table.concat(lines, '\n')
+  local first, text = last - count + 1, stamp .. fmt(' %d\n', count) .. table.concat(lines, '\n')
   local function add()
     return redis.pcall('XADD', k[6], 'MINID', '~', fmt('%d', math.max(first - 65536, 0)), fmt('%d-0', first), 'e', text)
   end

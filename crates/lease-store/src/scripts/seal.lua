@@ -4,7 +4,7 @@ if z > 0 then
   call('ZADD', K[4], unpack(order))
 end
 if t > 0 then
-  local last, text, added = fmt('%d', rev + t), stamp .. ' ' .. t .. '\n' .. told[1], nil
+  local last, text, added = fmt('%d', rev + t), stamp .. fmt(' %d\n', t) .. told[1], nil
   if told[2] then
     told[1] = text
     text = table.concat(told, '\n')

@@ -6,6 +6,7 @@ mod embedded;
 mod heir;
 mod lead;
 mod redis;
+mod redis_bell;
 mod redis_bench;
 mod redis_discovery;
 mod redis_fault;
