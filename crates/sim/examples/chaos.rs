@@ -12,11 +12,21 @@ use anyhow::{Context, Result, bail};
 use lease::Clock;
 use sim::chaos::{Chaos, Engine, run};
 
+const USAGE: &str = "\
+Usage: cargo xtask chaos [--minutes N] [--seed S] [--engine embedded|redis] [--order yes]
+
+Runs real holders and servers under faults for N minutes, half of them on each engine, and judges what happened. The
+faults follow from the seed, a fresh one unless it is given. `--order` also searches for one order of all operations.";
+
 fn main() -> Result<ExitCode> {
     let (mut minutes, mut seed, mut engines) = (1.0, None, vec![Engine::Embedded, Engine::Redis]);
     let mut order = false;
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
+        if flag == "--help" {
+            println!("{USAGE}");
+            return Ok(ExitCode::SUCCESS);
+        }
         let value = args.next().with_context(|| format!("{flag} wants a value"))?;
         match flag.as_str() {
             "--minutes" => minutes = value.parse().context("--minutes")?,
