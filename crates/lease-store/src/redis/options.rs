@@ -51,7 +51,7 @@ impl Options {
             return Err(Error::invalid("store", "op_timeout_ms must not be 0"));
         }
         let address = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
-        // Without it a call would wait for the acknowledgement of the one before, on the same connection.
+        // Without TCP_NODELAY a call would wait for the acknowledgement of the one before, on the same connection.
         let client = address
             .into_connection_info()
             .map(|info| info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))

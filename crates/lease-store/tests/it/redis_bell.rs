@@ -3,32 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Sleep, Tick, Wall};
-use lease_store::{BootClock, Redis};
+use lease_store::Redis;
 use testkit::{Direction, Mode, Proxy, RedisServer, Reply, wait};
 
-use crate::redis_bench::{LIMIT, text};
-
-/// A clock by which what is due in more than four seconds is due soon.
-struct Hasty;
-
-impl Clock for Hasty {
-    fn now(&self) -> Tick {
-        BootClock.now()
-    }
-
-    fn wall(&self) -> Wall {
-        BootClock.wall()
-    }
-
-    fn sleep_until(&self, moment: Tick) -> Sleep {
-        let now = BootClock.now();
-        match moment.since(now) > Duration::from_secs(4) {
-            true => BootClock.sleep_until(now + Duration::from_millis(50)),
-            false => BootClock.sleep_until(moment),
-        }
-    }
-}
+use crate::redis_bench::{Bent, LIMIT, text};
 
 /// How many engines the server would tell.
 fn listening(server: &RedisServer) -> usize {
@@ -42,7 +20,8 @@ fn listening(server: &RedisServer) -> usize {
 async fn a_silent_connection_is_given_up(server: RedisServer) {
     let proxy = Proxy::start(server.addr()).unwrap();
     let url = format!("{}?quarantine_ms=0&op_timeout_ms=300", proxy.url_for_redis());
-    let _store = Redis::open_with(&url, Arc::new(Hasty)).await.unwrap();
+    let soon = Some(Duration::from_millis(50));
+    let _store = Redis::open_with(&url, Arc::new(Bent(soon))).await.unwrap();
     wait::until_async("it listens", LIMIT, async || listening(&server) == 1).await.unwrap();
     proxy.set(Direction::ToClient, Mode::Drop);
     wait::until_async("it gave up", LIMIT, async || listening(&server) == 0).await.unwrap();

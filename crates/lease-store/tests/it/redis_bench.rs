@@ -2,12 +2,36 @@
 
 use std::time::Duration;
 
-use lease::{Acquired, Busy, Claim, Grant, Holder, Key, Leases, Release, Renewal, Token, Ttl};
-use lease_store::{OsEntropy, Redis};
+use lease::{
+    Acquired, Busy, Claim, Clock, Grant, Holder, Key, Leases, Release, Renewal, Sleep, Tick, Token, Ttl, Wall,
+};
+use lease_store::{BootClock, OsEntropy, Redis};
 use testkit::RedisServer;
 
 /// Long enough for anything that happens at all.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A clock by which what is due in more than four seconds is due this soon, or never: then nobody looks for himself.
+pub(crate) struct Bent(pub(crate) Option<Duration>);
+
+impl Clock for Bent {
+    fn now(&self) -> Tick {
+        BootClock.now()
+    }
+
+    fn wall(&self) -> Wall {
+        BootClock.wall()
+    }
+
+    fn sleep_until(&self, moment: Tick) -> Sleep {
+        let now = BootClock.now();
+        match (moment.since(now) > Duration::from_secs(4), self.0) {
+            (false, _) => BootClock.sleep_until(moment),
+            (true, Some(soon)) => BootClock.sleep_until(now + soon),
+            (true, None) => Box::pin(std::future::pending()),
+        }
+    }
+}
 
 pub(crate) fn key(name: &str) -> Key {
     Key::new(name).unwrap()

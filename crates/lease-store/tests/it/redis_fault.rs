@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use lease::{
     Acquired, Claim, Clock, Committed, End, Error, Key, Leases, Op, Reason, Records, Released, Renewed,
-    Sleep, Tick, Wall,
 };
 use lease_store::{BootClock, Redis};
 use testkit::{Direction, Mode, Proxy, RedisServer, wait};
 use tokio::task::JoinSet;
 
-use crate::redis_bench::{LIMIT, busy, claim, granted, open, release, renewal};
+use crate::redis_bench::{Bent, LIMIT, busy, claim, granted, open, release, renewal};
 
 #[tokio::test]
 async fn after_a_restart_without_data_free_keys_wait_and_generations_rise() {
@@ -166,26 +165,6 @@ async fn a_parked_claim_outlives_a_lost_connection() {
     );
 }
 
-/// A clock by which nobody looks for himself: what is due in more than four seconds never is.
-struct Patient;
-
-impl Clock for Patient {
-    fn now(&self) -> Tick {
-        BootClock.now()
-    }
-
-    fn wall(&self) -> Wall {
-        BootClock.wall()
-    }
-
-    fn sleep_until(&self, moment: Tick) -> Sleep {
-        match moment.since(BootClock.now()) > Duration::from_secs(4) {
-            true => Box::pin(std::future::pending()),
-            false => BootClock.sleep_until(moment),
-        }
-    }
-}
-
 /// A claim that is parked in the same engine as the holder learns of its grant from the answer to the release.
 #[tokio::test]
 async fn a_grant_whose_answer_is_lost_is_found_by_looking() {
@@ -224,7 +203,7 @@ impl House {
         let server = RedisServer::start().unwrap();
         let proxy = Proxy::start(server.addr()).unwrap();
         let url = format!("{}?quarantine_ms=0", proxy.url_for_redis());
-        let store = Arc::new(Redis::open_with(&url, Arc::new(Patient)).await.unwrap());
+        let store = Arc::new(Redis::open_with(&url, Arc::new(Bent(None))).await.unwrap());
         // A first release, so that the server knows its script.
         let other = claim("other", "node-1");
         granted(&store, &other).await;
