@@ -33,7 +33,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let time = Duration::from_secs(bench.seconds);
     let (mut rows, mut goals, mut middles) = (Vec::new(), Vec::new(), Vec::new());
     for parked in PARKED {
-        let way = |store: &Store| Way::Tenure([store.clone(), store.clone()]);
+        let way = |store: &Store| Way::Tenure(store.clone());
         let ways = [way(&lasting), way(&passing), Way::Hand(hand.clone(), url.clone()), way(&passing)];
         let mut found: [Rounds; 4] = Default::default();
         for number in 0..bench.rounds {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use lease::{Acquired, Claim, Holder, Key, Release, Token, Ttl};
 use lease_store::{OsEntropy, Store};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use testkit::RedisServer;
+use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 
 use super::Bench;
@@ -28,18 +29,24 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let others = Others::watch();
     let server = RedisServer::start()?;
     let url = server.url();
-    let (stores, hand) = bench.runtime.block_on(async {
-        let store_url = super::store_url(&server);
-        let stores = [Store::open(&store_url).await?, Store::open(&store_url).await?];
-        anyhow::Ok((stores, Hand::connect(&url, 1).await?))
-    })?;
+    let hand = bench.runtime.block_on(Hand::connect(&url, 1))?;
+    let store = bench.runtime.block_on(Store::open(&super::store_url(&server)))?;
+    let elsewhere = Builder::new_multi_thread().enable_all().build().context("a second runtime")?;
+    let apart = [
+        Side { store: store.clone(), ping: hand.connection(0), runtime: bench.runtime.handle().clone() },
+        Side {
+            store: elsewhere.block_on(Store::open(&super::store_url(&server)))?,
+            ping: elsewhere.block_on(Hand::connect(&url, 1))?.connection(0),
+            runtime: elsewhere.handle().clone(),
+        },
+    ];
     let time = Duration::from_secs(bench.seconds);
     let mut rows = Vec::new();
     let mut goals = Vec::new();
     for parked in [1, 50] {
         let ways = [
-            Way::Tenure([stores[0].clone(), stores[0].clone()]),
-            Way::Tenure(stores.clone()),
+            Way::Tenure(store.clone()),
+            Way::Apart(Box::new(apart.clone())),
             Way::Hand(hand.clone(), url.clone()),
         ];
         let mut found = ways.each_ref().map(|_| Rounds::default());
@@ -66,10 +73,19 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
 /// Who hands over.
 #[derive(Clone)]
 pub(super) enum Way {
-    /// Callers take turns with the stores: with two, each has connections of its own, as in two processes, and a
-    /// caller hands over to one of the other store.
-    Tenure([Store; 2]),
+    /// Callers of one store.
+    Tenure(Store),
+    /// Callers of two stores in turn, each of whom hands over to one of the other store.
+    Apart(Box<[Side; 2]>),
     Hand(Hand, String),
+}
+
+/// A store with connections and threads of its own, as another process has.
+#[derive(Clone)]
+pub(super) struct Side {
+    store: Store,
+    ping: MultiplexedConnection,
+    runtime: Handle,
 }
 
 /// What the callers of one round note down.
@@ -96,15 +112,15 @@ pub(super) async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration)
     let until = Until::after(time);
     let mut callers = JoinSet::new();
     for me in 0..=parked {
-        let (way, notes, ping) = (way.clone(), notes.clone(), hand.connection(0));
-        callers.spawn(async move {
-            match way {
-                Way::Tenure([even, odd]) => {
-                    tenure(if me % 2 == 0 { even } else { odd }, me, &notes, ping, until).await
-                }
-                Way::Hand(hand, url) => by_hand(hand, url, &notes, ping, until).await,
+        let (notes, ping) = (notes.clone(), hand.connection(0));
+        match way.clone() {
+            Way::Tenure(store) => callers.spawn(tenure(store, me, notes, ping, until)),
+            Way::Apart(sides) => {
+                let Side { store, ping, runtime } = sides[me % 2].clone();
+                callers.spawn_on(tenure(store, me, notes, ping, until), &runtime)
             }
-        });
+            Way::Hand(hand, url) => callers.spawn(by_hand(hand, url, notes, ping, until)),
+        };
     }
     while let Some(ended) = callers.join_next().await {
         ended??;
@@ -116,7 +132,7 @@ pub(super) async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration)
 async fn tenure(
     store: Store,
     me: usize,
-    notes: &Notes,
+    notes: Arc<Notes>,
     mut ping: MultiplexedConnection,
     until: Until,
 ) -> Result<()> {
@@ -138,7 +154,7 @@ async fn tenure(
 async fn by_hand(
     hand: Hand,
     url: String,
-    notes: &Notes,
+    notes: Arc<Notes>,
     mut ping: MultiplexedConnection,
     until: Until,
 ) -> Result<()> {
