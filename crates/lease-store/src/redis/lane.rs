@@ -114,12 +114,11 @@ async fn send<J: Job>(wire: &Wire, bell: &Bell, batch: &[Waiting<J>]) -> Result<
     let repeated = AtomicBool::new(false);
     let mut unheard = Unheard { bell, missing: J::TELLS };
     let build = |link: &Link, again: bool| {
-        let mut call = Call::on(J::script(), link, batch.iter().map(|waiting| waiting.job.key()));
+        let instance: &[u8] = if J::TELLS { &bell.instance } else { b"" };
+        let keys = batch.iter().map(|waiting| waiting.job.key());
+        let mut call = Call::by(J::script(), link, keys, instance);
         for waiting in batch {
             waiting.job.write(&mut call, again);
-        }
-        if J::TELLS {
-            call.text(bell.instance);
         }
         repeated.fetch_or(again, Ordering::Relaxed);
         call.done()

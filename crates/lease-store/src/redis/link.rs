@@ -1,5 +1,6 @@
 //! One connection to one server process.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,10 +22,12 @@ pub(super) struct Link {
     clock: Arc<dyn Clock>,
     /// The server process.
     pub(super) run_id: String,
+    /// The server's incarnation once it has run for longer than a quarantine lasts.
+    settled: String,
     /// Whether this engine has talked to another server process before.
     pub(super) changed: bool,
     /// How long nothing is granted after the server was replaced.
-    pub(super) quarantine_ms: u64,
+    quarantine_ms: u64,
     connected: Tick,
     uptime: Duration,
     server_ms: u64,
@@ -51,13 +54,29 @@ impl Link {
         let quarantine_ms = options.quarantine.as_millis() as u64;
         let uptime = Duration::from_secs(number("uptime_in_seconds"));
         let server_ms = number("server_time_usec") / 1_000;
+        let settled = incarnation(&run_id, quarantine_ms, quarantine_ms, changed);
         let broken = AtomicBool::new(false);
-        Ok(Self { conn, clock, run_id, changed, quarantine_ms, connected, uptime, server_ms, broken })
+        Ok(Self {
+            conn,
+            clock,
+            run_id,
+            settled,
+            changed,
+            quarantine_ms,
+            connected,
+            uptime,
+            server_ms,
+            broken,
+        })
     }
 
-    /// How long the server process has been running, at least.
-    pub(super) fn uptime_ms(&self) -> u64 {
-        (self.uptime + self.clock.now().since(self.connected)).as_millis() as u64
+    /// Describes the server's incarnation to a script, as `head.lua` says.
+    pub(super) fn incarnation(&self) -> Cow<'_, str> {
+        let uptime_ms = (self.uptime + self.clock.now().since(self.connected)).as_millis() as u64;
+        match uptime_ms < self.quarantine_ms {
+            true => incarnation(&self.run_id, uptime_ms, self.quarantine_ms, self.changed).into(),
+            false => self.settled.as_str().into(),
+        }
     }
 
     /// What the server's clock shows, nearly.
@@ -73,12 +92,12 @@ impl Link {
     /// Calls a script. The server answers its clients in the opposite order in which it began to: one whose first
     /// answer is owed to a command before the call is answered after those to whom the call publishes. Otherwise they
     /// wait while this process deals with the answer.
-    pub(super) async fn call(&self, script: &Script, cmd: &Cmd) -> Result<redis::Value, RedisError> {
+    pub(super) async fn call(&self, script: &Script, cmd: Cmd) -> Result<redis::Value, RedisError> {
         if !script.tells {
-            return self.send(cmd).await;
+            return self.send(&cmd).await;
         }
         let mut both = Pipeline::with_capacity(2);
-        both.add_command(redis::cmd("PING")).add_command(cmd.clone());
+        both.add_command(redis::cmd("PING")).add_command(cmd);
         let mut answers = self.conn.clone().send_packed_commands(&both, 1, 1).await?;
         answers.pop().unwrap_or(redis::Value::Nil).extract_error()
     }
@@ -97,6 +116,11 @@ impl Link {
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
+}
+
+fn incarnation(run_id: &str, uptime_ms: u64, quarantine_ms: u64, changed: bool) -> String {
+    let (mark, changed) = if changed { ("!", 1) } else { ("", 0) };
+    format!("{mark}{run_id}0000000000000 {uptime_ms} {quarantine_ms} {changed} ")
 }
 
 /// A field of what a server says about itself.

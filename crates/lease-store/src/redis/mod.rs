@@ -4,6 +4,7 @@
 //! concurrent callers share calls. A lease key is a plain string that other programs see, and its companions under
 //! `tenure:` hold the rest. Redis Cluster is not supported: the companions carry no hash tag.
 
+mod beat;
 mod bell;
 mod combine;
 mod fault;
@@ -86,15 +87,17 @@ impl Redis {
             failover: Duration::ZERO,
             loss: Loss::ServerPersistence,
         };
-        let wire = Arc::new(Wire::new(options.clone(), Arc::clone(&clock)));
-        look::tip(&wire).await?;
-        let records = match options.replicas {
-            0 => Arc::clone(&wire),
-            _ => Arc::new(Wire::new(options, clock)),
+        let mut tasks = JoinSet::new();
+        let mut wire = || {
+            let wire = Arc::new(Wire::new(options.clone(), Arc::clone(&clock)));
+            tasks.spawn(Arc::clone(&wire).beat());
+            wire
         };
+        let (wire, apart) = (wire(), (options.replicas > 0).then(wire));
+        look::tip(&wire).await?;
+        let records = apart.unwrap_or_else(|| Arc::clone(&wire));
         let (bell, tower) = (Bell::new(), Tower::new());
         let (desk, counter) = Desk::open(Arc::clone(&wire), Arc::clone(&bell));
-        let mut tasks = JoinSet::new();
         tasks.spawn(counter);
         tasks.spawn(Arc::clone(&bell).listen(Arc::clone(&wire)));
         tasks.spawn(Arc::clone(&tower).follow(Arc::clone(&wire)));

@@ -12,16 +12,10 @@ pub(super) const KEYS: &str = "tenure:keys";
 pub(super) const INDEX: &str = "tenure:index";
 /// The set of record keys ordered by key.
 pub(super) const RECORDS: &str = "tenure:rindex";
-const REV: &str = "tenure:rev";
 /// The stream of events.
 pub(super) const EVENTS: &str = "tenure:events";
 /// The tokens that were given up before they held anything.
 pub(super) const TOMBS: &str = "tenure:tombs";
-
-/// There while any of those may count.
-const TOMBED: &str = "tenure:tombed";
-
-const GLOBALS: [&str; 8] = ["tenure:inc", "tenure:floor", INDEX, KEYS, REV, EVENTS, TOMBS, TOMBED];
 
 /// One call of a script under construction: first its keys, then its arguments.
 pub(super) struct Call {
@@ -40,37 +34,28 @@ impl Call {
         Self { cmd, name: String::new(), part: Vec::with_capacity(128) }
     }
 
-    /// A call on lease keys, whose companions the scripts spell themselves: the globals, the keys, and the server's
-    /// incarnation.
+    /// A call on lease keys, with the server's incarnation. Their companions, and what belongs to the whole store, the
+    /// scripts spell themselves.
     pub(super) fn on<'a>(script: &Script, link: &Link, keys: impl ExactSizeIterator<Item = &'a Key>) -> Self {
-        let mut call = Self::new(script, GLOBALS.len() + keys.len());
-        call.globals();
+        Self::by(script, link, keys, b"")
+    }
+
+    /// The same, and says which instance asks.
+    pub(super) fn by<'a>(
+        script: &Script,
+        link: &Link,
+        keys: impl ExactSizeIterator<Item = &'a Key>,
+        instance: &[u8],
+    ) -> Self {
+        let mut call = Self::new(script, keys.len());
         keys.for_each(|key| call.key(key.as_str()));
-        call.head(link);
+        call.head(link, instance);
         call
     }
 
-    /// The keys that belong to the whole store.
-    pub(super) fn globals(&mut self) {
-        for key in GLOBALS {
-            self.cmd.arg(key);
-        }
-    }
-
-    /// How many those are.
-    pub(super) const fn global_count() -> usize {
-        GLOBALS.len()
-    }
-
-    /// The arguments that describe the server's incarnation.
-    pub(super) fn head(&mut self, link: &Link) {
-        let Link { run_id, quarantine_ms, changed, .. } = link;
-        match changed {
-            true => self.text(""),
-            false => self.packed(&[run_id.as_bytes(), &[b'0'; 13]]),
-        }
-        let (uptime_ms, changed) = (link.uptime_ms(), u8::from(*changed));
-        self.text(format!("{run_id} {uptime_ms} {quarantine_ms} {changed}"));
+    /// The argument that describes the server's incarnation and who asks.
+    pub(super) fn head(&mut self, link: &Link, instance: &[u8]) {
+        self.packed(&[link.incarnation().as_bytes(), instance]);
     }
 
     /// A key.

@@ -24,9 +24,8 @@ pub(super) async fn commit(wire: &Wire, fence: Option<&Fence>, ops: &[Op]) -> Re
     let deadline = wire.budget();
     let (answer, link) = wire
         .run_over(Some(&COMMIT), deadline, Repeat::Never, |link, _| {
-            let keys = Call::global_count() + 1 + fence.map_or(0, |_| 5) + ops.len() * 4;
+            let keys = 1 + fence.map_or(0, |_| 5) + ops.len() * 4;
             let mut call = Call::new(&COMMIT, keys);
-            call.globals();
             call.key(RECORDS);
             if let Some(fence) = fence {
                 call.key(fence.key.as_str());
@@ -35,7 +34,7 @@ pub(super) async fn commit(wire: &Wire, fence: Option<&Fence>, ops: &[Op]) -> Re
                 }
             }
             ops.iter().for_each(|op| op_keys(&mut call, op));
-            call.head(link);
+            call.head(link, b"");
             match fence {
                 None => {
                     call.text("");

@@ -45,7 +45,7 @@ scripts! {
     /// Claims.
     ACQUIRE = "acquire", ["head", "known", "acquire_free", "seal", "prelude", "reign"];
     /// Releases.
-    RELEASE = "release", ["head", "known", "release_own", "seal", "prelude", "reign"];
+    RELEASE = "release", ["head", "known", "release_heir", "release_own", "seal", "prelude", "reign"];
     /// Renewals.
     RENEW = "renew", [];
     /// Brings keys up to date.

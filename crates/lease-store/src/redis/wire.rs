@@ -1,6 +1,7 @@
 //! The way to the server: one shared connection, renewed when it breaks, and the only place that repeats.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use parking_lot::RwLock;
 use redis::{Cmd, Value};
 use tokio::sync::Mutex;
 
+use super::beat::Beat;
 use super::fault::{ENGINE, Fault, Remedy, remedy, words};
 use super::link::Link;
 use super::options::Options;
@@ -32,6 +34,8 @@ pub(super) struct Wire {
     pub(super) options: Options,
     /// The clock of this process.
     pub(super) clock: Arc<dyn Clock>,
+    /// When those who wait for an answer look at the clock.
+    beat: Beat,
     current: RwLock<Option<Arc<Link>>>,
     dial: Mutex<Dial>,
 }
@@ -46,7 +50,13 @@ struct Dial {
 
 impl Wire {
     pub(super) fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
-        Self { options, clock, current: RwLock::new(None), dial: Mutex::new(Dial::default()) }
+        let beat = Beat::new(options.op_timeout);
+        Self { options, clock, beat, current: RwLock::new(None), dial: Mutex::new(Dial::default()) }
+    }
+
+    /// Ends calls that are not answered in time. Without it they wait for ever.
+    pub(super) async fn beat(self: Arc<Self>) {
+        self.beat.run(&*self.clock).await;
     }
 
     /// When a verb that starts now must be answered.
@@ -118,7 +128,8 @@ impl Wire {
         for attempt in 1_u32.. {
             let link = match self.working() {
                 Some(link) => Some(Ok(link)),
-                None => self.before(deadline, self.link()).await,
+                // Rare and large: kept apart, so that every other call is small.
+                None => self.before(deadline, Box::pin(self.link())).await,
             };
             let link = match link {
                 Some(Ok(link)) => link,
@@ -131,8 +142,7 @@ impl Wire {
                 }
                 None => break,
             };
-            let cmd = build(&link, sent);
-            match self.attempt(script, &link, &cmd, deadline).await {
+            match self.attempt(script, &link, || build(&link, sent), deadline).await {
                 Ok(value) => return Ok((value, link)),
                 Err((Remedy::Hopeless, why)) => return Err(Fault { sent, why }),
                 Err((Remedy::Strange, why)) => {
@@ -170,22 +180,22 @@ impl Wire {
         &self,
         script: Option<&Script>,
         link: &Link,
-        cmd: &Cmd,
+        build: impl Fn() -> Cmd,
         deadline: Tick,
     ) -> Result<Value, (Remedy, String)> {
         let now = self.clock.now();
         let until = now + (deadline.since(now) / 2).max(Duration::from_millis(50));
-        let work = async {
-            let Some(script) = script else { return link.send(cmd).await };
-            match link.call(script, cmd).await {
+        let work = pin!(async {
+            let Some(script) = script else { return link.send(&build()).await };
+            match link.call(script, build()).await {
                 Err(error) if remedy(&error) == Remedy::Load => {
-                    link.load(script).await?;
-                    link.call(script, cmd).await
+                    Box::pin(link.load(script)).await?;
+                    Box::pin(link.call(script, build())).await
                 }
                 answer => answer,
             }
-        };
-        match self.before(until, work).await {
+        });
+        match self.beat.before(&*self.clock, until, work).await {
             Some(answer) => answer.map_err(|error| (remedy(&error), words(&error))),
             None => Err((Remedy::Broken, "the server does not answer".to_owned())),
         }

@@ -1,14 +1,14 @@
 -- What keys are doing; changes nothing. KEYS per key: as everywhere.
 -- Answers per key: {state, holder, last generation, remaining, since, waiters, meta}.
 local out = {}
-for i = 1, #K - GLOBALS do
-  local key = K[GLOBALS + i]
-  local b = spell(key)
-  local got = call('MGET', key, k[b + 5], k[b + 3])
+for i = 1, #K do
+  local key = K[i]
+  spell(key)
+  local got = call('MGET', key, k[5], k[3])
   local value, o, last = got[1], got[2], got[3] or ''
   local state, holder, left, since, meta = 'f', '', -1, '', ''
   local was = o and sub(o, 1, 1)
-  local held = was == 'h' and value == holder_of(o) and call('HMGET', k[b + 2], 'g', 'm')
+  local held = was == 'h' and value == holder_of(o) and call('HMGET', k[2], 'g', 'm')
   if held and held[1] then
     state, holder, left, since, meta = 'h', value, call('PTTL', key), sub(o, 50, 65), held[2] or ''
   elseif was == 'r' and reserved(o, value) then
@@ -20,6 +20,6 @@ for i = 1, #K - GLOBALS do
   elseif was == 'd' and tonumber(sub(o, 2, 17)) > now then
     state, left = 'd', sub(o, 2, 17) - now
   end
-  out[i] = { state, holder, last, fmt('%d', left), since, call('ZCARD', k[b + 4]), meta }
+  out[i] = { state, holder, last, fmt('%d', left), since, call('LLEN', k[4]), meta }
 end
 return out

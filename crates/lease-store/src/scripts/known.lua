@@ -1,23 +1,26 @@
 -- Reads, for a batch of keys, K and tenure:o, and beside them what the whole store needs.
-local count = #K - GLOBALS
-local key = K[GLOBALS + 1]
--- Tables are made as large as a lone key needs them: growing one costs more than making it.
-local names, n = { K[1], K[2], K[5], K[8], key, 'tenure:o:' .. key }, 6
-for i = 2, count do
-  key = K[GLOBALS + i]
-  names[n + 1], names[n + 2] = key, 'tenure:o:' .. key
-  n = n + 2
+local count, key, names, got = #K, K[1], nil, nil
+-- What to write: pairs for MSET, and for the two indexes; the events; what to answer; and what is left to do. A lone key
+-- needs no tables for it but `one` to `four` and `line`.
+local set, s, index, order, z, told, t = nil, 0, nil, nil, 0, nil, 0
+local out, rest, reply, handed = nil, nil, nil, 0
+local one, two, three, four, line = 'tenure:o:' .. key, nil, nil, nil, nil
+if count == 1 then
+  got = call('MGET', INC, FLOOR, REV, TOMBED, key, one)
+else
+  names, set, told, out = { INC, FLOOR, REV, TOMBED }, {}, {}, {}
+  for i = 1, count do
+    names[i * 2 + 3], names[i * 2 + 4] = K[i], 'tenure:o:' .. K[i]
+  end
+  got = call('MGET', unpack(names))
 end
-local got = count == 1 and call('MGET', K[1], K[2], K[5], K[8], key, names[6]) or call('MGET', unpack(names))
-local inc, least, rev, tombed = got[1], tonumber(got[2] or 0), tonumber(got[3] or 0), got[4]
--- Whether this is the incarnation that the store knows, and nothing is in quarantine.
-local known = inc and least and least > 0 and rev and rev > 0
-if known and inc ~= a[1] then
-  local run, _, wait, changed = string.match(a[2], INCARNATION)
+local inc, least, rev, tombed = got[1], got[2], got[3], got[4]
+-- Whether this is the incarnation that the store knows, and nothing is in quarantine. Floor and revision are texts of 16
+-- digits, as they have been since 2001 and will be for as long as they can grow.
+local known = inc and least and rev and #least == 16 and byte(least) < 58 and #rev == 16 and byte(rev) < 57
+if known and find(a[1], inc, 1, true) ~= 1 then
+  local run, _, wait, changed = string.match(a[1], INCARNATION)
   local ends = sub(inc, -13)
   known = sub(inc, 1, -14) == run
     and (wait == '0' or (ends <= ms and (changed == '0' or ends ~= '0000000000000')))
 end
--- What to write: pairs for MSET, and for the two indexes; the events; what to answer; and what is left to do.
-local set, s, index, order, z, told, t = nil, 0, nil, nil, 0, nil, 0
-local out, rest, reply = nil, nil, nil

@@ -1,13 +1,12 @@
--- The packed state of a key, and the events.
-local k = { K[1], K[2], K[3], K[4], K[5], K[6], K[7], K[8] }
+-- The key that the functions below work on, with its companions, and the events.
+local k = {}
 local us, now = 0 + stamp, 0 + ms
 local lines, happened = {}, 0
 
--- Names the key that the functions below work on.
+-- Names that key.
 local function spell(key)
-  k[9], k[10], k[11] = key, 'tenure:l:' .. key, 'tenure:g:' .. key
-  k[12], k[13], k[14] = 'tenure:w:' .. key, 'tenure:o:' .. key, 'tenure:h:' .. key
-  return GLOBALS
+  k[1], k[2], k[3] = key, 'tenure:l:' .. key, 'tenure:g:' .. key
+  k[4], k[5], k[6] = 'tenure:w:' .. key, 'tenure:o:' .. key, 'tenure:h:' .. key
 end
 
 -- Letters: + granted, r released, t transferred, e expired, v revoked, s superseded, w wiped, g gone,
@@ -20,21 +19,21 @@ end
 -- Writes the events of this call as one entry whose id is the first revision of `count`.
 local function tell(count)
   if count == 0 then return 0 end
-  local last = call('INCRBY', k[5], count)
+  local last = call('INCRBY', REV, count)
   if last <= count then
     last = us + count
-    call('SET', k[5], fmt('%d', last))
+    call('SET', REV, fmt('%d', last))
   end
   local first, text = last - count + 1, stamp .. fmt(' %d\n', count) .. table.concat(lines, '\n')
   local function add()
-    return redis.pcall('XADD', k[6], 'MINID', '~', fmt('%d', math.max(first - 65536, 0)), fmt('%d-0', first), 'e', text)
+    return redis.pcall('XADD', EVENTS, 'MINID', '~', fmt('%d', math.max(first - 65536, 0)), fmt('%d-0', first), 'e', text)
   end
   local added = add()
   if type(added) == 'table' and added.err then
     -- The stream is ahead of the counter: somebody touched one of them. Jump, so that watchers see a gap.
     first = math.max(us, first) + 1048576
-    call('SET', k[5], fmt('%d', first + count - 1))
-    call('DEL', k[6])
+    call('SET', REV, fmt('%d', first + count - 1))
+    call('DEL', EVENTS)
     add()
   end
   return first
@@ -63,13 +62,13 @@ local function holder_of(o)
 end
 
 -- Whether somebody is parked, as the last letter of `o` says it.
-local function flag(b)
-  return call('EXISTS', k[b + 4]) == 1 and 'w' or '-'
+local function flag()
+  return call('EXISTS', k[4]) == 1 and 'w' or '-'
 end
 
 -- What `o` becomes when its reign is over.
-local function freed(b, o, spent)
-  return 'f' .. sub(o, 34, 49) .. sub(o, -110, -98) .. spent .. flag(b)
+local function freed(o, spent)
+  return 'f' .. sub(o, 34, 49) .. sub(o, -110, -98) .. spent .. flag()
 end
 
 -- Whether `o` keeps the key for the heir that K names. K's own expiry decides: it is judged by the moment this

@@ -4,23 +4,23 @@ local floor, quarantine = 0, 0
 -- Raises the floor once per server process and decides whether a forgotten holder may still be alive.
 -- tenure:inc is the server's run id and when its quarantine ends(13), or zeros when it had none.
 local function incarnate()
-  local known, run, uptime, wait, changed = call('GET', k[1]), string.match(a[2], INCARNATION)
+  local known, run, uptime, wait, changed = call('GET', INC), string.match(a[1], INCARNATION)
   wait = tonumber(wait)
   local ends = known and tonumber(sub(known, -13)) or 0
-  local last = tonumber(call('GET', k[2]) or 0) or 0
+  local last = tonumber(call('GET', FLOOR) or 0) or 0
   floor = last
   if not known or sub(known, 1, -14) ~= run or last == 0 then
     floor = math.min(math.max(last + 1048576, time[1] * 1048576 + time[2]), 9007199254740990)
-    call('SET', k[2], fmt('%d', floor))
-    local rev = tonumber(call('GET', k[5]) or 0) or 0
-    call('SET', k[5], fmt('%d', math.max(rev + (rev > 0 and 1048576 or 0), us)))
+    call('SET', FLOOR, fmt('%d', floor))
+    local rev = tonumber(call('GET', REV) or 0) or 0
+    call('SET', REV, fmt('%d', math.max(rev + (rev > 0 and 1048576 or 0), us)))
     ends = 0
     if tonumber(uptime) < wait then ends = now + wait - uptime end
-    call('SET', k[1], run .. fmt('%013d', ends))
+    call('SET', INC, run .. fmt('%013d', ends))
   end
   if changed == '1' and ends == 0 and wait > 0 then
     ends = now + wait
-    call('SET', k[1], run .. fmt('%013d', ends))
+    call('SET', INC, run .. fmt('%013d', ends))
   end
   if wait > 0 and ends > now then quarantine = ends - now end
 end
@@ -36,27 +36,27 @@ end
 
 -- Closes the reign in `o` in the history and the events; the caller writes what comes after.
 -- A closed reign: why until(16) end-of-digest(8) gen(16) since(16) ttl(8) holder.
-local function close(b, o, why)
-  local kept = call('RPUSH', k[b + 6], why .. stamp .. sub(o, 26, -111))
-  if kept > 48 then call('LTRIM', k[b + 6], -32, -1) end
-  event(why, k[b + 1], holder_of(o), sub(o, 34, 49))
+local function close(o, why)
+  local kept = call('RPUSH', k[6], why .. stamp .. sub(o, 26, -111))
+  if kept > 48 then call('LTRIM', k[6], -32, -1) end
+  event(why, k[1], holder_of(o), sub(o, 34, 49))
 end
 
 local function note(key, at)
-  call('ZADD', k[3], 'LT', at, key)
-  call('ZADD', k[4], 0, key)
+  call('ZADD', INDEX, 'LT', at, key)
+  call('ZADD', ORDER, 0, key)
 end
 
 -- Begins a reign, whatever the key held before. Returns its padded generation.
-local function grant(b, holder, digest, ttl, meta, spent, plain, gen)
-  local key, ends = k[b + 1], fmt('%013d', now + ttl)
-  call('DEL', k[b + 2])
+local function grant(holder, digest, ttl, meta, spent, plain, gen)
+  local key, ends = k[1], fmt('%013d', now + ttl)
+  call('DEL', k[2])
   call('SET', key, holder, 'PXAT', ends)
-  call('HSET', k[b + 2], 'g', plain, 't', digest, 's', stamp)
-  if meta ~= '' then call('HSET', k[b + 2], 'm', meta) end
-  call('PEXPIREAT', k[b + 2], ends)
-  local o = 'h' .. digest .. gen .. stamp .. fmt('%08d', ttl) .. holder .. ends .. spent .. flag(b)
-  call('MSET', k[b + 3], plain, k[b + 5], o)
+  call('HSET', k[2], 'g', plain, 't', digest, 's', stamp)
+  if meta ~= '' then call('HSET', k[2], 'm', meta) end
+  call('PEXPIREAT', k[2], ends)
+  local o = 'h' .. digest .. gen .. stamp .. fmt('%08d', ttl) .. holder .. ends .. spent .. flag()
+  call('MSET', k[3], plain, k[5], o)
   note(key, ends)
   event('+', key, holder, gen)
   return gen
@@ -64,7 +64,7 @@ end
 
 -- Whether a token was given up on this key before it held anything.
 local function given_up(digest, key)
-  local ends = call('ZSCORE', k[7], sub(digest, 1, 8) .. key)
+  local ends = call('ZSCORE', TOMBS, sub(digest, 1, 8) .. key)
   return ends and tonumber(ends) > now
 end
 
@@ -73,9 +73,9 @@ end
 -- listens, whose time is over or whose token was spent meanwhile loses its place. `me` needs no message.
 -- `before` runs once a successor is sure and before anything is written. Returns the parked claim and its
 -- generation.
-local function hand_on(b, last, spent, me, to, before)
-  local queue = k[b + 4]
-  local members = call('ZRANGE', queue, 0, to and -1 or 0)
+local function hand_on(last, spent, me, to, before)
+  local queue = k[4]
+  local members = call('LRANGE', queue, 0, to and -1 or 0)
   local at = 1
   while members[at] do
     local m = members[at]
@@ -84,20 +84,20 @@ local function hand_on(b, last, spent, me, to, before)
     if not to or holder == to then
       local id, digest = sub(m, 1, 16), sub(m, 17, 48)
       local plain, gen = mint(last)
-      call('ZREM', queue, m)
+      call('LREM', queue, 1, m)
       if plain and tonumber(sub(m, 57, 72)) >= now and not is_spent(digest, spent)
-        and not given_up(digest, k[b + 1])
+        and not given_up(digest, k[1])
         and (id == me or call('PUBLISH', 'tenure:c:' .. sub(m, 73, 88), id .. gen) > 0)
       then
         if before then before() end
-        grant(b, holder, digest, tonumber(sub(m, 49, 56)), sub(m, 92 + length), spent, plain, gen)
+        grant(holder, digest, tonumber(sub(m, 49, 56)), sub(m, 92 + length), spent, plain, gen)
         return m, gen
       end
     end
     if to then
       at = at + 1
     else
-      members = call('ZRANGE', queue, 0, 0)
+      members = call('LRANGE', queue, 0, 0)
     end
   end
   return nil
@@ -105,25 +105,25 @@ end
 
 -- Brings a key up to date: closes a reign that is over and hands a free key to whoever is parked first.
 -- Returns state (h held, r reserved, d delayed, x foreign, f free), K's value, tenure:o, tenure:g.
-local function settle(b, me)
-  local key = k[b + 1]
-  local got = call('MGET', key, k[b + 5], k[b + 3])
+local function settle(me)
+  local key = k[1]
+  local got = call('MGET', key, k[5], k[3])
   local value, o, last = got[1], got[2], got[3]
   local state = o and sub(o, 1, 1) or 'f'
   if state == 'h' then
-    local alive = call('EXISTS', k[b + 2]) == 1
+    local alive = call('EXISTS', k[2]) == 1
     if alive and value == holder_of(o) then return 'h', value, o, last end
-    close(b, o, alive and 'g' or 'e')
-    if alive then call('DEL', k[b + 2]) end
-    o = freed(b, o, spent_of(o))
-    call('SET', k[b + 5], o)
+    close(o, alive and 'g' or 'e')
+    if alive then call('DEL', k[2]) end
+    o = freed(o, spent_of(o))
+    call('SET', k[5], o)
   elseif state == 'r' and reserved(o, value) then
     return 'r', value, o, last
   end
   if value or call('EXISTS', key) == 1 then return 'x', value, o, last end
   if state == 'd' and tonumber(sub(o, 2, 17)) > now then return 'd', value, o, last end
-  if quarantine == 0 and hand_on(b, last, sub(kept(o), 14), me) then
-    got = call('MGET', key, k[b + 5], k[b + 3])
+  if quarantine == 0 and hand_on(last, sub(kept(o), 14), me) then
+    got = call('MGET', key, k[5], k[3])
     return 'h', got[1], got[2], got[3]
   end
   return 'f', value, o, last

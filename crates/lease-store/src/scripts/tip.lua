@@ -1,8 +1,8 @@
 -- The last revision, as of this incarnation.
 incarnate()
-local rev = call('GET', k[5])
+local rev = call('GET', REV)
 if not rev then
   rev = fmt('%d', us)
-  call('SET', k[5], rev)
+  call('SET', REV, rev)
 end
 return rev

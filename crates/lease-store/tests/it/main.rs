@@ -10,6 +10,7 @@ mod redis_bell;
 mod redis_bench;
 mod redis_discovery;
 mod redis_fault;
+mod redis_heir;
 mod redis_layout;
 mod redis_mark;
 mod redis_queue;

@@ -156,7 +156,7 @@ async fn a_parked_claim_outlives_a_lost_connection() {
     let mut parked = JoinSet::new();
     let asked = claim("k", "node-2").waiting(LIMIT);
     parked.spawn(async move { waiter.acquire(asked).await });
-    wait::until("it is parked", LIMIT, || crate::redis_bench::int(&server, &["ZCARD", "tenure:w:k"]) == 1)
+    wait::until("it is parked", LIMIT, || crate::redis_bench::int(&server, &["LLEN", "tenure:w:k"]) == 1)
         .unwrap();
     proxy.cut().unwrap();
     holder.release(release(&mine)).await.unwrap();
@@ -212,7 +212,7 @@ impl House {
         granted(&store, &mine).await;
         let (waiter, mut parked) = (Arc::clone(&store), JoinSet::new());
         parked.spawn(async move { waiter.acquire(claim("k", "next").waiting(LIMIT)).await });
-        while crate::redis_bench::int(&server, &["ZCARD", "tenure:w:k"]) == 0 {
+        while crate::redis_bench::int(&server, &["LLEN", "tenure:w:k"]) == 0 {
             tokio::task::yield_now().await;
         }
         // Answered after the claim, so that nothing is under way any more and the release is a call of its own.

@@ -96,7 +96,7 @@ async fn who_handed_a_key_to_a_namesake_cannot_renew_it_any_more() {
     let (heir, waiter, mut parked) = (claim("k", "node-1"), Arc::clone(&store), JoinSet::new());
     let waiting = heir.clone().waiting(LIMIT);
     parked.spawn(async move { waiter.acquire(waiting).await });
-    wait::until("it is parked", LIMIT, || int(&server, &["ZCARD", "tenure:w:k"]) == 1).unwrap();
+    wait::until("it is parked", LIMIT, || int(&server, &["LLEN", "tenure:w:k"]) == 1).unwrap();
     assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
     let Acquired::Granted(inherited) = parked.join_next().await.unwrap().unwrap().unwrap() else {
         panic!("the heir got nothing")
