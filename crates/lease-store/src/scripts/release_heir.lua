@@ -49,8 +49,15 @@ for i = 1, count do
           local px, place = sub(ttl, from), sub(o, -110, -98)
           call('SET', key, holder, 'PX', px)
           call('PEXPIRE', live, px)
-          -- A reign has its place in the index no later than one of its ttl that began now would end.
-          if ttl < sub(o, 66, 73) or stamp < sub(o, 50, 65) then
+          -- How long the place in the index is ahead, and longer than the ttl or not. What is not a digit's value cancels out.
+          local ahead, long = 0, 0
+          for d = 5, 13 do
+            ahead = ahead * 10 + byte(place, d) - byte(ms, d)
+          end
+          for d = 1, 8 do
+            long = long * 10 + byte(ttl, d) - 48
+          end
+          if ahead > long or sub(place, 1, 4) ~= sub(ms, 1, 4) then
             local ends = fmt('%013d', ms + ttl)
             index, order = index or {}, order or {}
             index[z + 1], index[z + 2], order[z + 1], order[z + 2] = ends, key, '0', key

@@ -85,6 +85,27 @@ async fn an_heir_with_a_shorter_ttl_has_a_place_of_its_own_in_the_index() {
     wait::until("its end is noticed", LIMIT, || int(&server, &["LLEN", "tenure:h:k"]) == 2).unwrap();
 }
 
+/// The server's clock was set back since the reign got its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_heir_does_not_keep_a_place_that_is_after_its_end() {
+    let server = RedisServer::start().unwrap();
+    let store = Arc::new(open(&server.url()).await);
+    let mine = claim("k", "node-1");
+    granted(&store, &mine).await;
+    let mut parked = Parked::new();
+    park(&mut parked, &server, &store, claim("k", "next"));
+    let place = || text(&server, &["ZSCORE", "tenure:index", "k"]).unwrap().parse::<u64>().unwrap();
+    let late = (place() + 3_600_000).to_string();
+    let later = "local o = redis.call('GET', KEYS[1]) \
+         redis.call('SET', KEYS[1], string.sub(o, 1, -111) .. ARGV[1] .. string.sub(o, -97)) \
+         return redis.call('ZADD', 'tenure:index', ARGV[1], 'k')";
+    server.command(&["EVAL", later, "1", "tenure:o:k", &late]).unwrap();
+    assert_eq!(place().to_string(), late);
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
+    heir(&mut parked).await;
+    assert!(place() + 3_000_000 < late.parse().unwrap(), "{} and {late}", place());
+}
+
 /// One with a longer TTL keeps the place of the reign before it, which is looked at early enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_heir_with_a_longer_ttl_lives_for_as_long_as_it_asked_for() {
