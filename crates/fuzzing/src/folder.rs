@@ -120,7 +120,8 @@ async fn seen(store: &Local) -> Vec<String> {
 }
 
 async fn open(shelf: &Shelf) -> lease::Result<Local> {
-    let options = Options { clock: Arc::new(Still), segment: 8 << 20, boot: Some("boot".into()) };
+    let options =
+        Options { clock: Arc::new(Still), segment: 8 << 20, boot: Some("boot".into()), ..Options::default() };
     Local::open_on(Arc::new(shelf.clone()), options, None).await
 }
 

@@ -15,11 +15,16 @@ pub struct Store(Arc<dyn lease::Store>);
 impl Store {
     /// Opens the store that a URL names: `memory:`, `embedded:FOLDER` or `redis://HOST:PORT/DB`.
     pub async fn open(url: &str) -> Result<Self> {
+        Self::open_with(url, Options::default()).await
+    }
+
+    /// The same, and says how an embedded store is opened, should it be one.
+    pub async fn open_with(url: &str, embedded: Options) -> Result<Self> {
         if url == "memory:" {
             return Ok(Self::new(Local::memory()));
         }
         if let Some(folder) = url.strip_prefix("embedded:").filter(|folder| !folder.is_empty()) {
-            return Local::open(folder, Options::default()).await.map(Self::new);
+            return Local::open(folder, embedded).await.map(Self::new);
         }
         if url.starts_with("redis://") {
             return crate::Redis::open(url).await.map(Self::new);

@@ -289,7 +289,8 @@ impl World {
     pub(crate) fn on(disk: Platter) -> Self {
         let clock = StillClock::new();
         let face = Arc::new(Face(clock.clone()));
-        let options = Options { clock: face, segment: 8 << 20, boot: Some("boot".into()) };
+        let options =
+            Options { clock: face, segment: 8 << 20, boot: Some("boot".into()), callers_sync: true };
         let store = block_on(Local::open_on(Arc::new(disk.clone()), options, None)).unwrap();
         Self { clock, disk, store: Arc::new(store) }
     }

@@ -113,13 +113,17 @@ impl Medium for WatchedFile {
     }
 }
 
-/// A store on a disk that is watched, with the disk's own clock or the machine's.
+/// A store on a disk that is watched, whose callers may sync, with the disk's own clock or the machine's.
 async fn open(folder: &tempfile::TempDir, real: bool) -> (Arc<Local>, Arc<Notes>) {
     let notes = Arc::new(Notes::default());
     let clock: Arc<dyn Clock> = if real { Arc::new(BootClock) } else { notes.clock.clone() };
+    let options = Options { segment: 8 << 20, clock, callers_sync: true, ..Options::default() };
+    (open_with(folder, &notes, options).await, notes)
+}
+
+async fn open_with(folder: &tempfile::TempDir, notes: &Arc<Notes>, options: Options) -> Arc<Local> {
     let disk = Watched(Folder::new(folder.path()), notes.clone());
-    let options = Options { segment: 8 << 20, clock, ..Options::default() };
-    (Arc::new(Local::open_on(Arc::new(disk), options, None).await.unwrap()), notes)
+    Arc::new(Local::open_on(Arc::new(disk), options, None).await.unwrap())
 }
 
 async fn acquire(store: &Local, name: &str) {
@@ -134,6 +138,25 @@ async fn until_led(store: &Local, notes: &Notes) {
         acquire(store, &format!("warm/{n}")).await;
         n += 1;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_writers_thread_syncs_unless_the_store_was_opened_otherwise() {
+    let (folder, notes) = (tempfile::tempdir().unwrap(), Arc::new(Notes::default()));
+    let options = Options { clock: notes.clock.clone(), ..Options::default() };
+    let store = open_with(&folder, &notes, options).await;
+    let mut tasks = JoinSet::new();
+    for caller in 0..4 {
+        let store = store.clone();
+        tasks.spawn(async move {
+            for n in 0..10 {
+                acquire(&store, &format!("{caller}/{n}")).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert!(!notes.threads().is_empty());
+    assert!(!notes.led(), "{:?}", notes.threads());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -107,6 +107,7 @@ impl World {
                 clock: Arc::new(self.clock.clone()),
                 segment: SEGMENT,
                 boot: Some(format!("boot-{}", self.boot)),
+                ..Options::default()
             };
             match Lockstep::open(breaks::disk(&self.platter, self.how), options) {
                 Ok(store) if !self.platter.died() => {

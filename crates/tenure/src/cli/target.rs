@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lease::{Clock, Store};
-use lease_store::BootClock;
+use lease_store::{BootClock, Options};
 
 use super::{Failure, Result, remote};
 
@@ -159,7 +159,11 @@ impl Place {
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>> {
         let opening = async {
             match self {
-                Self::Engine(url) => Ok(lease_store::Store::open(url).await?.into()),
+                Self::Engine(url) => {
+                    // This process has nothing to do that a sync could hold up, but what asks for one.
+                    let embedded = Options { callers_sync: true, ..Options::default() };
+                    Ok(lease_store::Store::open_with(url, embedded).await?.into())
+                }
                 Self::Server { url, token, .. } => {
                     remote::connect(url, token.as_deref(), self.trust()?).await
                 }

@@ -1,8 +1,8 @@
 //! Who writes: a thread of its own, or a caller in its place.
 //!
-//! The writer lies on a desk while nobody writes. Its thread takes it when it is called. A caller may take it himself
-//! where the disk is quick and his runtime has other threads: to wake the thread and to be woken by it would take him
-//! almost as long as the disk does. What is decided while the writer is away waits for whoever brings it back.
+//! The writer lies on a desk while nobody writes. Its thread takes it when it is called. A store that was opened so lets
+//! a caller take it himself where the disk is quick and his runtime has other threads: to wake the thread and to be woken
+//! by it would take him almost as long as the disk does. What is decided while the writer is away waits for whoever brings it back.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Inner {
     /// Whether what is decided may be written by a caller.
     pub(crate) fn may_lead(&self) -> bool {
         let rows = self.table.out.rows.len();
-        self.failed.is_none() && self.desk.writer.as_ref().is_some_and(|writer| writer.is_quick(rows))
+        self.failed.is_none() && self.desk.writer.as_ref().is_some_and(|writer| writer.is_for_callers(rows))
     }
 }
 

@@ -36,18 +36,19 @@ pub struct Options {
     pub segment: u64,
     /// What tells one boot of the machine from another; the kernel's boot id by default.
     pub boot: Option<String>,
+    /// Whether a call may write and sync on its own thread instead of waking the writer's, where the disk is quick and the
+    /// runtime has other threads. That is for a process whose runtime serves the store and nothing else; off by default.
+    pub callers_sync: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Arc::new(BootClock), segment: 16 << 20, boot: None }
+        Self { clock: Arc::new(BootClock), segment: 16 << 20, boot: None, callers_sync: false }
     }
 }
 
 impl Local {
     /// Opens the store in a folder, which is made if it is not there. One process at a time may have it open.
-    ///
-    /// On a runtime with several threads a call may wait for the disk on its own thread, as long as the disk is quick.
     pub async fn open(folder: impl AsRef<Path>, options: Options) -> Result<Self> {
         let folder = folder.as_ref().to_path_buf();
         let lock = lock(&folder)?;
@@ -88,7 +89,7 @@ impl Local {
 
 /// Replays, loads and gives what serves the store, none of which runs yet.
 pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, Worker, Arc<Shared>)> {
-    let size = options.segment;
+    let (size, callers) = (options.segment, options.callers_sync);
     let (mut journal, segments) = Journal::open(&*disk, size)?;
     let base = if segments.is_empty() { Base::open_first(&*disk)? } else { Base::open(&*disk)? };
     let mut turn = base.applied()?;
@@ -110,7 +111,7 @@ pub(crate) fn prepare(disk: Arc<dyn Disk>, options: Options) -> Result<(Writer, 
     let durable = Durable::new(stamp, now.tick, size / 2);
     let shared = Shared::new(table, options.clock, in_process(), Some(durable));
     let (checkpoint, worker) = Checkpoint::new(base, disk, shared.clone());
-    Ok((Writer::new(journal, checkpoint, size), worker, shared))
+    Ok((Writer::new(journal, checkpoint, size, callers), worker, shared))
 }
 
 /// Writes the sign of life until the store is gone.

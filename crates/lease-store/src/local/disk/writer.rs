@@ -40,11 +40,13 @@ pub(crate) struct Writer {
     size: u64,
     /// How long a sync takes of late. A disk is quick until it shows that it is not.
     pace: Duration,
+    /// Whether callers may have it.
+    callers: bool,
 }
 
 impl Writer {
-    pub(crate) const fn new(journal: Journal, checkpoint: Checkpoint, size: u64) -> Self {
-        Self { journal, checkpoint, rows: Vec::new(), size, pace: Duration::ZERO }
+    pub(crate) const fn new(journal: Journal, checkpoint: Checkpoint, size: u64, callers: bool) -> Self {
+        Self { journal, checkpoint, rows: Vec::new(), size, pace: Duration::ZERO, callers }
     }
 
     /// Makes a batch durable and answers it; false after a failure, when nothing may be written any more.
@@ -62,9 +64,9 @@ impl Writer {
         true
     }
 
-    /// Whether a batch of `rows` bytes will take no longer than a sync, and that not long.
-    pub(crate) fn is_quick(&self, rows: usize) -> bool {
-        self.pace < QUICK && rows as u64 <= self.journal.left()
+    /// Whether a caller may write a batch of `rows` bytes: it will take no longer than a sync, and that not long.
+    pub(crate) fn is_for_callers(&self, rows: usize) -> bool {
+        self.callers && self.pace < QUICK && rows as u64 <= self.journal.left()
     }
 
     /// Whether a batch can be written without waiting for a checkpoint.
