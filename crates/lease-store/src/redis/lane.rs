@@ -143,9 +143,8 @@ pub(super) async fn carry_alone<J: Job>(wire: &Wire, bell: &Bell, waiting: Waiti
     match send(wire, bell, &batch).await? {
         Value::Array(answers) => {
             let raw = reply::bytes(&answers[0])?;
-            if let Some(granted) = J::granted(raw) {
-                bell.ring(granted);
-                // The claim has waited longer than this caller: it runs first, also if it is another engine's.
+            if J::granted(raw).is_some_and(|granted| bell.ring(granted)) {
+                // The claim has waited longer than this caller: it runs first.
                 tokio::task::yield_now().await;
             }
             batch[0].job.read(raw)
