@@ -1,5 +1,5 @@
-//! One idea per file. Run one with `cargo run --example hello_lease`, on another store with
-//! `cargo run --example hello_lease -- redis://127.0.0.1:6379`.
+//! One idea per file. Run one with `cargo run -p examples --example hello_lease`, on another store with
+//! `cargo run -p examples --example hello_lease -- redis://127.0.0.1:6379`.
 
 use lease_store::Store;
 

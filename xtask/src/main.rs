@@ -33,7 +33,7 @@ Usage: cargo xtask COMMAND
 
 Commands:
   test             install what the tests need, then fmt, clippy, tidy, deploy, tests, sim, doc tests, rustdoc, examples, openapi
-  tidy             check the walls, the map, the invariants, metrics, deploy files, file sizes and forbidden words
+  tidy             check the walls, lints, the map, the invariants, metrics, deploy files, file sizes and forbidden words
   deploy           check alerts, dashboard and unit with promtool and systemd-analyze
   openapi          start a server and hold it to its own /openapi.json with schemathesis
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to

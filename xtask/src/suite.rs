@@ -18,10 +18,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     steps.push(cargo(workspace, "clippy", &clippy, None));
     steps.push(Step {
         name: "tidy",
-        what: "walls, map, invariants, growth, words, pages, metrics, deploy files".into(),
+        what: "walls, lints, map, invariants, growth, words, pages, metrics, deploy files".into(),
         work: Box::new(|| tidy::run(workspace)),
     });
     steps.push(Step { name: "deploy", what: deploy::headline(), work: Box::new(|| deploy::run(workspace)) });
+    steps.extend(helpers(nextest).map(|build| cargo(workspace, "helpers", build, None)));
     steps.push(cargo(workspace, "tests", tests(nextest), None));
     steps.push(Step { name: "sim", what: sim::headline(), work: Box::new(|| sim::budget(workspace)) });
     steps.push(cargo(workspace, "doctests", &["test", "--workspace", "--doc", "--all-features"], None));
@@ -51,10 +52,40 @@ fn tests(nextest: bool) -> &'static [&'static str] {
     }
 }
 
+/// Tests start binaries and examples by name. nextest builds them with the tests; cargo's own runner, told which tests
+/// to run, builds no example. The same features as the tests have, so that what both need is built once.
+fn helpers(nextest: bool) -> Option<&'static [&'static str]> {
+    (!nextest).then_some(&["build", "--workspace", "--all-features", "--bins", "--examples"])
+}
+
 fn cargo<'a>(workspace: &Workspace, name: &'a str, args: &[&str], env: Option<(&str, &str)>) -> Step<'a> {
     let mut command: Command = workspace.cargo(args);
     command.envs(env);
     let prefix = env.map(|(key, value)| format!("{key}='{value}' ")).unwrap_or_default();
     let what = prefix + &step::shown(&command);
     Step { name, what, work: Box::new(move || step::command(&mut command)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_cargos_own_runner_needs_the_helpers_built_before() {
+        assert_eq!(helpers(true), None);
+        let build = helpers(false).unwrap();
+        for word in ["--bins", "--examples"] {
+            assert!(build.contains(&word), "{build:?}");
+        }
+        assert!(!tests(false).contains(&"--examples"), "that would build them as tests");
+    }
+
+    #[test]
+    fn helpers_are_built_as_their_tests_are() {
+        for word in ["--workspace", "--all-features"] {
+            assert!(helpers(false).unwrap().contains(&word) && tests(false).contains(&word), "{word}");
+        }
+        let profile = |words: &[&str]| words.iter().any(|word| matches!(*word, "--release" | "--profile"));
+        assert!(!profile(helpers(false).unwrap()) && !profile(tests(false)));
+    }
 }

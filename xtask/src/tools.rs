@@ -20,6 +20,7 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { program: "redis-server", package: "redis-server" },
     Tool { program: "etcd", package: "etcd-server" },
+    Tool { program: "faketime", package: "faketime" },
     Tool { program: "promtool", package: "prometheus" },
     Tool { program: "systemd-analyze", package: "systemd" },
     Tool { program: "chromium", package: "chromium" },

@@ -6,7 +6,7 @@
 //! - [`binding`] proves that who comes back to a seat is who left it; [`jwt`] says who somebody is.
 //! - [`transport`] is a session with streams: WebTransport over QUIC, or a pair in memory for tests.
 //!
-//! Nothing here reads a clock or draws randomness: both are handed in.
+//! Nothing here reads a clock or draws randomness: both are handed in, but for the keys of certificates and what TLS draws for itself.
 
 pub mod binding;
 mod close;

@@ -1,20 +1,34 @@
 //! What a process finds around it is read in few places: the environment in `service`, a clock in `clock.rs`.
-//! Everything else is handed its settings and its clock, so that it can be simulated.
+//! Everything else is handed its settings and its clock, and some crates their randomness too, so that it can be simulated.
 use crate::tidy::Violation;
-use crate::tidy::source::is_word;
+use crate::tidy::source::{Source, is_word};
 use crate::tidy::tree::{Tree, under};
 
 /// Who may read the environment; build scripts may as well.
 const ENVIRONMENT: [&str; 4] = ["crates/service", "crates/testkit", "xtask", "benches"];
+/// Whose arguments on the command line may be taken from the environment.
+const ARGUMENTS: &str = "crates/tenure";
+/// The attributes of clap.
+const CLAP: [&str; 4] = ["arg", "clap", "command", "value"];
 const CLOCKS: [&str; 3] = ["Instant::now", "SystemTime::now", "clock_gettime"];
+/// Who is handed all randomness.
+const HANDED: [&str; 3] = ["crates/lease", "crates/session", "crates/meet-wire"];
+/// The key of a certificate comes from the library that signs it.
+const KEYS: &str = "crates/meet-wire/src/transport/certificate.rs";
+const DRAWS: [&str; 7] =
+    ["SystemRandom", "OsRng", "SysRng", "getrandom", "generate_pkcs8", "KeyPair::generate", "generate_for"];
 
-/// Reads of the environment or of a clock in the wrong place.
+/// Reads of the environment or of a clock, and draws of randomness, in the wrong place.
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (path, source) in tree.sources().filter(|(path, _)| !tree.is_test(path)) {
         let file = path.rsplit('/').next().unwrap_or(path);
         let environment = file == "build.rs" || ENVIRONMENT.iter().any(|dir| under(path, dir));
         let clock = file == "clock.rs";
+        let random = path == KEYS || !HANDED.iter().any(|dir| under(path, dir));
+        if !under(path, ARGUMENTS) {
+            violations.extend(arguments(path, source));
+        }
         for (number, line) in source.product_lines() {
             if !environment && reads_environment(line) {
                 violations.push(Violation::new(
@@ -29,6 +43,31 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
                     number,
                     format!("calls {read}; only files named clock.rs do, everyone else takes a Clock"),
                 ));
+            }
+            if let Some(draw) = DRAWS.iter().find(|draw| !random && calls(line, draw)) {
+                violations.push(Violation::new(
+                    path,
+                    number,
+                    format!("names {draw}; this crate draws no randomness and takes an Entropy"),
+                ));
+            }
+        }
+    }
+    violations
+}
+
+/// Arguments that clap takes from the environment: `env`, alone or with a name, in one of its attributes.
+fn arguments(path: &str, source: &Source) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (start, attribute) in source.product_attributes() {
+        if !CLAP.iter().any(|name| calls(attribute, name)) {
+            continue;
+        }
+        for (at, word) in attribute.match_indices("env").filter(|(at, _)| is_word(attribute, *at, 3)) {
+            if attribute[at + word.len()..].trim_start().starts_with(['=', '(', ',', ')']) {
+                let line = source.line_of(start + at);
+                let message = format!("takes an argument from the environment; only {ARGUMENTS} does");
+                violations.push(Violation::new(path, line, message));
             }
         }
     }
@@ -75,6 +114,48 @@ mod tests {
             assert!(lines("crates/lease/src/key.rs", code).is_empty(), "{code}");
         }
         assert_eq!(lines("crates/service-other/src/lib.rs", "env::var(\"X\")"), [1]);
+    }
+
+    #[test]
+    fn clap_takes_arguments_from_the_environment_in_tenure_only() {
+        for code in [
+            "#[arg(long, env = \"X\")]",
+            "#[arg(long, env)]",
+            "#[clap(env, long)]",
+            "#[arg(env(\"X\"))]",
+            "#[cfg_attr(unix, arg(env = \"X\"))]",
+        ] {
+            for path in ["crates/poller/src/args.rs", "crates/service/src/args.rs", "benches/src/args.rs"] {
+                assert_eq!(lines(path, code), [1], "{path}: {code}");
+            }
+            assert!(lines("crates/tenure/src/cli/target.rs", code).is_empty(), "{code}");
+        }
+        assert_eq!(lines("benches/src/args.rs", "#[arg(\n    long,\n    env = \"X\",\n)]\n"), [3]);
+        for code in [
+            "#[arg(long = \"env\")]",
+            "#[arg(env_file = x)]",
+            "#[cfg(target_env = \"gnu\")]",
+            "command.env(\"X\", x);",
+            "#[cfg(test)]\nmod tests {\n    #[arg(env = \"X\")]\n    struct X;\n}\n",
+        ] {
+            assert!(lines("benches/src/args.rs", code).is_empty(), "{code}");
+        }
+    }
+
+    #[test]
+    fn crates_that_are_handed_randomness_draw_none() {
+        for code in [
+            "ring::rand::SystemRandom::new()",
+            "rcgen::KeyPair::generate()",
+            "KeyPair::generate_for(&ALGORITHM)",
+            "getrandom::fill(&mut bytes)",
+        ] {
+            assert_eq!(lines("crates/meet-wire/src/id.rs", code), [1], "{code}");
+            for allowed in [KEYS, "crates/meet-ac/src/keys.rs", "crates/meet-wire/tests/it/main.rs"] {
+                assert!(lines(allowed, code).is_empty(), "{allowed}: {code}");
+            }
+        }
+        assert!(lines("crates/meet-wire/src/id.rs", "entropy.fill(&mut bytes)").is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 
 use crate::tidy::Violation;
 use crate::tidy::markdown::{row, spans};
+use crate::tidy::source::is_word;
 use crate::tidy::tree::{Tree, under};
 
 const INVARIANTS: &str = "docs/invariants.md";
@@ -65,7 +66,7 @@ fn troubles(cells: &[String], fresh: bool, tree: &Tree, tests: &[Test<'_>]) -> V
     troubles
 }
 
-/// A test function, or a case of a conformance suite, and its file.
+/// A function with a test attribute, or one on the list of a conformance suite, and its file.
 struct Test<'a> {
     path: &'a str,
     name: String,
@@ -89,19 +90,27 @@ impl Test<'_> {
 fn tests(tree: &Tree) -> Vec<Test<'_>> {
     let mut tests = Vec::new();
     for (path, source) in tree.sources() {
-        let suite = is_suite(path);
-        let functions = source.functions().into_iter().filter(|function| suite || function.is_test);
+        let list = list(tree, path);
+        let functions = source
+            .functions()
+            .into_iter()
+            .filter(|function| function.is_test || list.contains(&function.name.as_str()));
         tests.extend(functions.map(|function| Test { path, name: function.name }));
     }
     tests
 }
 
-/// Whether every function of the file counts: conformance suites, and the files of `tests` directories.
-fn is_suite(path: &str) -> bool {
-    let parts: Vec<&str> = path.split('/').collect();
-    let sources = under(path, "crates") && parts.get(2) == Some(&"src");
-    parts.iter().rev().skip(1).any(|part| *part == "tests")
-        || sources && parts.iter().skip(3).any(|part| part.starts_with("conformance"))
+/// What the list of a conformance suite, `names.rs` beside the files of its topics, has for the topic at `path`.
+fn list<'a>(tree: &'a Tree, path: &str) -> Vec<&'a str> {
+    let Some((dir, file)) = path.rsplit_once('/') else { return Vec::new() };
+    if !under(path, "crates") || !dir.ends_with("/src/conformance") {
+        return Vec::new();
+    }
+    let topic = file.trim_end_matches(".rs");
+    let code = tree.source(&format!("{dir}/names.rs")).map_or("", |names| names.code());
+    let topics = code.match_indices(topic).filter(|(at, _)| is_word(code, *at, topic.len()));
+    let lists = topics.filter_map(|(at, _)| code[at + topic.len()..].trim_start().strip_prefix('{'));
+    lists.filter_map(|list| list.split_once('}')).flat_map(|(names, _)| names.split_whitespace()).collect()
 }
 
 #[cfg(test)]
@@ -118,8 +127,18 @@ mod tests {
                 "crates/lease/src/rules.rs",
                 "fn helper() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn one_holder() {}\n}\n",
             ),
-            ("crates/lease-store/src/conformance/time.rs", "pub async fn expires() {}\n"),
-            ("crates/lease-store/tests/it/main.rs", "fn survives_kill() {}\n"),
+            (
+                "crates/lease-store/src/conformance/time.rs",
+                "pub async fn expires() {}\npub async fn unlisted() {}\nfn begins() {}\n",
+            ),
+            (
+                "crates/lease-store/src/conformance/names.rs",
+                "macro_rules! list {\n    () => { key { begins } time { expires lasts } }\n}\n",
+            ),
+            (
+                "crates/lease-store/tests/it/main.rs",
+                "#[tokio::test(start_paused = true)]\nasync fn survives_kill() {}\nfn survives_nothing() {}\n",
+            ),
         ]);
         check(&tree).iter().map(ToString::to_string).collect()
     }
@@ -133,7 +152,10 @@ mod tests {
 
     #[test]
     fn tests_that_do_not_exist_are_found() {
-        for ghost in ["gone", "helper", "session::one_holder", "rules::other::one_holder"] {
+        let written = ["gone", "helper", "session::one_holder", "rules::other::one_holder"];
+        // Functions that nobody runs: without an attribute, on no list, on another topic's list; and a name without one.
+        let never_run = ["survives_nothing", "unlisted", "begins", "lasts"];
+        for ghost in written.into_iter().chain(never_run) {
             let shown = shown(&format!("| I-01 | s | w | `{ghost}` | m |\n"));
             let expected =
                 format!("docs/invariants.md:5: `I-01` names the test `{ghost}`, which does not exist");

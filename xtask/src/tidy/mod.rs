@@ -7,6 +7,7 @@ mod breaks;
 mod deploy;
 mod growth;
 mod invariants;
+mod lints;
 mod map;
 mod markdown;
 mod metrics;
@@ -78,6 +79,7 @@ fn check(tree: &Tree, graph: &Graph) -> Vec<Violation> {
     let mut violations = walls::check(tree, graph);
     violations.extend(ambient::check(tree));
     violations.extend(breaks::check(tree, graph));
+    violations.extend(lints::check(tree, graph));
     violations.extend(map::check(tree, graph));
     violations.extend(invariants::check(tree));
     violations.extend(growth::check(tree));
@@ -109,7 +111,8 @@ mod tests {
         let shown: Vec<String> = check(&tree, &graph).iter().map(ToString::to_string).collect();
         let expected = [
             "ARCHITECTURE.md:1: ",
-            "crates/lease/Cargo.toml:1: ",
+            "crates/lease/Cargo.toml:1: does not take",
+            "crates/lease/Cargo.toml:1: lease -> tokio",
             "crates/lease/src/lib.rs:1: ",
             "crates/lease/src/long.rs:1: ",
             "crates/lease/src/metered.rs:1: ",

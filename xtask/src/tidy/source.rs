@@ -81,6 +81,14 @@ impl Source {
         })
     }
 
+    /// The attributes outside of test modules, with their offsets.
+    pub(super) fn product_attributes(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.code.match_indices("#[").filter(|(at, _)| !self.in_tests(*at)).filter_map(|(at, _)| {
+            let end = closing(&self.code, at + 1)?;
+            Some((at, &self.code[at..=end]))
+        })
+    }
+
     fn in_tests(&self, at: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&at))
     }
@@ -218,6 +226,14 @@ mod tests {
         let source = Source::parse(text);
         let lines: Vec<usize> = source.product_lines().map(|(line, _)| line).collect();
         assert_eq!(lines, [1, 6]);
+    }
+
+    #[test]
+    fn attributes_are_whole_and_those_of_test_modules_left_out() {
+        let text = "#[arg(\n    long,\n)]\na: u8,\n#[cfg(test)]\nmod tests {\n    #[arg(short)]\n}\n#[b]\n";
+        let source = Source::parse(text);
+        let attributes: Vec<(usize, &str)> = source.product_attributes().collect();
+        assert_eq!(attributes, [(0, "#[arg(\n    long,\n)]"), (text.len() - 5, "#[b]")]);
     }
 
     #[test]

@@ -23,7 +23,8 @@ enum Wall {
 
 const PURE: &[&str] = &["lease", "session"];
 const SERVICES: &[&str] = &["lease-api", "session-api", "session-worker", "control", "poller", "meet-*"];
-const MEETING_PARTS: &[&str] = &["meet-wire", "meet-rpc", "meet-client"];
+const MEETING_PARTS: &[&str] = &["meet-wire", "meet-rpc"];
+const LEASES: &[&str] = &["lease", "lease-*"];
 /// What never ships may look everywhere.
 const WORKSHOP: &[&str] =
     &["benches", "examples", "fuzzing", "interleave", "sim", "testkit", "testkit-meet", "xtask"];
@@ -72,7 +73,16 @@ const WALLS: &[(Wall, &str)] = &[
         Wall::NoPath { from: &["session-api"], to: &["lease-store", "lease-keeper"], but: &[] },
         "the door records a wish; only the worker acquires",
     ),
-    (Wall::NoPath { from: &["session"], to: &["lease", "lease-*"], but: &[] }, "a session knows no lease"),
+    (
+        Wall::NoSystemRandomness { crates: &["meet-wire"] },
+        "what meetings put on the wire is made of randomness that was handed in",
+    ),
+    (Wall::NoPath { from: &["session"], to: LEASES, but: &[] }, "a session knows no lease"),
+    (Wall::NoPath { from: &["hints"], to: LEASES, but: &[] }, "hints know nothing of leases"),
+    (
+        Wall::NoPath { from: &["service"], to: &["lease", "lease-*", "session"], but: &[] },
+        "what every process needs knows no domain",
+    ),
     (
         Wall::NoPath { from: &["lease-keeper"], to: &["lease-store"], but: &[] },
         "the keeper is generic over lease::Store; engines belong to its tests",
@@ -96,7 +106,7 @@ const WALLS: &[(Wall, &str)] = &[
     ),
     (
         Wall::NoPath { from: &["meet-*"], to: SERVICES, but: MEETING_PARTS },
-        "services never depend on each other; meetings share meet-wire, meet-rpc and meet-client",
+        "services never depend on each other; meetings share meet-wire and meet-rpc",
     ),
     (
         Wall::NoPath {
@@ -241,8 +251,10 @@ mod tests {
             ("session-worker", &["session", "session-store", "lease-store", "lease-keeper", "service"]),
             ("service", &["tokio", "serde"]),
             ("meet-wire", &["prost"]),
+            ("meet-rpc", &["meet-wire"]),
             ("meet-client", &["meet-wire"]),
-            ("meet-mc", &["meet-wire", "meet-client", "lease-keeper"]),
+            ("meet-mc", &["meet-wire", "meet-rpc", "lease-keeper"]),
+            ("hints", &["rustix"]),
             ("tenure", &["lease-api", "session-api", "session-worker", "meet-mc"]),
             ("testkit", &["redis"]),
             ("sim", &["lease", "session-worker", "testkit"]),
@@ -258,7 +270,12 @@ mod tests {
             (&[("session", &["serde_json"])], "session -> serde_json"),
             (&[("lease", &["helper"]), ("helper", &["hyper"])], "lease -> helper -> hyper"),
             (&[("lease", &["rand"])], "lease -> rand"),
+            (&[("meet-wire", &["getrandom"])], "meet-wire -> getrandom"),
             (&[("session", &["lease"]), ("lease", &[])], "session -> lease"),
+            (&[("hints", &["lease"]), ("lease", &[])], "hints -> lease"),
+            (&[("service", &["lease"]), ("lease", &[])], "service -> lease"),
+            (&[("service", &["lease-store"]), ("lease-store", &[])], "service -> lease-store"),
+            (&[("service", &["session"]), ("session", &[])], "service -> session"),
             (&[("lease-keeper", &["lease-store"]), ("lease-store", &[])], "lease-keeper -> lease-store"),
             (
                 &[("session-api", &["service"]), ("service", &["lease-keeper"]), ("lease-keeper", &[])],
@@ -269,6 +286,7 @@ mod tests {
             (&[("lease-keeper", &["etcd-client"])], "lease-keeper -> etcd-client"),
             (&[("poller", &["control"]), ("control", &[])], "poller -> control"),
             (&[("meet-mc", &["meet-gc"]), ("meet-gc", &[])], "meet-mc -> meet-gc"),
+            (&[("meet-mc", &["meet-client"]), ("meet-client", &[])], "meet-mc -> meet-client"),
             (&[("meet-mc", &["poller"]), ("poller", &[])], "meet-mc -> poller"),
             (&[("service", &["control"]), ("control", &[])], "service -> control"),
             (&[("sim2", &["tenure"]), ("tenure", &[])], "sim2 -> tenure"),

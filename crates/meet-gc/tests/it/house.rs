@@ -131,7 +131,7 @@ impl House {
             rules,
         });
         self.lines.offer("gc", meet_gc::grpc(&gc));
-        let settings = settings();
+        let settings = Settings { data_dir: self._dir.path().into(), ..settings() };
         let server = service::Server::bind(&settings).await.unwrap();
         let auth = Arc::new(Auth::open(&settings, server.local_addr()).unwrap());
         let app = meet_gc::routes(&gc)
