@@ -1,8 +1,9 @@
 //! Holds a key and writes under its fence for as long as it may, saying what it does. The pause tests start it,
 //! stop it and wake it up.
 //!
-//! Usage: `holder URL KEY RECORD TTL_MS`. Prints `held GENERATION`, then `wrote N`, `refused WHY`, `fenced` or
-//! `lost WHY`.
+//! Usage: `holder URL KEY RECORD TTL_MS`. Prints `held GENERATION`, then for each turn N one of `wrote N ASKED`,
+//! `fenced N ASKED`, `failed N ASKED WHY` and `refused N ASKED WHY`, and `lost WHY` at the end. ASKED is the time right
+//! before the permit was asked for, in nanoseconds of the store's clock. What it writes is `holder N`.
 #![expect(clippy::print_stdout, reason = "it reports to the test that started it")]
 
 use std::time::Duration;
@@ -22,10 +23,11 @@ async fn main() -> anyhow::Result<()> {
     println!("held {}", guard.generation());
     let record = Key::new(record)?;
     for n in 0u64.. {
+        let asked = keeper.clock().now().as_nanos();
         let fence = match guard.permit(Duration::ZERO) {
             Ok(permit) => permit.fence(Mode::Strict),
             Err(why) => {
-                println!("refused {why}");
+                println!("refused {n} {asked} {why}");
                 if let Some(lost) = guard.state().lost() {
                     println!("lost {}", lost.as_str());
                     return Ok(());
@@ -37,10 +39,10 @@ async fn main() -> anyhow::Result<()> {
         let value = format!("holder {n}").into_bytes().into();
         let written = store.write_fenced(&fence, &[Op::Put { key: record.clone(), value, ttl: None }]).await;
         match written {
-            Ok(Committed::Written { .. }) => println!("wrote {n}"),
-            Ok(Committed::FencedOut { .. }) => println!("fenced"),
+            Ok(Committed::Written { .. }) => println!("wrote {n} {asked}"),
+            Ok(Committed::FencedOut { .. }) => println!("fenced {n} {asked}"),
             Ok(Committed::Conflict { .. }) => anyhow::bail!("an unconditional write met a condition"),
-            Err(error) => println!("failed {error}"),
+            Err(error) => println!("failed {n} {asked} {error}"),
         }
     }
     Ok(())

@@ -5,25 +5,27 @@ use std::time::Duration;
 use futures_util::future::{FutureExt, select_all};
 use lease::{Deadline, Error as StoreError, Key};
 
+use crate::entropy::Jitter;
 use crate::{Error, Guard, Keeper, Lost, NotSafe, Result, Terms, limits};
 
-/// Guards taken in a fixed order, all or none, and given back in reverse.
+/// Guards taken in a fixed order, that of their keys, all or none, and given back in reverse.
 #[derive(Debug, Default)]
 pub struct Bundle {
     guards: Vec<Guard>,
 }
 
 impl Bundle {
-    /// Takes all keys in the order given, or none of them, waiting up to `wait` in all.
+    /// Takes all keys or none of them, waiting up to `wait` in all. They are taken in the order of the keys, whatever
+    /// order they are given in; a key that is given twice is refused.
     ///
-    /// Nobody waits while holding: when a key after the first is busy, everything is given back in reverse
-    /// order before the next try, so that two bundles in different orders cannot block each other.
+    /// Bundles over the same keys so meet at the first of them, where one waits in line for the other. Nobody waits while
+    /// holding: when a key after the first is busy, everything is given back in reverse order before the next try.
     pub async fn acquire(keeper: &Keeper, wants: &[(Key, Terms)], wait: Duration) -> Result<Self> {
-        check(keeper, wants)?;
+        let wants = in_order(keeper, wants)?;
         let clock = keeper.clock().clone();
         let end = clock.now() + wait;
         loop {
-            let error = match Self::try_all(keeper, wants, end.since(clock.now())).await {
+            let error = match Self::try_all(keeper, &wants, end.since(clock.now())).await {
                 Ok(bundle) => return Ok(bundle),
                 Err(error) => error,
             };
@@ -32,13 +34,18 @@ impl Bundle {
             if now >= end {
                 return Err(error);
             }
-            let most = wants.iter().find(|(wanted, _)| wanted == key);
-            let most = most.map_or(limits::WINDOW, |(_, terms)| terms.back_off(u32::MAX));
-            clock.sleep_until(end.min(now + busy.remaining.unwrap_or(most).min(most))).await;
+            let terms = wants.iter().find(|(wanted, _)| wanted == key).map(|(_, terms)| terms);
+            let pause = terms.map_or(limits::WINDOW, |terms| {
+                let most = terms.back_off(u32::MAX);
+                busy.remaining.unwrap_or(most).clamp(terms.back_off(1), most)
+            });
+            // Those who met the same holder at once do not all come back at once.
+            let jitter = Jitter::draw(&*keeper.shared().entropy);
+            clock.sleep_until(end.min(now + jitter.shorten(pause))).await;
         }
     }
 
-    async fn try_all(keeper: &Keeper, wants: &[(Key, Terms)], wait: Duration) -> Result<Self> {
+    async fn try_all(keeper: &Keeper, wants: &[&(Key, Terms)], wait: Duration) -> Result<Self> {
         let mut taken = Self::default();
         for (key, terms) in wants {
             let wait = if taken.guards.is_empty() { wait } else { Duration::ZERO };
@@ -59,7 +66,7 @@ impl Bundle {
         self.guards.push(guard);
     }
 
-    /// The guards, in the order taken.
+    /// The guards, in the order taken: by their keys, then those that were added.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
@@ -109,18 +116,19 @@ impl Bundle {
     }
 }
 
-fn check(keeper: &Keeper, wants: &[(Key, Terms)]) -> Result<()> {
+/// What is wanted, in the one order in which everybody takes it.
+fn in_order<'w>(keeper: &Keeper, wants: &'w [(Key, Terms)]) -> Result<Vec<&'w (Key, Terms)>> {
     if wants.is_empty() || wants.len() > limits::BUNDLE {
         let why = format!("{} keys, 1 to {} are allowed", wants.len(), limits::BUNDLE);
         return Err(StoreError::invalid("bundle", why).into());
     }
-    for (i, (key, terms)) in wants.iter().enumerate() {
-        if wants[..i].iter().any(|(earlier, _)| earlier == key) {
-            return Err(StoreError::invalid("bundle", format!("{key} is in it twice")).into());
-        }
-        keeper.check(terms)?;
+    wants.iter().try_for_each(|(_, terms)| keeper.check(terms))?;
+    let mut wants: Vec<_> = wants.iter().collect();
+    wants.sort_unstable_by_key(|(key, _)| key);
+    match wants.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(StoreError::invalid("bundle", format!("{} is in it twice", pair[0].0)).into()),
+        None => Ok(wants),
     }
-    Ok(())
 }
 
 impl From<Vec<Guard>> for Bundle {

@@ -3,7 +3,7 @@
 //! Both variants are rendezvous hashing: each key ranks all nodes by a hash of the pair, so a node that
 //! leaves or joins moves only its own share. Placement is a preference; the lease decides.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// How keys are placed on nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,7 +20,8 @@ pub enum Placement {
 impl Placement {
     /// The preferred node of every key, as indices into `nodes`. Empty when there are no nodes.
     ///
-    /// The answer depends on the two sets alone, not on their order, except that equal names are one node.
+    /// Which name a key gets depends on the two sets alone, not on their order. Equal names are one node, with one
+    /// share and the index of the first of them.
     pub fn assign(self, keys: &[&str], nodes: &[&str]) -> Vec<usize> {
         if nodes.is_empty() {
             return Vec::new();
@@ -75,17 +76,20 @@ fn weight(node: &str, key: &str) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// Node indices from most to least preferred by `key`; ties go to the smaller name.
+/// Node indices from most to least preferred by `key`; ties go to the smaller name. Of equal names only the first is
+/// there.
 fn ranked(key: &str, nodes: &[&str]) -> Vec<usize> {
     let mut order: Vec<_> = nodes.iter().enumerate().map(|(i, node)| (weight(node, key), *node, i)).collect();
-    order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)).then(a.2.cmp(&b.2)));
+    order.dedup_by_key(|(_, node, _)| *node);
     order.into_iter().map(|(_, _, i)| i).collect()
 }
 
 /// Every key to its first choice; a node above its bound keeps the keys that want it most, and the rest walk
 /// down their own ranking to a node that has room.
 fn balanced(keys: &[&str], nodes: &[&str]) -> Vec<usize> {
-    let mut room = Room::new(keys.len(), nodes.len());
+    let names: HashSet<_> = nodes.iter().collect();
+    let mut room = Room::new(keys.len(), names.len());
     let mut wishes: Vec<_> = keys.iter().enumerate().map(|(k, key)| (k, ranked(key, nodes))).collect();
     // Strongest wish first, so who stays on a full node does not depend on the order of the input.
     wishes.sort_by_cached_key(|(k, order)| (std::cmp::Reverse(weight(nodes[order[0]], keys[*k])), keys[*k]));
@@ -190,6 +194,22 @@ mod tests {
         keys.reverse();
         nodes.rotate_left(3);
         assert_eq!(owner(&keys, &nodes), before);
+    }
+
+    #[test]
+    fn equal_names_are_one_node_with_one_share() {
+        let keys = names("k", 100);
+        let keys = refs(&keys);
+        for placement in [Placement::Balanced, Placement::Seed] {
+            let alone = placement.assign(&keys, &["a", "b", "c"]);
+            // Each index stands for the first node of its name.
+            assert_eq!(placement.assign(&keys, &["a", "b", "c", "a", "c", "a"]), alone, "{placement:?}");
+            let moved: Vec<_> = alone.iter().map(|node| [0, 2, 4][*node]).collect();
+            assert_eq!(placement.assign(&keys, &["a", "a", "b", "b", "c", "b"]), moved, "{placement:?}");
+            for key in &keys {
+                assert_eq!(placement.prefer(key, &["a", "a", "b"]), placement.prefer(key, &["b", "a"]));
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Several keys or none.
 
+use std::collections::BTreeSet;
+
 use lease::End;
-use lease_keeper::{Bundle, Error, Lost};
+use lease_keeper::{Bundle, Error, Keeper, Lost};
 
 use crate::bench::{Bench, key, ms, terms};
 use crate::faults::{ALWAYS, Kind};
@@ -15,15 +17,67 @@ fn keys(bench: &Bench, verb: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_taken_in_order_and_given_back_in_reverse() {
+async fn keys_are_taken_in_one_order_whatever_order_they_are_given_in_and_given_back_in_reverse() {
+    for names in [["a", "b", "c"], ["c", "b", "a"], ["b", "a", "c"], ["b", "c", "a"]] {
+        let bench = Bench::new();
+        let bundle = Bundle::acquire(&bench.keeper, &wants(&names), ms(0)).await.unwrap();
+        assert_eq!(keys(&bench, "acquire"), ["a", "b", "c"], "given as {names:?}");
+        let held: Vec<_> = bundle.guards().iter().map(|guard| guard.key().as_str()).collect();
+        assert_eq!(held, ["a", "b", "c"], "in the order taken");
+        assert!(names.iter().all(|name| bundle.get(&key(name)).is_some()));
+        bundle.check(ms(100)).unwrap();
+        bundle.release().await.unwrap();
+        assert_eq!(keys(&bench, "release"), ["c", "b", "a"]);
+    }
+}
+
+/// On a network that takes its time, so that both are under way at once.
+#[tokio::test(start_paused = true)]
+async fn two_bundles_over_the_same_keys_in_opposite_orders_get_them_in_turn() {
     let bench = Bench::new();
-    let bundle = Bundle::acquire(&bench.keeper, &wants(&["b", "a", "c"]), ms(0)).await.unwrap();
-    assert_eq!(keys(&bench, "acquire"), ["b", "a", "c"]);
-    assert_eq!(bundle.guards().len(), 3);
-    assert!(bundle.get(&key("a")).is_some());
-    bundle.check(ms(100)).unwrap();
-    bundle.release().await.unwrap();
-    assert_eq!(keys(&bench, "release"), ["c", "a", "b"]);
+    bench.store.faults.inject("acquire", Kind::Late(ms(10)), ALWAYS);
+    bench.store.faults.inject("release", Kind::Late(ms(10)), ALWAYS);
+    let turn = async |keeper: Keeper, names: [&str; 2]| {
+        let bundle = Bundle::acquire(&keeper, &wants(&names), ms(60_000)).await.unwrap();
+        let before = keys(&bench, "release").len();
+        bench.pass(1_000).await;
+        bundle.check(ms(0)).unwrap();
+        assert_eq!(keys(&bench, "release").len(), before, "nobody else had anything meanwhile");
+        bundle.release().await.unwrap();
+        before
+    };
+    let (there, back) = (turn(bench.keeper.clone(), ["1", "2"]), turn(bench.other("b"), ["2", "1"]));
+    let (one, two) = tokio::join!(there, back);
+    assert_eq!(BTreeSet::from([one, two]), BTreeSet::from([0, 2]), "one after the other");
+    // Nobody gave anything back to try again.
+    assert_eq!(keys(&bench, "release"), ["2", "1", "2", "1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bundles_that_met_the_same_holder_do_not_come_back_in_step() {
+    let bench = Bench::new();
+    let (other, third) = (bench.other("b"), bench.other("c"));
+    let _held = third.try_acquire(key("3"), terms()).await.unwrap();
+    let (left, right) = (wants(&["1", "3"]), wants(&["2", "3"]));
+    let (one, two) = tokio::join!(
+        Bundle::acquire(&bench.keeper, &left, ms(10_000)),
+        Bundle::acquire(&other, &right, ms(10_000)),
+    );
+    assert!(one.is_err() && two.is_err());
+    let tries = |first: &str| -> Vec<_> {
+        let calls = bench.store.calls("acquire").into_iter();
+        calls.filter(|call| call.keys == [first]).map(|call| call.at).collect()
+    };
+    let (one, two) = (tries("1"), tries("2"));
+    assert_eq!(one[0], two[0], "they began together");
+    assert_ne!(one[1..6], two[1..6]);
+    for pair in one.windows(2).take(5) {
+        let pause = pair[1].since(pair[0]);
+        assert!(
+            pause >= ms(1_350) && pause <= ms(1_500),
+            "a tenth of the TTL, or up to a tenth less: {pause:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,6 +147,7 @@ async fn a_dropped_bundle_and_a_dropped_try_hold_nothing() {
 async fn a_bundle_with_a_key_twice_is_refused() {
     let bench = Bench::new();
     assert!(Bundle::acquire(&bench.keeper, &wants(&["1", "1"]), ms(0)).await.is_err());
+    assert!(Bundle::acquire(&bench.keeper, &wants(&["1", "2", "1"]), ms(0)).await.is_err());
     assert!(Bundle::acquire(&bench.keeper, &[], ms(0)).await.is_err());
     assert!(bench.store.calls("acquire").is_empty());
 }

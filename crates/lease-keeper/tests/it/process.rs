@@ -1,11 +1,11 @@
-//! A real holder process, stopped past its TTL and woken up again.
+//! Real processes: holders that are stopped past their TTL or killed, and ones whose gate is lost.
 
 use std::process::Command;
 use std::time::Duration;
 
-use lease::{Committed, Holder, Key, Mode, Op, Ttl};
+use lease::{Clock, Committed, Holder, Key, Mode, Op, Tick, Ttl};
 use lease_keeper::{Keeper, Terms};
-use lease_store::Store;
+use lease_store::{BootClock, Store};
 use testkit::{Process, RedisServer};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -14,6 +14,44 @@ fn holder(url: &str) -> Process {
     let mut command = Command::new(testkit::helper_bin("holder").unwrap());
     command.args([url, "tuner", "picture", "1000"]);
     Process::spawn(command).unwrap()
+}
+
+/// One turn of the holder, as it said it.
+#[derive(Debug)]
+struct Turn {
+    word: String,
+    number: u64,
+    /// Right before it asked for a permit.
+    asked: Tick,
+}
+
+impl Turn {
+    fn parse(line: &str) -> Self {
+        let mut parts = line.split(' ');
+        let mut part = || parts.next().unwrap_or_else(|| panic!("no turn: {line}"));
+        let (word, number, asked) = (part(), part(), part());
+        let asked = Tick::from_nanos(asked.parse().unwrap());
+        Self { word: word.into(), number: number.parse().unwrap(), asked }
+    }
+}
+
+/// Every turn up to the one in which it found out that it lost.
+fn turns_until_lost(process: &Process) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    let lost = |line: &str| {
+        let lost = line.starts_with("lost ");
+        turns.extend((!lost).then(|| Turn::parse(line)));
+        lost
+    };
+    process.wait_for_line(lost, LIMIT).unwrap();
+    turns
+}
+
+/// The write that the record is of.
+async fn landed(store: &Store, record: &Key) -> u64 {
+    let kept = store.get(record).await.unwrap().unwrap();
+    let value = std::str::from_utf8(&kept.value).unwrap();
+    value.strip_prefix("holder ").unwrap().parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,15 +68,29 @@ async fn a_holder_stopped_past_its_ttl_gets_no_permit_and_writes_nothing_when_it
     let terms = Terms::new(Ttl::from_secs(10).unwrap());
     let (key, record) = (Key::new("tuner").unwrap(), Key::new("picture").unwrap());
     let guard = keeper.acquire(key, terms, LIMIT).await.unwrap();
+    let last = landed(&store, &record).await;
     let fence = guard.permit(Duration::ZERO).unwrap().fence(Mode::Strict);
     let mine = [Op::Put { key: record.clone(), value: b"next".as_slice().into(), ttl: None }];
-    assert!(matches!(store.write_fenced(&fence, &mine).await.unwrap(), Committed::Written { .. }));
+    let written = store.write_fenced(&fence, &mine).await.unwrap();
+    let Committed::Written { revision } = written else { panic!("{written:?}") };
 
+    let woken = BootClock.now();
     process.resume().unwrap();
-    // It finds out that it lost. What it says before that is no write of the time after.
-    process.wait_for_line(|line| line.starts_with("lost "), LIMIT).unwrap();
+    let turns = turns_until_lost(&process);
+    process.wait(LIMIT).unwrap();
+    // Its turns come one after the other: at most one was under way when it was stopped.
+    let (before, after): (Vec<_>, Vec<_>) = turns.iter().partition(|turn| turn.asked < woken);
+    assert!(after.iter().all(|turn| turn.word == "refused"), "it was permitted after it woke: {after:?}");
+    let mut wrote = before.iter().filter(|turn| turn.word == "wrote");
+    assert!(wrote.all(|turn| turn.number <= last), "it wrote after {last}: {before:?}");
+    let unwritten = before.iter().filter(|turn| ["fenced", "failed"].contains(&turn.word.as_str()));
+    assert!(unwritten.count() <= 1, "only the one under way met the end: {before:?}");
     let kept = store.get(&record).await.unwrap().unwrap();
-    assert_eq!(&*kept.value, b"next", "the stopped holder wrote after its time");
+    assert_eq!(
+        (&*kept.value, kept.revision),
+        (b"next".as_slice(), revision),
+        "written after the next holder"
+    );
     assert!(guard.state().is_exclusive());
     guard.release().await.unwrap();
 }
@@ -57,4 +109,49 @@ async fn a_killed_holder_is_replaced_once_its_ttl_is_over() {
     let key = Key::new("tuner").unwrap();
     let guard = keeper.acquire(key, terms, LIMIT).await.unwrap();
     assert!(format!("held {}", guard.generation()) > held, "{held}");
+}
+
+/// When an act behind a gate was asked for, and the deadline of its permit; none for any other line.
+fn act(line: &str) -> Option<[Tick; 2]> {
+    let (asked, deadline) = line.strip_prefix("worked ")?.split_once(' ')?;
+    Some([asked, deadline].map(|nanos| Tick::from_nanos(nanos.parse().unwrap())))
+}
+
+/// Takes the store away from a process that works behind a gate. It must end by itself, and say of no act that it was
+/// allowed past its deadline.
+fn gated_process_ends(take_away: impl FnOnce(&RedisServer)) {
+    const TTL: Duration = Duration::from_millis(3_000);
+    let redis = RedisServer::start().unwrap();
+    let url = format!("{}?quarantine_ms=0", redis.url());
+    let mut command = Command::new(testkit::helper_bin("gated").unwrap());
+    command.args([&url, "gate", &TTL.as_millis().to_string()]);
+    let process = Process::spawn(command).unwrap();
+    let first = process.wait_for_line(|line| line.starts_with("worked "), LIMIT).unwrap();
+    take_away(&redis);
+    // No renewal that leaves after this is confirmed.
+    let gone = BootClock.now();
+    assert_eq!(process.wait(LIMIT).unwrap().code(), Some(70));
+    let mut acts = vec![act(&first).unwrap()];
+    let all = |line: &str| {
+        acts.extend(act(line));
+        false
+    };
+    process.wait_for_line(all, LIMIT).unwrap_err();
+    for [asked, deadline] in acts {
+        assert!(asked < deadline, "it worked at {asked:?}, past {deadline:?}");
+        assert!(
+            deadline < gone + TTL,
+            "{deadline:?} is more than the store promised, which was gone at {gone:?}"
+        );
+    }
+}
+
+#[test]
+fn a_process_whose_gate_cannot_be_renewed_because_its_store_stands_still_ends_with_code_70() {
+    gated_process_ends(|redis| redis.pause().unwrap());
+}
+
+#[test]
+fn a_process_whose_gate_cannot_be_renewed_because_its_store_is_gone_ends_with_code_70() {
+    gated_process_ends(|redis| redis.kill9().unwrap());
 }
