@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc;
 
-use crate::free_port;
+use crate::{free_port, lock};
 use gate::{Gate, Order, order};
 use lane::Shared;
 
@@ -118,6 +118,11 @@ impl Proxy {
     pub fn set_both(&self, mode: Mode) {
         self.set(Direction::ToServer, mode);
         self.set(Direction::ToClient, mode);
+    }
+
+    /// Leads connections from now on to somebody else.
+    pub fn point_to(&self, upstream: SocketAddr) {
+        *lock(&self.shared.upstream) = upstream;
     }
 
     /// Resets every current connection on both sides. New ones are still welcome.

@@ -1,6 +1,7 @@
 //! A real `redis-server` of a test's own.
 
 mod builder;
+mod clock;
 mod site;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -118,6 +119,13 @@ impl RedisServer {
             let info = self.command(&["INFO", "replication"]);
             info.is_ok_and(|info| field(&info, "master_link_status") == Some("up"))
         })
+    }
+
+    /// Steps the clock of a server that was started with [one of its own](RedisBuilder::own_clock): so many seconds off
+    /// the machine's from now on.
+    pub fn step_clock(&self, seconds: i64) -> Result<()> {
+        anyhow::ensure!(self.site.spec.clock, "this server has no clock of its own");
+        self.site.step(seconds)
     }
 
     /// Deletes every key.

@@ -1,6 +1,7 @@
 //! The two directions through the proxy.
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use tokio::sync::watch;
@@ -10,7 +11,7 @@ use super::{Direction, Mode};
 
 /// What the proxy and all its connections share.
 pub(super) struct Shared {
-    pub(super) upstream: SocketAddr,
+    pub(super) upstream: Mutex<SocketAddr>,
     to_server: Lane,
     to_client: Lane,
     pub(super) traps: Traps,
@@ -21,7 +22,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(upstream: SocketAddr) -> Self {
         Self {
-            upstream,
+            upstream: Mutex::new(upstream),
             to_server: Lane::new(),
             to_client: Lane::new(),
             traps: Traps::default(),

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use super::Direction;
 use super::lane::Shared;
 use super::pump::{Break, Pump};
+use crate::lock;
 
 /// A socket that is reset when dropped, unless it was let go in peace: whatever ends a connection early, a cut, a
 /// trap or the end of the proxy, must look like a fault and not like an orderly close.
@@ -51,7 +52,8 @@ impl Link {
     pub(super) async fn serve(self) {
         let Self { mut client, open } = self;
         let shared = &*open.0;
-        let Ok(server) = TcpStream::connect(shared.upstream).await else { return };
+        let upstream = *lock(&shared.upstream);
+        let Ok(server) = TcpStream::connect(upstream).await else { return };
         let mut server = Socket { stream: server, in_peace: false };
         // Without this a reply in two writes waits for an acknowledgement that a test would measure as latency.
         let _ = client.stream.set_nodelay(true);

@@ -30,11 +30,12 @@ pub struct RedisBuilder {
     pub(super) config: Vec<(String, String)>,
     primary: Option<SocketAddr>,
     dir: Option<PathBuf>,
+    pub(super) clock: bool,
 }
 
 impl RedisBuilder {
     pub(super) fn new() -> Self {
-        Self { program: PROGRAM.into(), config: Vec::new(), primary: None, dir: None }
+        Self { program: PROGRAM.into(), config: Vec::new(), primary: None, dir: None, clock: false }
     }
 
     /// Keeps an append-only file. Without this the server keeps nothing over a restart.
@@ -67,6 +68,12 @@ impl RedisBuilder {
     /// Keeps the data in `path`, which must exist and is not removed afterwards.
     pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.dir = Some(path.into());
+        self
+    }
+
+    /// Gives it a wall clock of its own; see [`RedisServer::step_clock`].
+    pub fn own_clock(mut self) -> Self {
+        self.clock = true;
         self
     }
 

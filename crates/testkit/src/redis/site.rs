@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::{RedisBuilder, field, local};
+use super::{RedisBuilder, clock, field, local};
 use crate::child::Child;
 use crate::launch::{Failure, Launch};
 use crate::resp::{Reply, RespClient};
@@ -35,11 +35,24 @@ impl Site {
         for (key, value) in &self.spec.config {
             command.args([&format!("--{key}"), value]);
         }
+        if self.spec.clock {
+            self.step(0).map_err(Failure::Other)?;
+            clock::give(&mut command, &self.clock_file()).map_err(Failure::Other)?;
+        }
         if let Some(primary) = primary {
             command.args(["--replicaof", &primary.ip().to_string(), &primary.port().to_string()]);
         }
         Launch { name: PROGRAM, missing: MISSING, log: &log }
             .run(command, |child| serves(local(port), child.pid()))
+    }
+
+    /// Sets the server's own clock so many seconds off the machine's.
+    pub(super) fn step(&self, seconds: i64) -> Result<()> {
+        clock::set(&self.clock_file(), seconds)
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.home.path().join("clock")
     }
 
     /// Removes what Redis persists and nothing else: the directory may be the caller's.
