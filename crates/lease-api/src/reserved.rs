@@ -1,6 +1,6 @@
 //! Keys that belong to Tenure's own services.
 
-use lease::Key;
+use lease::{Key, Phase, Status};
 use service::{Code, Problem};
 
 /// What such keys begin with.
@@ -10,6 +10,14 @@ const PREFIXES: [&str; 11] =
 /// Whether a key belongs to a service.
 pub(crate) fn is_reserved(key: &Key) -> bool {
     PREFIXES.iter().any(|prefix| key.as_str().starts_with(prefix))
+}
+
+/// Takes away what is under such a key if that is no lease: on Redis every text has a holder, and this one may be a secret.
+pub(crate) fn hide(mut status: Status) -> Status {
+    if is_reserved(&status.key) && status.phase == Phase::Held && status.since.is_none() {
+        status.holder = None;
+    }
+    status
 }
 
 /// Refuses a key that belongs to a service.

@@ -50,6 +50,9 @@ pub trait Leases: Send + Sync + 'static {
     async fn history(&self, key: &Key) -> Result<Vec<Reign>>;
 
     /// Changes of leases and records under a prefix, after `from` or from now on.
+    ///
+    /// Renewals are not among them, nor what changes nothing, nor entries of logs, which are read. That the TTL of a
+    /// record has ended is told by engines in this process and not by Redis: do not wait for it.
     async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>>;
 
     /// Changes under any of these prefixes, in their order. An engine that can be asked for several at once does

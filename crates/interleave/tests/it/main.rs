@@ -9,6 +9,7 @@
 )]
 
 mod breaks;
+mod stall;
 mod twins;
 mod waiters;
 mod world;

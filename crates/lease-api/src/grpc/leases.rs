@@ -145,15 +145,18 @@ impl Leases for Service {
     }
 
     async fn inspect(&self, request: Request<InspectRequest>) -> Answer<wire::Status> {
-        Rights::check(&request, Level::Read)?;
+        let rights = Rights::check(&request, Level::Read)?;
         let key = Key::new(request.into_inner().key).map_err(Trouble::from)?;
-        told(self.site.store.inspect(&key).await.map_err(Trouble::from))
+        let status = self.site.store.inspect(&key).await.map_err(Trouble::from)?;
+        told(Ok(rights.shown(status)))
     }
 
     async fn list(&self, request: Request<wire::Query>) -> Answer<ListResponse> {
-        Rights::check(&request, Level::Read)?;
+        let rights = Rights::check(&request, Level::Read)?;
         let query = Query::try_from(request.into_inner()).map_err(Trouble::from)?;
-        told(self.site.store.list(&query).await.map_err(Trouble::from))
+        let mut page = self.site.store.list(&query).await.map_err(Trouble::from)?;
+        page.items = page.items.into_iter().map(|status| rights.shown(status)).collect();
+        told(Ok(page))
     }
 
     async fn history(&self, request: Request<HistoryRequest>) -> Answer<HistoryResponse> {

@@ -1,6 +1,6 @@
 //! What the caller of a gRPC request may do.
 
-use lease::Key;
+use lease::{Key, Status};
 use service::{Area, Caller, Code, Level, Problem};
 use tonic::Request;
 
@@ -35,6 +35,11 @@ impl Rights {
     /// Whether the caller may read a record.
     pub(super) fn reads(self, key: &Key) -> bool {
         self.admin || !reserved::is_reserved(key)
+    }
+
+    /// What the caller may see of a key.
+    pub(super) fn shown(self, status: Status) -> Status {
+        if self.admin { status } else { reserved::hide(status) }
     }
 
     /// Refuses what only an operator or a service of Tenure may do.

@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::gate::Reader;
 use super::view::StatusBody;
+use crate::reserved;
 use crate::site::Site;
 use crate::trouble::Trouble;
 
@@ -68,7 +69,7 @@ pub(super) async fn list(
     };
     let page = site.store.list(&query).await?;
     Ok(Json(PageBody {
-        items: page.items.iter().map(Into::into).collect(),
+        items: page.items.into_iter().map(|status| (&reserved::hide(status)).into()).collect(),
         next: page.next.map(|key| key.as_str().into()),
         revision: page.revision.get().to_string(),
     }))

@@ -8,6 +8,7 @@ use service::{Json, ProblemBody, Query};
 
 use super::gate::Reader;
 use super::view::{KeyQuery, StatusBody};
+use crate::reserved;
 use crate::site::Site;
 use crate::trouble::Trouble;
 
@@ -26,5 +27,5 @@ pub(super) async fn one(
     Query(asked): Query<KeyQuery>,
 ) -> Result<Json<StatusBody>, Trouble> {
     let key = Key::new(asked.key)?;
-    Ok(Json((&site.store.inspect(&key).await?).into()))
+    Ok(Json((&reserved::hide(site.store.inspect(&key).await?)).into()))
 }

@@ -78,3 +78,32 @@ async fn values_that_are_too_large_are_refused() {
         server.put("/v1/records?key=r", json!({"value": value, "fence": fence(&lease)})).await;
     assert_eq!((status.as_u16(), &body["field"]), (400, &json!("value")));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redis_keeps_for_the_services_is_shown_to_nobody_as_a_holder() {
+    let redis = testkit::RedisServer::start().unwrap();
+    let url = format!("{}?quarantine_ms=0", redis.url());
+    let store: std::sync::Arc<dyn lease::Store> = lease_store::Store::open(&url).await.unwrap().into();
+    let server = Server::with(store, lease_api::Options::default()).await;
+    let lease = grant(&server, "k", "somebody").await;
+    let secret = lease::Op::Put {
+        key: lease::Key::new("session:one").unwrap(),
+        value: b"bearer-of-a-target"[..].into(),
+        ttl: None,
+    };
+    server.store.commit(&[secret]).await.unwrap();
+    // By another program, so that no mark says that it is a record; and a companion, with the digest of a token.
+    redis.command(&["SET", "poll:two", "bearer-of-another"]).unwrap();
+    let reader = server.client_as(crate::server::READ).await;
+    for key in ["session:one", "poll:two", "tenure:o:k", "tenure:l:k"] {
+        let (status, body) = server.get(&format!("/v1/leases/one?key={key}")).await;
+        assert_eq!((status.as_u16(), &body["holder"]), (200, &Value::Null), "{key}: {body}");
+        let seen = lease::Leases::inspect(&reader, &lease::Key::new(key).unwrap()).await.unwrap();
+        assert_eq!(seen.holder, None, "{key}");
+    }
+    // A lease is no secret, nor is a plain key that somebody else has set.
+    let (_, body) = server.get("/v1/leases/one?key=k").await;
+    assert_eq!(body["holder"], lease["holder"]);
+    redis.command(&["SET", "plain", "stranger"]).unwrap();
+    assert_eq!(server.get("/v1/leases/one?key=plain").await.1["holder"], "stranger");
+}

@@ -69,3 +69,14 @@ pub async fn looking_does_not_refresh(world: &World) {
     world.inspect(held.key()).await;
     world.ends(held.key()).await.assert_before(held.told, held.lease.ttl.as_duration());
 }
+
+pub async fn a_record_is_no_lease_and_not_shown_as_one(world: &World) {
+    let key = world.key("k");
+    let held = world.hold(&key, "ann").await;
+    world.give_back(&held).await;
+    world.put(&key, "a secret").await;
+    let status = world.inspect(&key).await;
+    assert_eq!((status.phase, status.holder), (Phase::Free, None));
+    let listed = said(world.store().list(&lease::Query::new(world.prefix())).await);
+    assert!(listed.items.is_empty(), "{listed:?}");
+}

@@ -55,6 +55,8 @@ macro_rules! conformance_list {
                 nobody_overtakes_a_queue_at_a_release nobody_overtakes_a_queue_at_an_expiry
                 nobody_overtakes_a_queue_after_a_stall a_waiter_stays_parked_while_the_holder_renews
                 the_holder_is_not_put_into_its_own_queue a_parked_duplicate_gets_the_same_lease
+                a_claim_waits_for_a_record_to_be_deleted a_claim_waits_for_the_ttl_of_a_record
+                a_wait_for_a_record_that_stays_is_over_in_time
             }
             cancel {
                 a_dropped_waiter_leaves_the_queue a_dropped_waiter_does_not_hold_up_the_next
@@ -79,6 +81,7 @@ macro_rules! conformance_list {
                 a_reserved_key_is_granted_to_the_heir an_heir_goes_before_the_queue
                 a_reservation_ends_for_others_and_not_before a_reservation_that_nobody_used_goes_to_the_queue
                 a_reservation_that_nobody_used_is_free_again a_claim_may_wait_for_the_end_of_a_reservation
+                a_record_may_be_called_like_an_heir_whose_time_is_over
             }
             replace {
                 exactly_the_named_generation_is_replaced another_generation_is_not_replaced
@@ -86,6 +89,7 @@ macro_rules! conformance_list {
                 a_revoked_reign_cannot_be_replaced a_replacement_skips_the_queue
                 two_replacements_of_one_generation_have_one_winner
                 the_same_token_again_gets_the_replacement_again
+                a_replacement_does_not_wait_for_a_record_to_go
             }
             revoke {
                 a_revocation_ends_the_reign a_stale_revocation_changes_nothing what_is_over_cannot_be_revoked
@@ -94,6 +98,7 @@ macro_rules! conformance_list {
                 a_delay_of_nothing_frees_at_once a_delayed_key_is_granted_after_the_delay_and_not_before
                 a_delay_that_is_over_needs_no_sweep a_waiter_is_granted_after_the_delay_and_not_before
                 a_claim_may_wait_for_the_end_of_a_delay without_a_delay_the_head_of_the_queue_is_granted
+                a_delayed_key_takes_no_record
             }
             token {
                 a_token_is_spent_by_its_release a_spent_token_stays_spent_while_others_reign
@@ -119,7 +124,7 @@ macro_rules! conformance_list {
                 a_key_that_was_never_held_is_free a_held_key_shows_its_holder a_renewal_keeps_since_and_meta
                 a_released_key_shows_nobody an_expired_key_is_free_without_any_sweep
                 a_stalled_store_shows_no_expired_holder another_handle_shows_the_same
-                looking_does_not_refresh
+                looking_does_not_refresh a_record_is_no_lease_and_not_shown_as_one
             }
             list {
                 a_list_is_ordered_by_key a_list_shows_what_inspect_shows a_list_keeps_to_its_prefix
@@ -138,6 +143,7 @@ macro_rules! conformance_list {
                 what_changes_nothing_is_not_seen a_watch_keeps_to_its_prefix
                 the_end_comes_before_the_next_grant an_expiry_is_seen_within_the_lag
                 an_expiry_is_not_seen_early a_replaced_expiry_is_seen_before_the_grant records_are_seen_too
+                an_entry_of_a_log_is_not_seen a_delete_of_nothing_is_not_seen
                 all_watchers_see_the_same changes_through_another_handle_are_seen
                 a_dropped_next_loses_nothing
             }
@@ -158,7 +164,9 @@ macro_rules! conformance_list {
                 a_conflict_undoes_the_whole_commit a_record_is_forgotten_after_its_ttl
                 a_record_tells_what_is_left_of_its_ttl a_write_without_a_ttl_stays
                 a_forgotten_record_has_no_revision_to_write_over a_leased_key_is_not_written
-                a_key_with_a_record_is_not_leased a_key_written_twice_in_one_commit_is_refused
+                a_key_with_a_record_is_not_leased a_key_with_a_record_tells_what_is_left_of_its_ttl
+                a_key_written_twice_in_one_commit_is_refused
+                a_record_put_where_nothing_is_is_forgotten_after_its_ttl
             }
             log {
                 a_log_that_was_never_written_is_empty entries_are_numbered_from_one
@@ -175,6 +183,7 @@ macro_rules! conformance_list {
             news {
                 the_holder_s_news_is_kept nothing_is_announced_after_a_release
                 nothing_is_announced_after_an_expiry an_older_owner_s_news_is_refused_beside_the_new_one_s
+                news_does_not_overwrite_a_lease news_keeps_an_older_owner_s_writes_out
                 a_discovery_finds_every_record_under_its_prefix_in_order
                 a_discovery_shows_values_and_revisions_and_no_leases
                 a_prefix_with_signs_of_a_pattern_means_itself
@@ -238,7 +247,7 @@ macro_rules! conformance_restart_list {
                 local_leases_end_with_their_process remote_leases_come_back
                 remote_leases_come_back_with_the_time_their_holders_believe_in
                 a_lengthened_lease_comes_back_with_its_longer_ttl generations_rise_over_restarts
-                spent_tokens_stay_spent a_lock_delay_survives a_history_survives records_and_logs_survive
+                spent_tokens_stay_spent a_lock_delay_survives a_reservation_survives a_history_survives records_and_logs_survive
                 the_mark_of_a_fence_survives a_wiped_lease_stays_wiped revisions_rise_over_restarts
                 a_watch_resumed_over_a_restart_misses_nothing_silently
             }

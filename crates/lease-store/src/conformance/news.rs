@@ -3,7 +3,7 @@
 use lease::{Announcement, Fence, Key, Mode, Record};
 
 use super::ask::put;
-use super::{Held, World, said};
+use super::{Held, World, refused, said};
 
 fn news(world: &World, fence: Fence, text: &str) -> Announcement {
     Announcement {
@@ -62,6 +62,26 @@ pub async fn an_older_owner_s_news_is_refused_beside_the_new_one_s(world: &World
     assert_eq!(announce(world, &items).await, [false, true]);
     world.assert_record(&world.key("latest"), Some("new")).await;
     assert_eq!(log(world).await, ["new"]);
+}
+
+pub async fn news_does_not_overwrite_a_lease(world: &World) {
+    let ann = world.hold(&world.key("k"), "ann").await;
+    let bob = world.hold(&world.key("latest"), "bob").await;
+    let error = refused(world.store().announce(&[news(world, ann.fence(Mode::Strict), "1")]).await);
+    assert!(matches!(error, lease::Error::Refused(lease::Refusal::KeyIsLeased { .. })), "{error}");
+    world.assert_live(&bob).await;
+    assert_eq!(log(world).await, Vec::<String>::new());
+    world.give_back(&bob).await;
+    assert_eq!(announce(world, &[news(world, ann.fence(Mode::Strict), "2")]).await, [true]);
+    world.assert_record(&world.key("latest"), Some("2")).await;
+}
+
+pub async fn news_keeps_an_older_owner_s_writes_out(world: &World) {
+    let old = world.hold(&world.key("k"), "ann").await;
+    let new = world.replace(&old, "bob").await;
+    assert_eq!(announce(world, &[news(world, new.fence(Mode::Strict), "new")]).await, [true]);
+    let late = world.store().write_fenced(&old.fence(Mode::Monotonic), &[put(&world.key("r"), "old")]).await;
+    assert_eq!(said(late), lease::Committed::FencedOut { current: Some(new.generation()) });
 }
 
 async fn discovered(world: &World, under: &str) -> Vec<Record> {

@@ -5,7 +5,7 @@ use lease::{Committed, Error, Key, Op, Phase, Reason, Refusal, Revision, Ttl};
 use super::ask::{bytes, put, put_if_absent};
 use super::{World, refused, said};
 
-fn put_for(key: &Key, value: &str, ttl: Ttl) -> Op {
+pub(super) fn put_for(key: &Key, value: &str, ttl: Ttl) -> Op {
     Op::Put { key: key.clone(), value: bytes(value), ttl: Some(ttl) }
 }
 
@@ -170,11 +170,41 @@ pub async fn a_key_with_a_record_is_not_leased(world: &World) {
     world.hold(&key, "ann").await;
 }
 
+pub async fn a_key_with_a_record_tells_what_is_left_of_its_ttl(world: &World) {
+    let (key, sent) = (world.key("r"), world.now());
+    world.write(&[put_for(&key, "ann", world.long_ttl())]).await;
+    let (told, asked) = (world.now(), world.now());
+    let busy = world.busy(world.claim(&key, "bob")).await;
+    assert_eq!((busy.reason, busy.holder), (Reason::Foreign, Some(world.holder("ann"))));
+    let Some(left) = busy.remaining else { panic!("it has a ttl") };
+    let ends = world.span(asked, left);
+    ends.assert_after(sent, world.long_ttl().as_duration());
+    ends.assert_before(told, world.long_ttl().as_duration());
+}
+
 pub async fn a_key_written_twice_in_one_commit_is_refused(world: &World) {
     let key = world.key("r");
     for second in [put(&key, "2"), Op::Delete { key: key.clone() }, put_if_absent(&key, "2")] {
         let error = refused(world.store().commit(&[put(&key, "1"), second]).await);
         assert!(matches!(error, Error::Invalid { .. }), "{error}");
     }
+    world.assert_record(&key, None).await;
+}
+
+pub async fn a_record_put_where_nothing_is_is_forgotten_after_its_ttl(world: &World) {
+    let (key, ttl) = (world.key("r"), Some(world.ttl()));
+    let absent = |value: &str| Op::PutIfAbsent { key: key.clone(), value: bytes(value), ttl };
+    let first = world.write(&[absent("1")]).await;
+    let second = said(world.store().commit(&[absent("2")]).await);
+    assert!(matches!(second, Committed::Conflict { found: Some(found), .. } if found == first), "{second:?}");
+    assert!(world.get(&key).await.is_some_and(|record| record.remaining.is_some()));
+    world.outlive(world.ttl()).await;
+    world.assert_record(&key, None).await;
+    world.write(&[absent("3")]).await;
+    let Some(there) = world.get(&key).await else { panic!("it was written") };
+    let next = Op::PutIfRevision { key: key.clone(), value: bytes("4"), ttl, revision: there.revision };
+    world.write(&[next]).await;
+    world.assert_record(&key, Some("4")).await;
+    world.outlive(world.ttl()).await;
     world.assert_record(&key, None).await;
 }

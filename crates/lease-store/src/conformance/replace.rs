@@ -79,3 +79,15 @@ pub async fn the_same_token_again_gets_the_replacement_again(world: &World) {
     world.pass(Duration::from_millis(10)).await;
     assert_eq!(world.grant(claim).await.lease, first.lease);
 }
+
+pub async fn a_replacement_does_not_wait_for_a_record_to_go(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    world.give_back(&held).await;
+    world.put(held.key(), "a record").await;
+    let claim = world.claim(held.key(), "bob").instead_of(held.generation());
+    let busy = world.busy(claim.waiting(Duration::from_secs(60))).await;
+    assert_eq!(busy.reason, Reason::Foreign);
+    assert_eq!(world.inspect(held.key()).await.waiters, 0);
+    world.write(&[lease::Op::Delete { key: held.key().clone() }]).await;
+    assert_eq!(world.inspect(held.key()).await.phase, Phase::Free);
+}

@@ -113,3 +113,15 @@ pub async fn a_claim_may_wait_for_the_end_of_a_reservation(world: &World) {
     let next = world.queue(held.key(), "cat").await.granted(world).await;
     assert!(next.parked);
 }
+
+pub async fn a_record_may_be_called_like_an_heir_whose_time_is_over(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    give_to(world, &held, "bob").await;
+    world.until_free(held.key()).await;
+    // Longer than any doubt about the end of the reservation lasts.
+    world.pass(Duration::from_millis(1_500)).await;
+    world.put(held.key(), "bob").await;
+    world.assert_record(held.key(), Some("bob")).await;
+    let found = said(world.store().discover(&world.prefix()).await);
+    assert_eq!(found.iter().map(|record| record.key.clone()).collect::<Vec<_>>(), [held.key().clone()]);
+}

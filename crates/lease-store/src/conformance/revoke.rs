@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lease::{Acquired, Phase, Reason, Renewed, Revoke, Revoked, Tick};
 
-use super::{World, said};
+use super::ask::put;
+use super::{World, refused, said};
 
 #[track_caller]
 fn assert_passed(world: &World, sent: Tick, delay: Duration) {
@@ -141,4 +142,12 @@ pub async fn without_a_delay_the_head_of_the_queue_is_granted(world: &World) {
     world.revoke(&held, Some(Duration::ZERO)).await;
     bob.granted(world).await;
     assert!(cat.is_parked());
+}
+
+pub async fn a_delayed_key_takes_no_record(world: &World) {
+    let held = world.hold(&world.key("k"), "ann").await;
+    world.revoke(&held, Some(Duration::from_secs(20))).await;
+    let error = refused(world.store().commit(&[put(held.key(), "1")]).await);
+    assert!(matches!(error, lease::Error::Refused(lease::Refusal::KeyIsLeased { .. })), "{error}");
+    assert_eq!(world.inspect(held.key()).await.phase, Phase::Delayed);
 }

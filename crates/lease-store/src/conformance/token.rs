@@ -92,13 +92,13 @@ pub async fn a_token_given_up_on_a_busy_key_cannot_be_granted_late(world: &World
 }
 
 pub async fn a_token_given_up_stays_given_up_for_a_minute(world: &World) {
-    if !world.virtual_time() {
-        return; // A minute is too long to wait for; paused time shows it.
-    }
     let claim = world.claim(&world.key("k"), "ann");
     let release = Release::new(claim.key.clone(), claim.token.clone());
     said(world.store().release(release).await);
-    world.pass(Duration::from_secs(59)).await;
+    if world.virtual_time() {
+        // Elsewhere a minute is too long to wait for: there the engines' own tests look at what it is kept by.
+        world.pass(Duration::from_secs(59)).await;
+    }
     world.spent(claim).await;
 }
 

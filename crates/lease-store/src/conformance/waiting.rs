@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use lease::{Acquired, Reason, Renewed};
+use lease::{Acquired, Op, Reason, Renewed};
 
+use super::record::put_for;
 use super::{World, said};
 
 pub async fn a_free_key_is_granted_without_waiting(world: &World) {
@@ -172,4 +173,37 @@ pub async fn a_parked_duplicate_gets_the_same_lease(world: &World) {
         Some(Ok(Ok(Acquired::Granted(grant)))) => assert_eq!(grant.lease, next.lease),
         other => panic!("the duplicate got {other:?}"),
     }
+}
+
+pub async fn a_claim_waits_for_a_record_to_be_deleted(world: &World) {
+    let key = world.key("k");
+    world.put(&key, "1").await;
+    let claim = world.claim(&key, "ann").waiting(Duration::from_secs(60));
+    let deleted = async {
+        world.pass(Duration::from_millis(100)).await;
+        world.write(&[Op::Delete { key: key.clone() }]).await
+    };
+    let (held, _) = tokio::join!(world.grant(claim), deleted);
+    assert!(held.parked);
+    world.assert_live(&held).await;
+    assert_eq!(world.inspect(&key).await.waiters, 0);
+}
+
+pub async fn a_claim_waits_for_the_ttl_of_a_record(world: &World) {
+    let (key, sent) = (world.key("k"), world.now());
+    world.write(&[put_for(&key, "1", world.ttl())]).await;
+    let held = world.grant(world.claim(&key, "ann").waiting(Duration::from_secs(60))).await;
+    assert!(held.told.since(sent) + super::time::ROUNDING >= world.ttl().as_duration());
+    assert!(held.parked);
+    world.assert_live(&held).await;
+}
+
+pub async fn a_wait_for_a_record_that_stays_is_over_in_time(world: &World) {
+    let (key, wait, sent) = (world.key("k"), Duration::from_millis(300), world.now());
+    world.put(&key, "1").await;
+    let busy = world.busy(world.claim(&key, "ann").waiting(wait)).await;
+    assert_eq!((busy.reason, busy.remaining), (Reason::Foreign, None));
+    assert!(world.now().since(sent) + super::time::ROUNDING >= wait);
+    assert_eq!(world.inspect(&key).await.waiters, 0);
+    world.assert_record(&key, Some("1")).await;
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lease::{End, Op, Verb, Wipe};
 
+use super::ask::{append, put};
 use super::{World, said};
 
 pub async fn a_grant_and_its_end_are_seen(world: &World) {
@@ -125,6 +126,40 @@ pub async fn records_are_seen_too(world: &World) {
     let deleted = tail.next(world).await;
     assert_eq!((&deleted.key, deleted.verb), (&key, Verb::Deleted));
     assert!(deleted.revision > written.revision);
+}
+
+pub async fn an_entry_of_a_log_is_not_seen(world: &World) {
+    let (log, key) = (world.key("log"), world.key("r"));
+    let mut tail = world.watch(&world.prefix(), None).await;
+    let appended = world.write(&[append(&log, "1", 10)]).await;
+    // Whoever goes on from there has missed nothing.
+    let mut later = world.watch(&world.prefix(), Some(appended)).await;
+    tokio::select! {
+        biased;
+        watched = later.watched(world) => panic!("nothing happened since: {watched:?}"),
+        () = world.pass(Duration::from_millis(20)) => {}
+    }
+    let revision = world.write(&[put(&key, "1"), append(&log, "2", 10)]).await;
+    for tail in [&mut tail, &mut later] {
+        let written = tail.next(world).await;
+        assert_eq!((&written.key, written.verb, written.revision), (&key, Verb::Written, revision));
+    }
+    world.write(&[append(&log, "3", 10)]).await;
+    let held = world.hold(&world.key("k"), "ann").await;
+    tail.granted(world, &held).await;
+}
+
+pub async fn a_delete_of_nothing_is_not_seen(world: &World) {
+    let (key, mut tail) = (world.key("r"), world.watch(&world.prefix(), None).await);
+    world.write(&[Op::Delete { key: key.clone() }]).await;
+    world.put(&key, "1").await;
+    assert_eq!(tail.next(world).await.verb, Verb::Written);
+    for _ in 0..2 {
+        world.write(&[Op::Delete { key: key.clone() }]).await;
+    }
+    assert_eq!(tail.next(world).await.verb, Verb::Deleted);
+    let held = world.hold(&key, "ann").await;
+    tail.granted(world, &held).await;
 }
 
 pub async fn all_watchers_see_the_same(world: &World) {

@@ -178,6 +178,11 @@ impl World {
         Claim::new(key.clone(), self.holder(who), self.token(), self.long_ttl())
     }
 
+    /// The same with the longest TTL there is, for what takes a while.
+    pub fn patient_claim(&self, key: &Key, who: &str) -> Claim {
+        Claim::new(key.clone(), self.holder(who), self.token(), self.capabilities.max_ttl)
+    }
+
     /// The same with a TTL that runs out soon.
     pub fn brief_claim(&self, key: &Key, who: &str) -> Claim {
         Claim::new(key.clone(), self.holder(who), self.token(), self.ttl())

@@ -163,6 +163,14 @@ impl Shared {
         Arc::new(Self { inner, events, clock, capabilities, durable, earlier: Notify::new() })
     }
 
+    /// The table and the moment of a step on it. Read under the lock, so that whoever was stopped on the way decides by the
+    /// time of its step, and no step comes before one whose answer was given.
+    pub(crate) fn enter(&self) -> (MutexGuard<'_, Inner>, Now) {
+        let inner = self.inner.lock();
+        let now = Now::read(&*self.clock);
+        (inner, now)
+    }
+
     /// Takes one step on the table. `Some` means that its effects are on their way to the disk.
     pub(crate) fn step<T>(
         &self,
@@ -177,8 +185,7 @@ impl Shared {
         &self,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<(Result<T>, Pending<'_>)> {
-        let now = Now::read(&*self.clock);
-        let mut inner = self.inner.lock();
+        let (mut inner, now) = self.enter();
         if let Some(why) = &inner.failed {
             return Err(Error::unavailable(self.capabilities.engine, why.clone()));
         }
@@ -221,6 +228,9 @@ impl Shared {
     /// Tells watchers and waiters; a grant that nobody hears goes to the next in line.
     pub(crate) fn deliver(&self, inner: &mut MutexGuard<'_, Inner>, out: Out, now: Now) {
         self.events.publish(out.events);
+        if let Some(revision) = out.silent {
+            self.events.reach(revision);
+        }
         for delivery in out.grants {
             let (lease, digest) = (delivery.grant.lease.clone(), delivery.digest);
             if !delivery.deliver()
@@ -324,9 +334,8 @@ impl Shared {
         look: impl FnOnce(&Table, Now) -> T,
         since: impl FnOnce(&Table, &T) -> Option<Revision>,
     ) -> Result<T> {
-        let now = Now::read(&*self.clock);
         let (seen, pending) = {
-            let mut inner = self.inner.lock();
+            let (mut inner, now) = self.enter();
             let seen = look(&inner.table, now);
             let settled = inner.failed.is_some()
                 || (inner.table.out.is_empty() && !inner.in_flight)

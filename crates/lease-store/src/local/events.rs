@@ -69,6 +69,12 @@ impl EventLog {
         ring.wake(before);
     }
 
+    /// Notes changes up to `revision` that no event tells. What was told before them is published.
+    pub(crate) fn reach(&self, revision: Revision) {
+        let mut ring = self.ring.lock();
+        ring.newest = ring.newest.max(revision);
+    }
+
     /// A watch of all that begins with one of `prefixes`, after `from` or from now on.
     pub(crate) fn watch(
         self: &Arc<Self>,

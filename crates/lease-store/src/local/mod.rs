@@ -4,6 +4,8 @@ mod data;
 mod disk;
 mod engine;
 mod events;
+mod foreign;
+mod forget;
 mod handover;
 mod index;
 mod memory;

@@ -11,6 +11,8 @@ pub(crate) struct Out {
     /// Encoded row operations; stays empty in engines without a disk.
     pub(crate) rows: Vec<u8>,
     pub(crate) events: Vec<Event>,
+    /// The last revision of a change that no event tells: whoever watches from there on has missed nothing.
+    pub(crate) silent: Option<Revision>,
     pub(crate) grants: Vec<Delivery>,
     /// A reign among the rows was given a longer TTL than the disk knew.
     pub(crate) raised: bool,
@@ -46,7 +48,7 @@ impl Out {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.events.is_empty() && self.grants.is_empty()
+        self.rows.is_empty() && self.events.is_empty() && self.silent.is_none() && self.grants.is_empty()
     }
 
     /// Takes everything and leaves an empty one of the same kind.

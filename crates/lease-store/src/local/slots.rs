@@ -110,11 +110,16 @@ impl Rare {
 
     /// Marks a token that held nothing as given up. The oldest mark goes when there are too many.
     pub(crate) fn bury(&mut self, token: [u8; 16], now: Tick, until: Tick) {
-        self.tombs.retain(|(_, end)| now < *end);
+        self.prune(now);
         if self.tombs.len() == limits::WAITERS {
             self.tombs.remove(0);
         }
         self.tombs.push((token, until));
+    }
+
+    /// Drops the marks whose time is over.
+    pub(crate) fn prune(&mut self, now: Tick) {
+        self.tombs.retain(|(_, end)| now < *end);
     }
 
     /// Remembers a finished reign and says where on disk it belongs.
@@ -285,7 +290,10 @@ impl Slots {
 
     /// When time alone will next change this key.
     fn next_change(&self, at: u32) -> Option<Tick> {
-        match &self.slab.get(at)?.seat {
+        let slot = self.slab.get(at)?;
+        match &slot.seat {
+            // One that was never granted is of no use after its last mark.
+            Seat::Free if slot.last.is_none() => slot.rare()?.tombs.last().map(|(_, until)| *until),
             Seat::Free => None,
             Seat::Held { .. } => Some(self.terms.get(at).expires),
             Seat::Delayed { until } | Seat::Reserved { until, .. } => Some(*until),

@@ -42,16 +42,35 @@ impl Table {
         }
         // All of a commit's records carry its last revision; its events count up to it.
         let mut at = self.revision;
-        ops.iter().for_each(|_| self.revision = self.revision.next());
-        for op in ops {
-            at = at.next();
-            let verb = self.apply(op, now);
-            self.out.record_event(at, now.wall, op.key(), verb);
+        let told = ops.iter().filter(|op| self.is_told(op)).count();
+        (0..told.max(1)).for_each(|_| self.revision = self.revision.next());
+        let revision = self.revision;
+        if told == 0 {
+            self.out.silent = Some(revision);
         }
-        Ok(Committed::Written { revision: self.revision })
+        for op in ops {
+            if let Some(verb) = self.apply(op, now) {
+                at = at.next();
+                self.out.record_event(at, now.wall, op.key(), verb);
+            }
+        }
+        for op in ops.iter().filter(|op| matches!(op, Op::Delete { .. })) {
+            self.serve(op.key(), now)?;
+        }
+        Ok(Committed::Written { revision })
     }
 
-    fn apply(&mut self, op: &Op, now: Now) -> Verb {
+    /// Whether watchers hear of an operation: logs are read and not watched, and where nothing was nothing is deleted.
+    fn is_told(&self, op: &Op) -> bool {
+        match op {
+            Op::Put { .. } | Op::PutIfAbsent { .. } | Op::PutIfRevision { .. } => true,
+            Op::Delete { key } => self.data.records.contains_key(key),
+            Op::Append { .. } => false,
+        }
+    }
+
+    /// Performs an operation and says what watchers hear of it.
+    fn apply(&mut self, op: &Op, now: Now) -> Option<Verb> {
         match op {
             Op::Put { key, value, ttl }
             | Op::PutIfAbsent { key, value, ttl }
@@ -65,13 +84,13 @@ impl Table {
                     expires: ttl_ms.map(|ms| now.wall.as_millis() + ms),
                 };
                 self.out.put(RowTable::Record, &[key.as_str().as_bytes()], &row);
-                Verb::Written
+                Some(Verb::Written)
             }
             Op::Delete { key } => {
-                self.data.records.remove(key);
+                self.data.records.remove(key)?;
                 self.data.deleted = self.revision;
                 self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
-                Verb::Deleted
+                Some(Verb::Deleted)
             }
             Op::Append { log, value, max_len } => {
                 let (seq, dropped) = self.data.append(log, value, *max_len);
@@ -80,7 +99,7 @@ impl Table {
                 for old in dropped {
                     self.out.delete(RowTable::LogEntry, &[name, &[0], &old.to_be_bytes()]);
                 }
-                Verb::Written
+                None
             }
         }
     }
@@ -124,6 +143,7 @@ impl Table {
         if slot.rare().is_some() {
             slot.rare_mut().queue.cancel(digest);
         }
+        self.forget_unborn(at);
         Ok(())
     }
 }

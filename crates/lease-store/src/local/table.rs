@@ -15,6 +15,7 @@ use lease::{
 };
 
 use super::data::Data;
+use super::foreign::Foreign;
 use super::out::{Delivery, Out};
 use super::queue::Waiter;
 use super::rows::{ReignRow, SlotRow, Table as RowTable};
@@ -35,10 +36,6 @@ impl Now {
     }
 }
 
-/// How many free keys are remembered with their history. Older ones are forgotten under a raised floor, so
-/// that their generations still never repeat.
-const FREE_KEYS: usize = 100_000;
-
 /// Timers looked at for each reign that may end in one step.
 const LOOKS: usize = 4;
 
@@ -51,7 +48,7 @@ pub(crate) struct Table {
     pub(crate) revision: Revision,
     pub(crate) out: Out,
     ways: Ways,
-    freed: VecDeque<(u32, Generation)>,
+    pub(crate) freed: VecDeque<(u32, Generation)>,
 }
 
 impl Table {
@@ -68,7 +65,7 @@ impl Table {
     }
 
     pub(crate) fn acquire(&mut self, claim: &Claim, now: Now) -> Result<Acquired> {
-        let foreign = self.data.find(&claim.key, now.tick).map(|stored| stored.value.clone());
+        let foreign = self.foreign(&claim.key, now);
         let at = self.slots.find_or_insert(&claim.key);
         self.settle_on_access(at, now)?;
         let digest = claim.token.digest();
@@ -94,9 +91,9 @@ impl Table {
                 self.grant_asked(at, claim, now)
             }
             Verdict::Refresh => self.refresh(at, claim, now),
-            Verdict::Busy(mut busy) => {
-                busy.holder = busy.holder.or_else(|| foreign.map(|value| foreign_holder(&value)));
-                Ok(Acquired::Busy(busy))
+            Verdict::Busy(busy) => {
+                self.forget_unborn(at);
+                Ok(Acquired::Busy(foreign.into_iter().fold(busy, Foreign::shown)))
             }
             Verdict::Spent => Err(Refusal::TokenSpent.into()),
         }
@@ -168,7 +165,9 @@ impl Table {
                 let until = now.tick + Duration::from_millis(limits::TOMBSTONE_MS);
                 slot.rare_mut().queue.expel(digest);
                 slot.rare_mut().bury(digest.short(), now.tick, until);
+                self.slots.arm(at);
             }
+            self.forget_unborn(at);
             return Ok(Released::NotHeld);
         }
         self.end_reign(at, End::Released, now)?;
@@ -249,6 +248,7 @@ impl Table {
         while done < most {
             if let Some(at) = self.slots.due(now.tick, &mut looks) {
                 self.settle(at, now)?;
+                self.tidy(at, now);
             } else if looks == 0 {
                 return Ok(most);
             } else if let Some(key) = self.data.due(now.tick) {
@@ -256,6 +256,7 @@ impl Table {
                 self.data.deleted = self.revision;
                 self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
                 self.out.record_event(self.revision, now.wall, &key, Verb::Deleted);
+                self.serve(&key, now)?;
             } else {
                 break;
             }
@@ -361,9 +362,11 @@ impl Table {
 
     /// Gives a free slot to the named heir or the head of the queue, reserves it, or leaves it free.
     pub(crate) fn pass_on(&mut self, at: u32, to: Option<&Holder>, now: Now) -> Result<()> {
+        let carries = self.carries_record(at, now);
         let slot = self.slot(at)?;
         let next = match to {
             Some(heir) => slot.rare_mut().queue.pop_holder(heir),
+            None if carries => None,
             None => slot.rare_if_any(|rare| rare.queue.pop()).flatten(),
         };
         if let Some(waiter) = next {
@@ -375,7 +378,7 @@ impl Table {
             self.slots.arm(at);
         }
         self.write_slot(at, now)?;
-        self.note_free(at)
+        self.note_free(at, now)
     }
 
     fn grant_asked(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Acquired> {
@@ -386,7 +389,7 @@ impl Table {
         Ok(Acquired::Granted(Grant { lease, parked: false }))
     }
 
-    fn grant_parked(&mut self, at: u32, waiter: Waiter, now: Now) -> Result<Lease> {
+    pub(crate) fn grant_parked(&mut self, at: u32, waiter: Waiter, now: Now) -> Result<Lease> {
         let lease = self.grant(at, &waiter.claim, now)?;
         self.ways.begin(at, lease.generation);
         let grant = Grant { lease: lease.clone(), parked: true };
@@ -455,33 +458,6 @@ impl Table {
         Ok(())
     }
 
-    /// Notes that a key became free, and forgets the one that has been free for longest when there are too many.
-    pub(crate) fn note_free(&mut self, at: u32) -> Result<()> {
-        if let Some(last) = self.slot(at)?.last {
-            self.freed.push_back((at, last));
-        }
-        if self.freed.len() <= FREE_KEYS {
-            return Ok(());
-        }
-        let Some((old, generation)) = self.freed.pop_front() else { return Ok(()) };
-        let idle = self.slots.at(old).is_some_and(|slot| {
-            slot.is_free()
-                && slot.last == Some(generation)
-                && slot.rare().is_none_or(|rare| rare.queue.len() == 0 && rare.tombs.is_empty())
-        });
-        if idle && let Some(slot) = self.slots.remove(old) {
-            self.floor = self.floor.covering(generation);
-            self.out.put(RowTable::Own, &[b"floor"], &self.floor.get());
-            let key = slot.key.as_str().as_bytes();
-            self.out.delete(RowTable::Slot, &[key]);
-            let rows = slot.rare().map_or(0, |rare| rare.past.len() as u64);
-            for n in 0..rows {
-                self.out.delete(RowTable::Reign, &[key, &[0], &n.to_be_bytes()]);
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn status(&self, key: &Key, now: Now) -> Status {
         match self.slots.find(key).and_then(|at| self.status_at(at, now)) {
             Some(status) => status,
@@ -508,7 +484,9 @@ impl Table {
             return Vec::new();
         };
         let past = slot.rare().into_iter().flat_map(|rare| rare.past.iter().map(Past::reign));
-        past.chain(running(entry, now)).collect()
+        let mut reigns: Vec<Reign> = past.chain(running(entry, now)).collect();
+        reigns.drain(..reigns.len().saturating_sub(limits::REIGNS));
+        reigns
     }
 }
 
@@ -558,18 +536,6 @@ fn running(entry: Entry, now: Now) -> Option<Reign> {
         until: over.then_some(now.wall),
         end: over.then_some(End::Expired),
     })
-}
-
-/// The holder shown for a key that carries a record: its value where that reads as a name.
-fn foreign_holder(value: &[u8]) -> Holder {
-    let text: String = String::from_utf8_lossy(value)
-        .chars()
-        .map(|c| if c.is_ascii_graphic() { c } else { '?' })
-        .take(limits::HOLDER)
-        .collect();
-    Holder::new(text)
-        .or_else(|_| Holder::new("?"))
-        .unwrap_or_else(|_| unreachable!("a question mark is a name"))
 }
 
 pub(crate) fn broken() -> Error {

@@ -4,7 +4,6 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use super::engine::Shared;
-use super::table::Now;
 
 /// How many keys one turn settles before others get the lock.
 const TURN: usize = 256;
@@ -36,8 +35,7 @@ pub(crate) async fn run(shared: Weak<Shared>) {
 
 /// Settles what is due and says when to look again.
 fn turn(shared: &Shared) -> Option<lease::Tick> {
-    let now = Now::read(&*shared.clock);
-    let mut inner = shared.inner.lock();
+    let (mut inner, now) = shared.enter();
     if inner.closed {
         return None;
     }

@@ -6,7 +6,6 @@ use lease::{Acquired, Claim, Digest, Error, Grant, Key, Lease, Origin, Reason, R
 
 use super::engine::Shared;
 use super::pending::Pending;
-use super::table::Now;
 use crate::sync::oneshot;
 
 /// Asks for a key, waiting in line for as long as the claim allows.
@@ -22,7 +21,7 @@ pub(crate) async fn acquire(shared: &Shared, claim: Claim) -> Result<Acquired> {
             decided = now.tick;
             let answer = table.acquire(&claim, now)?;
             match &answer {
-                Acquired::Busy(busy) if !wait.is_zero() && parks(busy.reason) => {
+                Acquired::Busy(busy) if !wait.is_zero() && parks(&claim, busy.reason) => {
                     let (told, grant) = oneshot::channel();
                     table.park(claim.clone(), told)?;
                     Ok((answer, Some(grant)))
@@ -80,11 +79,12 @@ fn unsure(shared: &Shared, error: &Error) -> Error {
     Error::unknown(shared.capabilities.engine, error.to_string())
 }
 
-/// Reasons that pass by themselves, so that waiting in line makes sense.
-fn parks(reason: Reason) -> bool {
+/// Reasons that pass, so that waiting in line makes sense. Who comes instead of somebody does not come next.
+fn parks(claim: &Claim, reason: Reason) -> bool {
     match reason {
         Reason::Held | Reason::Delayed | Reason::Reserved | Reason::Queued | Reason::Quarantine => true,
-        Reason::Foreign | Reason::NotThatGeneration => false,
+        Reason::Foreign => claim.instead_of.is_none(),
+        Reason::NotThatGeneration => false,
     }
 }
 
@@ -116,8 +116,7 @@ impl<'a> OnItsWay<'a> {
 impl Drop for OnItsWay<'_> {
     fn drop(&mut self) {
         let Some((lease, digest)) = self.grant.take() else { return };
-        let now = Now::read(&*self.shared.clock);
-        let mut inner = self.shared.inner.lock();
+        let (mut inner, now) = self.shared.enter();
         if let Err(error) = inner.table.lost(&lease, &digest, now) {
             tracing::error!(key = %lease.key, %error, "a dropped grant could not be given back");
         }
@@ -171,8 +170,7 @@ impl Drop for Parked<'_> {
         told.close();
         let granted = told.try_recv();
         drop(told);
-        let now = Now::read(&*self.shared.clock);
-        let mut inner = self.shared.inner.lock();
+        let (mut inner, now) = self.shared.enter();
         // A grant that was not heard is given back by whoever delivers it; one that was heard, here.
         let left = match granted {
             Ok(grant) => inner.table.lost(&grant.lease, &self.digest, now),
@@ -182,5 +180,21 @@ impl Drop for Parked<'_> {
             tracing::error!(key = %self.key, %error, "a dropped claim could not leave the queue");
         }
         drop(self.shared.finish(&mut inner, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_a_record_to_go_does_not_come_instead_of_anybody() {
+        let (key, holder) = (Key::new("k").unwrap(), lease::Holder::new("a").unwrap());
+        let token = lease::Token::parse("token-of-some-length-or-so").unwrap();
+        let claim = Claim::new(key, holder, token, lease::Ttl::from_secs(10).unwrap());
+        assert!(parks(&claim, Reason::Foreign));
+        let instead = claim.instead_of(lease::Generation::new(7).unwrap());
+        // In line it would be granted a reign that begins, though the one that it names is over.
+        assert!(!parks(&instead, Reason::Foreign) && !parks(&instead, Reason::NotThatGeneration));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lease::{Clock, Tick};
@@ -30,7 +30,8 @@ pub(super) struct Link {
     quarantine_ms: u64,
     connected: Tick,
     uptime: Duration,
-    server_ms: u64,
+    /// What its clock would have shown when the connection was made.
+    server_ms: AtomicU64,
     broken: AtomicBool,
 }
 
@@ -46,14 +47,15 @@ impl Link {
             // Every call has a deadline of its own; a second timer for each would cost a tenth of the rate.
             .set_response_timeout(None);
         let mut conn = options.client.get_multiplexed_async_connection_with_config(&config).await?;
-        let connected = clock.now();
         let info: String = redis::cmd("INFO").arg("server").query_async(&mut conn).await?;
+        // Not before the answer: it is taken to be as old as it can be, so that the server never seems older than it is.
+        let connected = clock.now();
         let number = |name: &str| field(&info, name).parse().unwrap_or(0_u64);
         let run_id = field(&info, "run_id").to_owned();
         let changed = seen.is_some_and(|(run, changed)| changed || run != run_id);
         let quarantine_ms = options.quarantine.as_millis() as u64;
-        let uptime = Duration::from_secs(number("uptime_in_seconds"));
-        let server_ms = number("server_time_usec") / 1_000;
+        let uptime = at_least_up(number("uptime_in_seconds"));
+        let server_ms = AtomicU64::new(number("server_time_usec") / 1_000);
         let settled = incarnation(&run_id, quarantine_ms, quarantine_ms, changed);
         let broken = AtomicBool::new(false);
         Ok(Self {
@@ -81,7 +83,13 @@ impl Link {
 
     /// What the server's clock shows, nearly.
     pub(super) fn server_ms(&self) -> u64 {
-        self.server_ms + self.clock.now().since(self.connected).as_millis() as u64
+        self.server_ms.load(Ordering::Relaxed) + self.clock.now().since(self.connected).as_millis() as u64
+    }
+
+    /// Notes what the server's clock showed, to a question that was asked at `asked`.
+    pub(super) fn set_time(&self, asked: Tick, ms: u64) {
+        let before = asked.since(self.connected).as_millis() as u64;
+        self.server_ms.store(ms.saturating_sub(before), Ordering::Relaxed);
     }
 
     /// Sends one command and waits for its answer.
@@ -118,6 +126,11 @@ impl Link {
     }
 }
 
+/// How long a server has run for certain. It tells the difference of two moments in whole seconds, which may be one more.
+const fn at_least_up(told: u64) -> Duration {
+    Duration::from_secs(told.saturating_sub(1))
+}
+
 fn incarnation(run_id: &str, uptime_ms: u64, quarantine_ms: u64, changed: bool) -> String {
     let (mark, changed) = if changed { ("!", 1) } else { ("", 0) };
     format!("{mark}{run_id}0000000000000 {uptime_ms} {quarantine_ms} {changed} ")
@@ -126,4 +139,16 @@ fn incarnation(run_id: &str, uptime_ms: u64, quarantine_ms: u64, changed: bool) 
 /// A field of what a server says about itself.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> &'a str {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_never_seems_to_have_run_for_longer_than_it_has() {
+        // Started at 0.9 s and asked at 2.1 s, it tells 2 of the 1.2 seconds.
+        assert_eq!(at_least_up(2), Duration::from_secs(1));
+        assert_eq!((at_least_up(1), at_least_up(0)), (Duration::ZERO, Duration::ZERO));
+    }
 }

@@ -5,6 +5,7 @@ use redis::Value;
 
 use super::fault::strange;
 use super::hold::end;
+use super::link::Link;
 use super::names::{Call, KEYS};
 use super::reply;
 use super::script::{HISTORY, INSPECT, TIP};
@@ -112,8 +113,21 @@ fn number(raw: &[u8], at: std::ops::Range<usize>) -> Result<u64> {
 
 /// The last revision.
 pub(super) async fn tip(wire: &Wire) -> Result<String> {
-    let answer =
-        wire.call(&TIP, Repeat::Freely, |link, _| Call::on(&TIP, link, [].into_iter()).done()).await?;
+    tip_as(wire, "0").await
+}
+
+/// Says that an engine is opened: from here on generations are greater than any that was minted elsewhere before.
+pub(super) async fn arrive(wire: &Wire) -> Result<()> {
+    tip_as(wire, "1").await.map(drop)
+}
+
+async fn tip_as(wire: &Wire, arriving: &str) -> Result<String> {
+    let build = |link: &Link, _| {
+        let mut call = Call::on(&TIP, link, [].into_iter());
+        call.text(arriving);
+        call.done()
+    };
+    let answer = wire.call(&TIP, Repeat::Freely, build).await?;
     Ok(reply::text(&answer)?.to_owned())
 }
 

@@ -94,7 +94,7 @@ impl Redis {
             wire
         };
         let (wire, apart) = (wire(), (options.replicas > 0).then(wire));
-        look::tip(&wire).await?;
+        look::arrive(&wire).await?;
         let records = apart.unwrap_or_else(|| Arc::clone(&wire));
         let (bell, tower) = (Bell::new(), Tower::new());
         let (desk, counter) = Desk::open(Arc::clone(&wire), Arc::clone(&bell));
@@ -135,7 +135,9 @@ impl Leases for Redis {
 
     async fn acquire(&self, claim: Claim) -> Result<Acquired> {
         self.capabilities.check(claim.ttl)?;
-        let answer = match claim.wait.filter(|wait| !wait.is_zero()) {
+        // Who comes instead of somebody does not wait for his turn: in line he would be granted a reign that begins.
+        let waits = claim.wait.filter(|wait| !wait.is_zero() && claim.instead_of.is_none());
+        let answer = match waits {
             Some(wait) => park(&self.wire, &self.desk, &self.bell, &claim, wait).await?,
             None => {
                 let undo = Undo::new(&self.desk, &claim)?;

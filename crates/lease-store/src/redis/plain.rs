@@ -15,6 +15,8 @@ const STEP: usize = 1_000;
 pub(super) const READ: usize = 500;
 /// What a companion ends with, after the name.
 const TAIL: usize = 110;
+/// How far the server's clock may be from where it is taken to be, in milliseconds.
+const SLACK_MS: u64 = 1_000;
 /// Most announcements in one call.
 const CALL: usize = 128;
 
@@ -90,9 +92,10 @@ pub(super) async fn read(wire: &Wire, keys: &[Key], records: &mut Vec<Record>) -
         })
         .await?;
     let answers = reply::exactly(answer, keys.len() * 3)?;
+    let now = wire.link().await?.server_ms();
     for (key, parts) in keys.iter().zip(answers.chunks(3)) {
         let Value::BulkString(value) = &parts[0] else { continue };
-        if shows_a_lease(value, &parts[2]) {
+        if shows_a_lease(value, &parts[2], now) {
             continue;
         }
         let mark = reply::text(&parts[1]).unwrap_or_default();
@@ -108,12 +111,13 @@ pub(super) async fn read(wire: &Wire, keys: &[Key], records: &mut Vec<Record>) -
 }
 
 /// Whether a value is the holder or the heir that the key's companion names, between fields of fixed length: see
-/// `head.lua`.
-fn shows_a_lease(value: &[u8], companion: &Value) -> bool {
+/// `head.lua`. A key is kept for an heir until a moment of the server's clock.
+fn shows_a_lease(value: &[u8], companion: &Value, now: u64) -> bool {
     let Value::BulkString(o) = companion else { return false };
+    let until = || std::str::from_utf8(o.get(1..17)?).ok()?.parse::<u64>().ok();
     let from = match o.first() {
         Some(b'h') => 73,
-        Some(b'r') => 17,
+        Some(b'r') if until().is_some_and(|until| until + SLACK_MS > now) => 17,
         _ => return false,
     };
     o.get(from..o.len().saturating_sub(TAIL)) == Some(value)
@@ -158,8 +162,11 @@ pub(super) async fn announce(wire: &Wire, items: &[Announcement]) -> Result<Vec<
                 call.done()
             })
             .await?;
-        for answer in reply::exactly(answer, part.len())? {
-            told.push(reply::int(&answer)? == 1);
+        for (answer, item) in reply::exactly(answer, part.len())?.iter().zip(part) {
+            match reply::int(answer)? {
+                2 => return Err(Refusal::KeyIsLeased { key: item.latest.as_str().to_owned() }.into()),
+                answer => told.push(answer == 1),
+            }
         }
     }
     Ok(told)
@@ -179,10 +186,14 @@ mod tests {
     fn a_value_that_its_companion_names_is_a_lease() {
         let tail = "0".repeat(TAIL);
         let held = format!("h{}node-1{tail}", "0".repeat(72));
-        let kept = format!("r{}node-1{tail}", "0".repeat(16));
-        for (o, leased) in [(held, true), (kept, true), ("f0".to_owned(), false), ("h".to_owned(), false)] {
-            assert_eq!(shows_a_lease(b"node-1", &Value::BulkString(o.clone().into_bytes())), leased, "{o}");
+        let kept = format!("r{:016}node-1{tail}", 10_000);
+        let says = |o: &str, now| shows_a_lease(b"node-1", &Value::BulkString(o.as_bytes().to_vec()), now);
+        for (o, leased) in
+            [(held.as_str(), true), (kept.as_str(), true), ("f0", false), ("h", false), ("r", false)]
+        {
+            assert_eq!(says(o, 9_000), leased, "{o}");
         }
-        assert!(!shows_a_lease(b"node-1", &Value::Nil));
+        assert!(!shows_a_lease(b"node-1", &Value::Nil, 9_000));
+        assert!(says(&held, 20_000) && !says(&kept, 20_000), "a reservation ends");
     }
 }

@@ -38,8 +38,9 @@ pub(super) async fn sweep(wire: Arc<Wire>, shelves: Arc<Shelves>) {
 }
 
 async fn round(wire: &Wire) -> Result<usize> {
-    let due = wire
-        .call(&DUE, Repeat::Freely, |_, _| {
+    let asked = wire.clock.now();
+    let (due, link) = wire
+        .run_over(Some(&DUE), wire.budget(), Repeat::Freely, |_, _| {
             let mut call = Call::new(&DUE, 2);
             call.key(INDEX);
             call.key(TOMBS);
@@ -48,8 +49,10 @@ async fn round(wire: &Wire) -> Result<usize> {
         })
         .await?;
     let due = reply::array(due)?;
-    let (looked, rest) = due.split_first().ok_or_else(|| strange("nothing"))?;
+    let [looked, now, rest @ ..] = &due[..] else { return Err(strange("half an answer")) };
     let looked = usize::try_from(reply::int(looked)?).map_err(|_| strange("not a count"))?;
+    // Somebody may have set the server's clock.
+    link.set_time(asked, u64::try_from(reply::int(now)?).map_err(|_| strange("not a time"))?);
     let rest: Vec<Key> = rest.iter().filter_map(|key| Key::new(reply::text(key).ok()?).ok()).collect();
     if !rest.is_empty() {
         touch(wire, &rest, &vec![None; rest.len()]).await?;

@@ -44,6 +44,7 @@ for i = 1, count do
     then
       return { 'k', i - 1 }
     end
+    if was == 'd' and tonumber(sub(o, 2, 17)) > now then return { 'k', i - 1 } end
     if kind == 'd' then
       if value or call('EXISTS', K[x + 1]) == 1 then event('d', K[x + 1], '-', '0') end
     else

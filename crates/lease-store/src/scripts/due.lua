@@ -1,13 +1,13 @@
 -- Looks after the keys whose place in the index has come: a reign that was renewed meanwhile gets a new one here and
 -- now, and time may have changed the others. KEYS: index, tombs. ARGV: at most so many.
--- Answers: how many were looked at, then the names of those others.
+-- Answers: how many were looked at, the server's time in ms, then the names of those others.
 local call, sub, find, fmt = redis.call, string.sub, string.find, string.format
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 local due = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
 local count, read, n = #due, {}, 0
-local out, index, set, places = { count }, {}, {}, 0
+local out, index, set, places = { count, now }, {}, {}, 0
 if count == 0 then return out end
 for i = 1, count do
   read[n + 1], read[n + 2] = due[i], 'tenure:o:' .. due[i]

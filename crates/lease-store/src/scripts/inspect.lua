@@ -14,7 +14,9 @@ for i = 1, #K do
   elseif was == 'r' and reserved(o, value) then
     state, holder, left = 'r', value, call('PTTL', key)
   elseif value then
-    state, holder, left = 'x', sub(value, 1, 128), call('PTTL', key)
+    -- A record is none of a key's holders, and its value nobody's business here.
+    local sum = string.match(call('GET', 'tenure:v:' .. key) or '', '^%d+ (%x+)$')
+    if sum ~= redis.sha1hex(value) then state, holder, left = 'x', sub(value, 1, 128), call('PTTL', key) end
   elseif call('EXISTS', key) == 1 then
     state, holder, left = 'x', '?', call('PTTL', key)
   elseif was == 'd' and tonumber(sub(o, 2, 17)) > now then

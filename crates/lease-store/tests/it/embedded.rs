@@ -76,6 +76,9 @@ async fn kill_9_during_grants_loses_nothing_acknowledged_and_generations_never_f
             assert!(before.is_none_or(|g| generation > g), "{name} fell to {generation} after a crash");
             let status = store.inspect(&key(&name)).await.unwrap();
             assert!(status.generation >= Some(generation), "{name}: {generation} is forgotten");
+            if released && status.generation == Some(generation) {
+                assert_eq!(status.phase, Phase::Free, "{name}: the release of {generation} is forgotten");
+            }
             if !released && status.generation == Some(generation) {
                 // Its release may have been on its way and unanswered; then history knows it.
                 let history = store.history(&key(&name)).await.unwrap();

@@ -10,7 +10,7 @@ use lease_store::{BootClock, Redis};
 use testkit::{Direction, Mode, Proxy, RedisServer, wait};
 use tokio::task::JoinSet;
 
-use crate::redis_bench::{Bent, LIMIT, busy, claim, granted, open, release, renewal};
+use crate::redis_bench::{Bent, LIMIT, busy, claim, granted, open, release, renewal, text};
 
 #[tokio::test]
 async fn after_a_restart_without_data_free_keys_wait_and_generations_rise() {
@@ -72,6 +72,7 @@ async fn a_stale_replica_that_was_promoted_repeats_no_generation() {
     }
     replica.promote().unwrap();
     let new = open(&replica.url()).await;
+    let mut reigns = Vec::new();
     for n in 0..5 {
         let claim = claim(&format!("t/{n}"), "new");
         let grant = granted(&new, &claim).await;
@@ -79,7 +80,88 @@ async fn a_stale_replica_that_was_promoted_repeats_no_generation() {
             seen.iter().all(|(key, g)| *key != claim.key || *g < grant.lease.generation),
             "{grant:?} {seen:?}"
         );
+        reigns.push((claim, grant.lease.generation));
     }
+    // Both go on granting, the old one to those who have not heard of the new one.
+    for round in 0..20 {
+        for (claim, generation) in &mut reigns {
+            let next = |who: &str| self::claim(claim.key.as_str(), who);
+            old.revoke(revoke(&old, &claim.key).await).await.unwrap();
+            let theirs = granted(&old, &next("old")).await.lease.generation;
+            seen.push((claim.key.clone(), theirs));
+            new.release(release(claim)).await.unwrap();
+            *claim = next("new");
+            let ours = granted(&new, claim).await.lease.generation;
+            assert!(ours > *generation, "{ours} after {generation}");
+            *generation = ours;
+            let twice = seen.iter().find(|(key, g)| *key == claim.key && *g == ours);
+            assert_eq!(twice, None, "round {round}");
+        }
+    }
+}
+
+/// Ends whatever reign there is, at once.
+async fn revoke(store: &Redis, key: &Key) -> lease::Revoke {
+    let generation = store.inspect(key).await.unwrap().generation.unwrap();
+    lease::Revoke {
+        key: key.clone(),
+        generation,
+        delay: Some(Duration::ZERO),
+        reason: lease::Motive::default(),
+    }
+}
+
+/// How often the server has refused to run a script or failed in one.
+fn refusals(server: &RedisServer) -> u64 {
+    let stats = text(server, &["INFO", "commandstats"]).unwrap_or_default();
+    let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap_or_default();
+    let number = |name: &str| {
+        let field = line.split([':', ',']).find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        field.and_then(|digits| digits.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    number("rejected_calls") + number("failed_calls")
+}
+
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_asked_again_until_it_takes_writes() {
+    let (server, other) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
+    let url = format!("{}?quarantine_ms=0&op_timeout_ms=20000", server.url());
+    let store = Arc::new(Redis::open(&url).await.unwrap());
+    granted(&store, &claim("before", "node-1")).await;
+    server.follow(&other).unwrap();
+    server.wait_for_sync(LIMIT).unwrap();
+    let before = refusals(&server);
+    let mut asking = JoinSet::new();
+    let (asks, mine) = (store.clone(), claim("k", "node-1"));
+    asking.spawn(async move { granted(&asks, &mine).await });
+    wait::until_async("it refuses", LIMIT, async || refusals(&server) > before).await.unwrap();
+    server.promote().unwrap();
+    asking.join_next().await.unwrap().unwrap();
+    assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("node-1"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_still_loads_its_data_is_asked_again_until_it_has() {
+    // Half a millisecond for every key, and every few of them it answers that it loads.
+    let server = Arc::new(
+        RedisServer::builder()
+            .appendonly(testkit::AppendFsync::Always)
+            .config("key-load-delay", "500")
+            .start()
+            .unwrap(),
+    );
+    let url = format!("{}?quarantine_ms=0&op_timeout_ms=20000", server.url());
+    let store = Redis::open(&url).await.unwrap();
+    let first = granted(&store, &claim("k", "node-1")).await;
+    let fill = "for i = 1, 4000 do redis.call('SET', 'fill:' .. i, 'x') end return 'done'";
+    assert_eq!(text(&server, &["EVAL", fill, "0"]).as_deref(), Some("done"));
+    server.kill9().unwrap();
+    let (starts, mut starting) = (server.clone(), JoinSet::new());
+    starting.spawn_blocking(move || starts.restart().unwrap());
+    let busy = busy(&store, &claim("k", "node-2")).await;
+    assert_eq!(busy.generation, Some(first.lease.generation), "it answered before it had its data");
+    starting.join_next().await.unwrap().unwrap();
+    assert!(refusals(&server) > 0, "it was never asked while it loaded");
 }
 
 #[tokio::test]
@@ -181,7 +263,7 @@ async fn a_grant_whose_answer_nobody_reads_is_found_by_looking() {
     house.proxy.set(Direction::ToClient, Mode::Stall);
     let (store, asked, mut leaving) = (Arc::clone(&house.store), release(&house.mine), JoinSet::new());
     leaving.spawn(async move { store.release(asked).await });
-    while crate::redis_bench::text(&house.server, &["GET", "k"]).as_deref() != Some("next") {
+    while text(&house.server, &["GET", "k"]).as_deref() != Some("next") {
         tokio::task::yield_now().await;
     }
     leaving.shutdown().await;
@@ -291,4 +373,51 @@ async fn leases_go_on_while_changes_wait_for_a_replica() {
             granted(&store, &mine).await
         } => assert_eq!(grant.lease.holder, mine.holder),
     }
+}
+
+#[tokio::test]
+async fn holders_go_on_renewing_while_free_keys_are_in_quarantine() {
+    let server = RedisServer::builder().appendonly(testkit::AppendFsync::Always).start().unwrap();
+    let url = format!("{}?max_ttl_ms=60000", server.url());
+    let before = Redis::open(&format!("{}?quarantine_ms=0&max_ttl_ms=60000", server.url())).await.unwrap();
+    let mine = claim("k", "node-1");
+    let grant = granted(&before, &mine).await;
+    server.restart().unwrap();
+    let store = Redis::open(&url).await.unwrap();
+    let renewed = store.renew(&[renewal(&mine, &grant)]).await.unwrap();
+    assert!(matches!(renewed[..], [Renewed::Renewed { .. }]), "{renewed:?}");
+    let answer = busy(&store, &claim("free", "node-2")).await;
+    assert_eq!(answer.reason, Reason::Quarantine);
+    let left = answer.remaining.unwrap();
+    assert!(left <= Duration::from_secs(60) && left > Duration::from_secs(30), "{left:?}");
+    // It is held, and its holder is in nobody's quarantine.
+    assert_eq!(busy(&store, &claim("k", "node-2")).await.reason, Reason::Held);
+}
+
+#[tokio::test]
+async fn a_client_that_has_seen_another_server_waits_also_where_that_one_has_long_been_up() {
+    let (first, second) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
+    // As if it had been up for long: it is known, and its quarantine is over.
+    granted(&open(&second.url()).await, &claim("other", "node-1")).await;
+    let front = Proxy::start(first.addr()).unwrap();
+    let url = format!("{}?max_ttl_ms=2000", front.url_for_redis());
+    let store = Redis::open(&url).await.unwrap();
+    granted_in_time(&store, "k").await;
+    front.point_to(second.addr());
+    front.cut().unwrap();
+    let answer = busy(&store, &brief("k")).await;
+    assert_eq!(answer.reason, Reason::Quarantine, "{answer:?}");
+    granted_in_time(&store, "k").await;
+}
+
+fn brief(name: &str) -> Claim {
+    let mut claim = claim(name, "node-1");
+    claim.ttl = lease::Ttl::from_millis(2_000).unwrap();
+    claim
+}
+
+/// Granted, though a quarantine may come first.
+async fn granted_in_time(store: &Redis, name: &str) {
+    let answer = store.acquire(brief(name).waiting(LIMIT)).await.unwrap();
+    assert!(matches!(answer, Acquired::Granted(_)), "{answer:?}");
 }

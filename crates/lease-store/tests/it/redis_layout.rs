@@ -157,3 +157,127 @@ async fn scripts_are_loaded_again_after_the_server_forgot_them() {
     text(&server, &["SCRIPT", "FLUSH"]);
     assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
 }
+
+#[tokio::test]
+async fn a_reservation_shows_as_its_heir_for_two_seconds() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    granted(&store, &mine).await;
+    let mut to_heir = release(&mine);
+    to_heir.to = Some(lease::Holder::new("node-2").unwrap());
+    assert_eq!(store.release(to_heir).await.unwrap(), Released::Released);
+    assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("node-2"));
+    let left = int(&server, &["PTTL", "k"]);
+    assert!((1..=2_000).contains(&left), "{left}");
+    assert_eq!(int(&server, &["EXISTS", "tenure:l:k"]), 0);
+}
+
+#[tokio::test]
+async fn a_companion_shows_generation_token_hash_meta_and_since() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mut mine = claim("k", "node-1");
+    mine.meta = lease::Meta::new("in the cellar").unwrap();
+    let grant = granted(&store, &mine).await;
+    let field = |name: &str| server.command(&["HGET", "tenure:l:k", name]).unwrap();
+    assert_eq!(field("g"), Reply::Bulk(Some(grant.lease.generation.to_string().into_bytes())));
+    assert_eq!(field("t"), Reply::Bulk(Some(mine.token.digest().as_bytes().to_vec())));
+    assert_eq!(field("m"), Reply::Bulk(Some(b"in the cellar".to_vec())));
+    let since = store.inspect(&mine.key).await.unwrap().since.unwrap();
+    assert_eq!(field("s"), Reply::Bulk(Some(since.as_micros().to_string().into_bytes())));
+}
+
+#[tokio::test]
+async fn a_token_that_held_nothing_stays_given_up_for_a_minute() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    assert_eq!(store.release(release(&mine)).await.unwrap(), Released::NotHeld);
+    let end: i64 = match server.command(&["ZRANGE", "tenure:tombs", "0", "-1", "WITHSCORES"]).unwrap() {
+        Reply::Array(Some(tombs)) => tombs[1].text().unwrap().parse().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let now = text(&server, &["EVAL", "return redis.call('TIME')[1]", "0"]).unwrap();
+    let left = end / 1_000 - now.parse::<i64>().unwrap();
+    assert!((40..=60).contains(&left), "{left} s");
+    // The mark that there are any outlasts the last one.
+    assert!(int(&server, &["PEXPIRETIME", "tenure:tombed"]) > end);
+}
+
+#[tokio::test]
+async fn a_strict_write_wants_the_key_the_name_the_token_and_the_generation() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let broken: [(&str, &[&str]); 4] = [
+        ("the key is gone", &["DEL", "k"]),
+        ("somebody else has it", &["SET", "k", "stranger", "KEEPTTL"]),
+        ("the companion is gone", &["DEL", "tenure:l:k"]),
+        (
+            "it is of another type",
+            &["EVAL", "redis.call('DEL', 'k') return redis.call('RPUSH', 'k', 'x')", "0"],
+        ),
+    ];
+    for (why, command) in broken {
+        server.flushall().unwrap();
+        let mine = claim("k", "node-1");
+        let generation = granted(&store, &mine).await.lease.generation;
+        let fence = lease::Fence { key: mine.key, token: mine.token, generation, mode: lease::Mode::Strict };
+        let ops = [Op::Put { key: key("r"), value: b"1"[..].into(), ttl: None }];
+        let written = store.write_fenced(&fence, &ops).await.unwrap();
+        assert!(matches!(written, lease::Committed::Written { .. }), "{written:?}");
+        server.command(command).unwrap();
+        let refused = store.write_fenced(&fence, &ops).await.unwrap();
+        assert!(matches!(refused, lease::Committed::FencedOut { .. }), "{why}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_wipe_leaves_a_key_that_somebody_else_has_set() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let gate = claim("gate", "operator");
+    let generation = granted(&store, &gate).await.lease.generation;
+    for name in ["t/1", "t/2"] {
+        granted(&store, &claim(name, "node-1")).await;
+    }
+    server.command(&["SET", "t/1", "stranger"]).unwrap();
+    let gate = lease::Proof { key: gate.key, token: gate.token, generation };
+    let wiped = store.wipe(lease::Wipe { prefix: lease::Prefix::new("t/").unwrap(), gate }).await.unwrap();
+    assert_eq!(wiped, lease::Wiped::Wiped { count: 1 });
+    assert_eq!(text(&server, &["GET", "t/1"]).as_deref(), Some("stranger"));
+    assert_eq!(text(&server, &["GET", "t/2"]), None);
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_for_a_stranger_s_key_gets_it_when_that_is_gone() {
+    let server = RedisServer::start().unwrap();
+    let store = std::sync::Arc::new(open(&server.url()).await);
+    server.command(&["SET", "k", "stranger"]).unwrap();
+    let (waits, mut waiting) = (store.clone(), tokio::task::JoinSet::new());
+    waiting.spawn(async move { granted(&waits, &claim("k", "node-1").waiting(LIMIT)).await });
+    wait::until_async("it stands in line", LIMIT, async || int(&server, &["LLEN", "tenure:w:k"]) == 1)
+        .await
+        .unwrap();
+    server.command(&["DEL", "k"]).unwrap();
+    let grant = waiting.join_next().await.unwrap().unwrap();
+    assert!(grant.parked);
+}
+
+#[tokio::test]
+async fn generations_go_on_rising_in_a_server_that_was_used_before_the_keys_lived_elsewhere() {
+    let server = RedisServer::start().unwrap();
+    // Long ago somebody leased something there.
+    granted(&open(&server.url()).await, &claim("other", "node-1")).await;
+    let floor = 1_000_000_000_i64 << 20;
+    server.command(&["SET", "tenure:floor", &floor.to_string()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = lease_store::Store::open(&format!("embedded:{}", folder.path().display())).await.unwrap();
+    let before = match embedded.acquire(claim("k", "node-1")).await.unwrap() {
+        lease::Acquired::Granted(grant) => grant.lease.generation,
+        lease::Acquired::Busy(busy) => panic!("{busy:?}"),
+    };
+    drop(embedded);
+    let after = granted(&open(&server.url()).await, &claim("k", "node-1")).await.lease.generation;
+    assert!(after > before, "{after} after {before}");
+}

@@ -115,8 +115,12 @@ impl Cluster {
         caller.seen = Some((node.run_id, changed));
         let uptime = match node.booted {
             0 => Duration::from_secs(86_400),
-            // Servers tell it in whole seconds.
-            booted => Duration::from_secs((self.time.now() - booted) / 1_000_000_000),
+            // Servers tell the difference of two moments in whole seconds, which may be one more than it was: callers
+            // take off one.
+            booted => {
+                let told = self.time.now() / 1_000_000_000 - booted / 1_000_000_000;
+                Duration::from_secs(told.saturating_sub(1))
+            }
         };
         let head = Head {
             run_id: node.run_id,

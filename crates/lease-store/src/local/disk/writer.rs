@@ -10,7 +10,6 @@ use super::checkpoint::Checkpoint;
 use super::journal::{Journal, Segment, in_words};
 use crate::local::engine::{Durable, Inner, Reply, Shared};
 use crate::local::out::Out;
-use crate::local::table::Now;
 
 /// How old the sign of life may get before the writer renews it itself.
 const STAMP: Duration = Duration::from_millis(200);
@@ -134,10 +133,9 @@ impl Writer {
 /// Watchers first: whoever was answered may rely on finding the change there. Then who was granted something in line:
 /// he is what a release is for, and its caller only wants to know.
 fn answer(shared: &Shared, durable: &Durable, mut out: Out, replies: Vec<Reply>) {
-    let now = Now::read(&*shared.clock);
     shared.events.publish(std::mem::take(&mut out.events));
     durable.reached.store(out.until.get(), Ordering::Release);
-    let mut inner = shared.inner.lock();
+    let (mut inner, now) = shared.enter();
     inner.in_flight = false;
     durable.raising.store(false, Ordering::Release);
     shared.deliver(&mut inner, out, now);
