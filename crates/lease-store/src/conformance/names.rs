@@ -247,7 +247,7 @@ macro_rules! conformance_restart_list {
                 local_leases_end_with_their_process remote_leases_come_back
                 remote_leases_come_back_with_the_time_their_holders_believe_in
                 a_lengthened_lease_comes_back_with_its_longer_ttl generations_rise_over_restarts
-                spent_tokens_stay_spent a_lock_delay_survives a_reservation_survives a_history_survives records_and_logs_survive
+                spent_tokens_stay_spent a_lock_delay_survives a_history_survives records_and_logs_survive
                 the_mark_of_a_fence_survives a_wiped_lease_stays_wiped revisions_rise_over_restarts
                 a_watch_resumed_over_a_restart_misses_nothing_silently
             }

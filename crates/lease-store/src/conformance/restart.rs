@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease::{Committed, Deadline, End, Loss, Margins, Mode, Phase, Query, Renewed, Watched, limits};
+use lease::{Committed, Deadline, End, Loss, Margins, Mode, Phase, Query, Renewed, Watched};
 
 use super::ask::{append, put, written};
 use super::{Held, World, said};
@@ -88,23 +88,6 @@ pub async fn a_lock_delay_survives(world: &World) {
     assert_eq!(world.inspect(held.key()).await.phase, Phase::Delayed);
     assert_eq!(world.busy(world.claim(held.key(), "bob")).await.reason, lease::Reason::Delayed);
     world.ends(held.key()).await.assert_after(sent, delay);
-}
-
-pub async fn a_reservation_survives(world: &World) {
-    let held = hold_remotely(world, "k").await;
-    said(world.store().release(held.giving(Some(world.holder("bob")))).await);
-    let told = world.now();
-    world.restart().await;
-    let status = world.inspect(held.key()).await;
-    if status.phase == Phase::Free {
-        // A restart may take longer than a reservation lasts.
-        let passed = world.now().since(told) + super::time::ROUNDING;
-        assert!(passed >= Duration::from_millis(limits::RESERVATION_MS), "forgotten after {passed:?}");
-        return;
-    }
-    assert_eq!((status.phase, status.holder), (Phase::Reserved, Some(world.holder("bob"))));
-    let next = world.hold(held.key(), "bob").await;
-    assert!(next.generation() > held.generation());
 }
 
 pub async fn a_history_survives(world: &World) {

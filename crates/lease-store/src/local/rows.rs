@@ -119,10 +119,6 @@ enum StateRow<'a> {
     Delayed {
         ms: u64,
     },
-    Reserved {
-        to: &'a str,
-        ms: u64,
-    },
 }
 
 /// What a loaded entry was doing.
@@ -140,17 +136,13 @@ pub(crate) enum Loaded {
     Delayed {
         ms: u64,
     },
-    Reserved {
-        to: Holder,
-        ms: u64,
-    },
 }
 
 impl<'a> SlotRow<'a> {
-    /// The row of a slot. What a lock-delay or a reservation had left when it was written, it has after a restart.
+    /// The row of a slot. A reservation is not worth a row: after a restart the key is free.
     pub(crate) fn of(slot: &Slot, entry: &'a Entry, now: Tick) -> Self {
         let state = match &entry.state {
-            State::Free => StateRow::Free,
+            State::Free | State::Reserved { .. } => StateRow::Free,
             State::Held(t) => StateRow::Held {
                 holder: t.holder.as_str(),
                 digest: *t.digest.as_bytes(),
@@ -161,9 +153,6 @@ impl<'a> SlotRow<'a> {
                 remote: t.origin == Origin::Remote,
             },
             State::Delayed { until } => StateRow::Delayed { ms: until.since(now).as_millis() as u64 },
-            State::Reserved { to, until } => {
-                StateRow::Reserved { to: to.as_str(), ms: until.since(now).as_millis() as u64 }
-            }
         };
         let ended = slot.rare().map_or(0, |rare| rare.ended);
         Self { last: entry.last.map_or(0, Generation::get), ended, state }
@@ -173,7 +162,6 @@ impl<'a> SlotRow<'a> {
         let loaded = match &self.state {
             StateRow::Free => Loaded::Free,
             StateRow::Delayed { ms } => Loaded::Delayed { ms: *ms },
-            StateRow::Reserved { to, ms } => Loaded::Reserved { to: Holder::new(to)?, ms: *ms },
             StateRow::Held { holder, digest, generation, ttl_ms, since, meta, remote } => Loaded::Held {
                 holder: Holder::new(holder)?,
                 digest: Digest::from_bytes(*digest),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lease::{Acquired, Claim, End, Generation, Grant, Leases, Released, Renewal, Renewed, Ttl};
 use lease_store::Redis;
-use testkit::{RedisServer, Reply, wait};
+use testkit::{Direction, Mode, Proxy, RedisServer, Reply, wait};
 use tokio::task::JoinSet;
 
 use crate::redis_bench::{LIMIT, claim, granted, int, open, release, renewal, text};
@@ -179,4 +179,46 @@ async fn a_reign_of_an_older_build_is_renewed_and_marked() {
         assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [renewed(20)]);
     }
     assert!(mark(&server, &mine).is_some_and(|mark| mark.len() == 27 + 6));
+}
+
+#[tokio::test]
+async fn a_thousand_renewals_are_one_round_trip() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::start(server.addr()).unwrap();
+    let url = format!("{}?quarantine_ms=0&op_timeout_ms=20000", proxy.url_for_redis());
+    let store = Arc::new(Redis::open(&url).await.unwrap());
+    let mut renewals = Vec::new();
+    for n in 0..1_000 {
+        let claim = claim(&format!("t/{n}"), "node-1");
+        let grant = granted(&store, &claim).await;
+        renewals.push(Renewal { ttl: Some(Ttl::from_secs(30).unwrap()), ..renewal(&claim, &grant) });
+    }
+    // The script is there, and no answer comes any more.
+    store.renew(&renewals[..1]).await.unwrap();
+    proxy.set(Direction::ToClient, Mode::Stall);
+    let (mut asking, asks) = (JoinSet::new(), store.clone());
+    asking.spawn(async move { asks.renew(&renewals).await });
+    let count = "local n = 0 for i = 0, 999 do if redis.call('PTTL', 't/' .. i) > 20000 then n = n + 1 end end return n";
+    let all = async || int(&server, &["EVAL", count, "0"]) == 1_000;
+    wait::until_async("all of them have arrived", LIMIT, all).await.unwrap();
+    proxy.set(Direction::ToClient, Mode::Pass);
+    let renewed = asking.join_next().await.unwrap().unwrap().unwrap();
+    assert!(renewed.len() == 1_000 && renewed.iter().all(|r| matches!(r, Renewed::Renewed { .. })));
+}
+
+#[tokio::test]
+async fn a_key_whose_generations_are_used_up_is_not_granted() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let first = claim("k", "node-1");
+    granted(&store, &first).await;
+    store.release(release(&first)).await.unwrap();
+    // As if there had been so many.
+    for key in ["tenure:g:k", "tenure:floor"] {
+        server.command(&["SET", key, "9007199254740991"]).unwrap();
+    }
+    server.command(&["DEL", "tenure:o:k"]).unwrap();
+    let refused = store.acquire(claim("k", "node-2")).await.unwrap_err();
+    assert!(refused.to_string().contains("2^53"), "{refused}");
+    assert_eq!(text(&server, &["GET", "k"]), None);
 }

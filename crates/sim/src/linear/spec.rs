@@ -517,8 +517,8 @@ impl Spot {
         }
     }
 
-    /// A store that comes back ends the leases of its own process, gives the others, delays and reservations their time
-    /// again, forgets tombstones if it likes, and may not know that a reign's time was up, or was shortened.
+    /// A store that comes back ends the leases of its own process, gives the others their time again, forgets
+    /// reservations and, if it likes, tombstones, and may not know that a reign's time was up, or was shortened.
     fn restarted(mut self) -> Vec<Self> {
         for (_, until) in &mut self.buried {
             *until = self.clock;
@@ -535,7 +535,11 @@ impl Spot {
         }
         match self.entry.state {
             State::Free => ways.push(self),
-            State::Delayed { .. } | State::Reserved { .. } => {
+            State::Reserved { .. } => {
+                self.time_passes();
+                ways.push(self);
+            }
+            State::Delayed { .. } => {
                 self.over.1 = NEVER;
                 ways.push(self);
             }

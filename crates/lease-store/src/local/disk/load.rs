@@ -56,9 +56,6 @@ fn load_slots(base: &Base, table: &mut Table, renewed: Tick, now: Now) -> Result
             Loaded::Free => State::Free,
             Loaded::Delayed { .. } if broken(Break::DelayInMemory) => State::Free,
             Loaded::Delayed { ms } => State::Delayed { until: now.tick + Duration::from_millis(ms) },
-            Loaded::Reserved { to, ms } => {
-                State::Reserved { to, until: now.tick + Duration::from_millis(ms) }
-            }
             Loaded::Held { holder, digest, generation, ttl, since, meta, origin } => {
                 if origin == Origin::Local {
                     orphans.push(at);
