@@ -106,6 +106,7 @@ pub trait Records: Send + Sync + 'static {
 
     /// Tells news, each only while its lease is live: one answer per item, in order, whether it was told. At
     /// most [`limits::BATCH`] items. Engines without listeners outside of this process only keep it.
+    /// An error may come after the first of them were told. News does not give an event on every engine, and a scan may not find it.
     async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
         let mut told = Vec::with_capacity(items.len());
         for item in items {

@@ -4,6 +4,7 @@ use lease::{Announcement, Error, Key, Prefix, Record, Refusal, Result, limits};
 use redis::Value;
 
 use super::fault::{strange, too_many};
+use super::link::Link;
 use super::names::Call;
 use super::reply;
 use super::script::{ANNOUNCE, ENDING};
@@ -81,18 +82,17 @@ pub(super) async fn ending(wire: &Wire, keys: &[Key]) -> Result<Vec<bool>> {
 
 /// What is under these keys, at most [`READ`] of them, but for leases.
 pub(super) async fn read(wire: &Wire, keys: &[Key], records: &mut Vec<Record>) -> Result<()> {
-    let answer = wire
-        .plain(|| {
-            let mut cmd = redis::cmd("MGET");
-            for key in keys {
-                let key = key.as_str();
-                cmd.arg(key).arg(format!("tenure:v:{key}")).arg(format!("tenure:o:{key}"));
-            }
-            cmd
-        })
-        .await?;
+    let build = |_: &Link, _| {
+        let mut cmd = redis::cmd("MGET");
+        for key in keys {
+            let key = key.as_str();
+            cmd.arg(key).arg(format!("tenure:v:{key}")).arg(format!("tenure:o:{key}"));
+        }
+        cmd
+    };
+    let (answer, link) = wire.run_over(None, wire.budget(), Repeat::Freely, build).await?;
     let answers = reply::exactly(answer, keys.len() * 3)?;
-    let now = wire.link().await?.server_ms();
+    let now = link.server_ms();
     for (key, parts) in keys.iter().zip(answers.chunks(3)) {
         let Value::BulkString(value) = &parts[0] else { continue };
         if shows_a_lease(value, &parts[2], now) {
