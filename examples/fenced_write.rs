@@ -1,11 +1,11 @@
-//! A write that carries its generation, and one from the past that is refused where it lands.
-#![expect(clippy::print_stdout, reason = "examples talk")]
+//! A write under a generation, and a late write of an older generation that the store refuses.
+#![expect(clippy::print_stdout, reason = "examples print what they do")]
 
 use std::time::Duration;
 
 use anyhow::ensure;
-use lease::{Committed, Holder, Key, Mode, Op, Ttl};
-use lease_keeper::{Keeper, Terms};
+use tenure_keeper::{Keeper, Terms};
+use tenure_lease::{Committed, Holder, Key, Mode, Op, Ttl};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -27,7 +27,7 @@ async fn main() -> anyhow::Result<()> {
     ensure!(matches!(store.write_fenced(&fence, &write("250")).await?, Committed::Written { .. }));
     println!("generation {} wrote 250", guard.generation());
 
-    // The first owner wakes up late and tries again.
+    // The first owner was paused and writes too late.
     let refused = store.write_fenced(&stale, &write("0")).await?;
     let Committed::FencedOut { current } = refused else { anyhow::bail!("not refused: {refused:?}") };
     println!("the old generation is fenced out by {current:?}");

@@ -1,34 +1,34 @@
-//! Any HTTP API behind the control lease: whoever holds it may change things, everybody else may look.
-#![expect(clippy::print_stdout, reason = "examples talk")]
+//! An HTTP API behind the control lease: only its holder may change things, other callers may only read.
+#![expect(clippy::print_stdout, reason = "examples print what they do")]
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use control::{Class, Classes, Control, Options};
 use futures_util::{SinkExt, StreamExt};
 use http::Method;
-use lease::Holder;
-use lease_keeper::{Keeper, OsEntropy};
 use serde_json::{Value, json};
-use service::{Caller, Scopes};
+use tenure_control::{Class, Control, Options, RouteClasses};
+use tenure_keeper::{Keeper, OsEntropy};
+use tenure_lease::Holder;
+use tenure_service::{Caller, Scopes};
 use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    service::install_crypto();
+    tenure_service::install_crypto();
     let store = examples::store().await?;
     let control = Control::start(Options::default(), Keeper::new(store, Holder::unique("gate", &OsEntropy)?));
     control.serving().await;
 
-    // The class table is a value: here GET looks, and one POST changes nothing either.
-    let classes = Classes::by_method().route(Method::POST, "/blinds/{id}/identify", Class::Exempt);
+    // The class table is a value: here GET only reads, and one POST is exempt.
+    let classes = RouteClasses::by_method().route(Method::POST, "/blinds/{id}/identify", Class::Exempt);
     let blinds = Router::new()
         .route("/blinds/{id}", get(async || "half open").put(async || "moved"))
         .route("/blinds/{id}/identify", post(async || "blinked"))
         .layer(control.gate(classes));
-    // Real servers find out who calls; this one knows only its owner.
+    // A real server authenticates its callers; this one has only one.
     let me = Caller::bearer("me", Scopes::all_admin());
     let app = control.routes(Arc::new(|_| false)).merge(blinds).layer(Extension(me));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -46,7 +46,7 @@ async fn visit(address: &str) -> Result<()> {
     let http = reqwest::Client::new();
     let blinds = format!("http://{address}/blinds/1");
     let moved = http.put(&blinds).send().await?.text().await?;
-    println!("nobody holds the lease: {moved}");
+    println!("the lease is free: {moved}");
 
     let (mut socket, _) = tokio_tungstenite::connect_async(format!("ws://{address}/ws")).await?;
     socket
@@ -55,16 +55,16 @@ async fn visit(address: &str) -> Result<()> {
         ))
         .await?;
     let token = loop {
-        let message = socket.next().await.context("the server went away")??;
-        let answer: Value = serde_json::from_str(message.to_text()?)?;
-        if answer["requestId"] == 1 {
-            break answer["data"]["leaseToken"].as_str().context("no token")?.to_owned();
+        let message = socket.next().await.context("the server closed the connection")??;
+        let response: Value = serde_json::from_str(message.to_text()?)?;
+        if response["requestId"] == 1 {
+            break response["data"]["leaseToken"].as_str().context("no token")?.to_owned();
         }
     };
     let refused = http.put(&blinds).send().await?;
     ensure!(refused.status() == 428, "a change without the token is refused");
     println!("without the token: {}", refused.status());
-    println!("a look: {}", http.get(&blinds).send().await?.text().await?);
+    println!("a read: {}", http.get(&blinds).send().await?.text().await?);
     println!("exempt: {}", http.post(format!("{blinds}/identify")).send().await?.text().await?);
     println!(
         "with the token: {}",

@@ -1,11 +1,11 @@
-//! Ownership moves on purpose: stop writing, hand over to a named heir, in one step and with a greater generation.
-#![expect(clippy::print_stdout, reason = "examples talk")]
+//! A planned handoff: stop writing, then transfer to a named successor in one step and with a greater generation.
+#![expect(clippy::print_stdout, reason = "examples print what they do")]
 
 use std::time::Duration;
 
 use anyhow::ensure;
-use lease::{Holder, Key, Ttl};
-use lease_keeper::{Handed, Handoff, Keeper, Terms};
+use tenure_keeper::{Handoff, HandoffOutcome, Keeper, Terms};
+use tenure_lease::{Holder, Key, Ttl};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -18,17 +18,17 @@ async fn main() -> anyhow::Result<()> {
     let before = guard.generation();
     println!("{} leads under generation {before}", guard.holder());
 
-    // The heir queues up; the owner drains and transfers.
-    let (heir, handed) = tokio::join!(
+    // The successor waits in the queue; the owner drains and transfers.
+    let (successor, handoff) = tokio::join!(
         to.acquire(key, terms, Duration::from_secs(10)),
         Handoff::new(guard, new)
             .drain(async { println!("old: no new writes, the last one is done") })
             .within(Duration::from_secs(10)),
     );
-    let (heir, handed) = (heir?, handed?);
-    ensure!(matches!(handed, Handed::Transferred { .. }), "{handed:?}");
-    println!("{} leads under generation {}", heir.holder(), heir.generation());
-    ensure!(heir.generation() > before);
-    heir.release().await?;
+    let (successor, handoff) = (successor?, handoff?);
+    ensure!(matches!(handoff, HandoffOutcome::Transferred { .. }), "{handoff:?}");
+    println!("{} leads under generation {}", successor.holder(), successor.generation());
+    ensure!(successor.generation() > before);
+    successor.release().await?;
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Own a key, do something that only the owner may do, give it back.
-#![expect(clippy::print_stdout, reason = "examples talk")]
+//! Acquire a key, act as its only owner, release it.
+#![expect(clippy::print_stdout, reason = "examples print what they do")]
 
 use std::time::Duration;
 
-use lease::{Holder, Key, Ttl};
-use lease_keeper::{Keeper, Terms};
+use tenure_keeper::{Keeper, Terms};
+use tenure_lease::{Holder, Key, Ttl};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -13,7 +13,7 @@ async fn main() -> anyhow::Result<()> {
     let guard = keeper.try_acquire(Key::new("greeting")?, Terms::new(Ttl::from_secs(10)?)).await?;
     println!("{} owns {} under generation {}", guard.holder(), guard.key(), guard.generation());
 
-    // Ask before each act: the permit reads the clock itself.
+    // Each act needs a permit, which reads the clock.
     let permit = guard.permit(Duration::from_millis(100))?;
     println!("hello, safely until {:?}", permit.deadline());
 

@@ -1,34 +1,34 @@
-//! One process of many does the work; the next takes over when it stops. Start it twice on one Redis to see it.
-#![expect(clippy::print_stdout, reason = "examples talk")]
+//! Only one of several processes works; the next one takes over when it stops. Start it twice on one Redis to see that.
+#![expect(clippy::print_stdout, reason = "examples print what they do")]
 
 use std::time::Duration;
 
-use lease::{Holder, Key, Ttl};
-use lease_keeper::{Ended, Keeper, OsEntropy, Terms};
+use tenure_keeper::{Keeper, OsEntropy, RunOutcome, Terms};
+use tenure_lease::{Holder, Key, Ttl};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let store = examples::store().await?;
     let keeper = Keeper::new(store, Holder::unique("singleton", &OsEntropy)?);
-    println!("{} waits for its turn", keeper.holder());
+    println!("{} waits for the key", keeper.holder());
     let terms = Terms::new(Ttl::from_secs(5)?);
     let guard = keeper.acquire(Key::new("singleton")?, terms, Duration::from_secs(60)).await?;
 
-    // The work is dropped at the deadline if the lease could not be renewed, and the key is given back only
-    // after the work has returned.
-    let ended = guard
-        .run(async |held| {
+    // The work is dropped at the deadline if the lease could not be renewed. The key is released only after the work has
+    // returned.
+    let outcome = guard
+        .run(async |lease| {
             let mut done = 0;
-            while done < 3 && held.permit(Duration::from_millis(50)).is_ok() {
+            while done < 3 && lease.permit(Duration::from_millis(50)).is_ok() {
                 done += 1;
-                println!("step {done} as the only one, generation {}", held.generation());
+                println!("step {done} as the only owner, generation {}", lease.generation());
             }
             done
         })
         .await;
-    match ended {
-        Ended::Returned(done) => println!("did {done} steps and let the next one in"),
-        Ended::Cut(why) => println!("stopped: {why:?}"),
+    match outcome {
+        RunOutcome::Returned(done) => println!("did {done} steps and released the key"),
+        RunOutcome::Interrupted(why) => println!("stopped: {why:?}"),
     }
     Ok(())
 }

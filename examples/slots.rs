@@ -1,11 +1,11 @@
-//! Two tuners, four viewers: numbered slots, each with its own generation.
-#![expect(clippy::print_stdout, reason = "examples talk")]
+//! Two tuners for four viewers: numbered slots, each with its own generations.
+#![expect(clippy::print_stdout, reason = "examples print what they do")]
 
 use std::time::Duration;
 
 use anyhow::ensure;
-use lease::{Holder, Key, Ttl};
-use lease_keeper::{Keeper, Slots, Terms};
+use tenure_keeper::{Keeper, Slots, Terms};
+use tenure_lease::{Holder, Key, Ttl};
 use tokio::task::JoinSet;
 
 #[tokio::main]

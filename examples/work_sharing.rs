@@ -1,10 +1,10 @@
-//! Three nodes share nine jobs: a roster says who lives, a placement says who should, leases decide.
-#![expect(clippy::print_stdout, reason = "examples talk")]
+//! Three nodes share nine jobs: a roster lists live nodes, a placement assigns the jobs, leases decide.
+#![expect(clippy::print_stdout, reason = "examples print what they do")]
 
 use anyhow::ensure;
-use lease::{Holder, Key, Meta, Placement, Prefix, Ttl};
-use lease_keeper::{Guard, Keeper, Roster, Terms};
-use lease_store::Store;
+use tenure_keeper::{Guard, Keeper, Roster, Terms};
+use tenure_lease::{Holder, Key, Meta, Placement, Prefix, Ttl};
+use tenure_store::Store;
 
 struct Node {
     keeper: Keeper,
@@ -19,8 +19,8 @@ impl Node {
         Ok(Self { keeper, roster, held: Vec::new() })
     }
 
-    /// Takes the jobs that are this node's by placement.
-    async fn share(&mut self, jobs: &[String]) -> anyhow::Result<()> {
+    /// Acquires the jobs that the placement assigns to this node.
+    async fn acquire_share(&mut self, jobs: &[String]) -> anyhow::Result<()> {
         let live: Vec<String> = self.roster.live().await?.into_iter().map(|member| member.name).collect();
         let nodes: Vec<&str> = live.iter().map(String::as_str).collect();
         let keys: Vec<&str> = jobs.iter().map(String::as_str).collect();
@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
         nodes.push(Node::join(&store, name).await?);
     }
     for node in &mut nodes {
-        node.share(&jobs).await?;
+        node.acquire_share(&jobs).await?;
         let mine: Vec<String> = node.held.iter().map(|guard| guard.key().to_string()).collect();
         println!("{} does {}", node.keeper.holder(), mine.join(", "));
         ensure!(mine.len() == 3, "nine jobs on three nodes are three each");

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use lease::{Acquired, Claim, Holder, Key, Release, Released, Renewal, Token, Ttl};
-use lease_store::{OsEntropy, Store};
+use tenure_lease::{Acquired, Claim, Holder, Key, Release, Released, Renewal, Token, Ttl};
+use tenure_store::{OsEntropy, Store};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -77,7 +77,7 @@ pub(crate) async fn hold(store: &Store, name: &str, count: usize, ttl: Ttl) -> R
     Ok(held)
 }
 
-pub(crate) fn renewal(key: Key, token: Token, generation: lease::Generation) -> Renewal {
+pub(crate) fn renewal(key: Key, token: Token, generation: tenure_lease::Generation) -> Renewal {
     Renewal { key, token, generation, ttl: None }
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn renewals(store: &Store, held: &[Renewal], batch: &Batches, u
     while (batch.size == 1 && done % 16 != 0) || !until.over() {
         let items = batch.next(held);
         for (answer, item) in store.renew(items).await?.iter().zip(items) {
-            if let lease::Renewed::Lost(end) = answer {
+            if let tenure_lease::Renewed::Lost(end) = answer {
                 bail!("{} was lost: {end}", item.key);
             }
         }

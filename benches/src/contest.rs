@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) settle: bool,
 }
 
-/// Work that runs for about as long as it is told and says how many operations it did.
+/// Work that runs for about the given time and returns how many operations it did.
 pub(crate) type Work<'a> = Box<dyn FnMut(Duration) -> Result<u64> + 'a>;
 
 /// One contestant.
@@ -84,7 +84,7 @@ pub(crate) fn contest(plan: Plan, sides: &mut [Side<'_>]) -> Result<Outcome> {
     Ok(Outcome { rates: spreads(&rates), ratios: spreads(&ratios), control })
 }
 
-/// One turn for everybody, in an order that changes from lap to lap so that none always comes first.
+/// One turn per side, in an order that changes from lap to lap so that none always comes first.
 fn lap(plan: Plan, sides: &mut [Side<'_>], number: usize) -> Result<Vec<f64>> {
     let turns = sides.len() + 1;
     let mut rates = vec![0.0; turns];

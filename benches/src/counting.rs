@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lease_store::{Disk, Folder, Medium};
+use tenure_store::{Directory, Storage, StorageFile};
 
 /// A folder and its counters.
 pub(crate) struct Counting {
-    folder: Folder,
+    folder: Directory,
     pub(crate) counts: Arc<Counts>,
 }
 
@@ -27,18 +27,18 @@ impl Counts {
 }
 
 impl Counting {
-    pub(crate) fn new(folder: Folder) -> Self {
+    pub(crate) fn new(folder: Directory) -> Self {
         Self { folder, counts: Arc::default() }
     }
 }
 
-impl Disk for Counting {
-    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn Medium>> {
-        let medium = self.folder.open(name, size)?;
+impl Storage for Counting {
+    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn StorageFile>> {
+        let file = self.folder.open(name, size)?;
         if !name.starts_with("journal") {
-            return Ok(medium);
+            return Ok(file);
         }
-        Ok(Box::new(Counted { medium, counts: self.counts.clone() }))
+        Ok(Box::new(Counted { file, counts: self.counts.clone() }))
     }
 
     fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>> {
@@ -47,22 +47,22 @@ impl Disk for Counting {
 }
 
 struct Counted {
-    medium: Box<dyn Medium>,
+    file: Box<dyn StorageFile>,
     counts: Arc<Counts>,
 }
 
-impl Medium for Counted {
+impl StorageFile for Counted {
     fn read(&mut self) -> io::Result<Vec<u8>> {
-        self.medium.read()
+        self.file.read()
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.counts.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.medium.write(at, bytes)
+        self.file.write(at, bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
         self.counts.syncs.fetch_add(1, Ordering::Relaxed);
-        self.medium.sync()
+        self.file.sync()
     }
 }

@@ -4,13 +4,18 @@ use std::error::Error;
 
 const PROTOS: [&str; 2] =
     ["tenure/meet/signaling/v1/signaling.proto", "tenure/meet/internal/v1/internal.proto"];
+const MEDIA: &str = "tenure/meet/media/v1/media.proto";
 const ROOT: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for proto in PROTOS {
+    for proto in PROTOS.iter().chain([&MEDIA]) {
         println!("cargo::rerun-if-changed={ROOT}/{proto}");
     }
-    let files = protox::compile(PROTOS, [ROOT])?;
-    tonic_prost_build::configure().bytes(".").compile_fds(files)?;
+    tonic_prost_build::configure().bytes(".").compile_fds(protox::compile(PROTOS, [ROOT])?)?;
+    // Media uses messages of signaling. Their package does not nest like our modules, so their path is given.
+    tonic_prost_build::configure()
+        .bytes(".")
+        .extern_path(".tenure.meet.signaling.v1", "crate::signaling")
+        .compile_fds(protox::compile([MEDIA], [ROOT])?)?;
     Ok(())
 }

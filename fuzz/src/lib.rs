@@ -2,6 +2,6 @@
 
 /// Runs the body with this name.
 pub fn run(name: &str, data: &[u8]) {
-    let target = fuzzing::TARGETS.iter().find(|target| target.name == name);
+    let target = tenure_fuzzing::TARGETS.iter().find(|target| target.name == name);
     (target.expect("a program without a body").run)(data);
 }

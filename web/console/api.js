@@ -1,7 +1,7 @@
-// The server, as the console sees it. Every answer is turned into plain values here and nowhere else.
+// Calls to the server. Responses are converted to plain values here and nowhere else.
 import { learnSkew, wall } from "./time.js";
 
-/** Why a call did not do what was asked. `code` is the stable word; NETWORK when no answer came. */
+/** Why a call failed. `code` is the stable error code; NETWORK without a response. */
 export class Refusal extends Error {
   constructor(status, code, body = {}) {
     super(body.detail || body.title || code);
@@ -10,40 +10,40 @@ export class Refusal extends Error {
 }
 
 const WORDS = {
-  NETWORK: "The server did not answer. It may be stopped, restarting, or out of reach.",
+  NETWORK: "The server did not respond. It may be stopped, restarting or unreachable.",
   UNAUTHENTICATED: "You are signed out. Sign in again.",
-  LOGIN_FAILED: "That did not work: a login link works once and for ten minutes. Run “tenure login” for a new one, or check the token.",
+  LOGIN_FAILED: "Sign-in failed: a sign-in link works once and for ten minutes. Run “tenure login” for a new one, or check the token.",
   FORBIDDEN: "Your token does not allow this.",
   RESERVED_KEY: "This key belongs to one of Tenure's own services. Only its service may release or transfer it; an admin may revoke it.",
-  ORIGIN_REFUSED: "The server does not trust the address this page was opened from. Open the address that “tenure up” printed, or add this one to allowed_origins.",
-  STALE_GENERATION: "The lease changed hands while you were looking, so nothing was done. Look at the present holder and decide again.",
-  NOT_HELD: "Nobody holds this lease with that token and generation (any more), so there was nothing to do.",
-  NO_SUCCESSOR: "The successor is not waiting for this key. It must be parked in an acquire under exactly that holder name first.",
-  TOKEN_SPENT: "That token has already ended its reign. A token serves one reign only.",
-  BUSY: "Somebody else holds the lease.",
-  LEASE_BUSY: "This channel is being watched or started by somebody else right now. Try again in a moment.",
-  ADMISSION_SESSIONS_FULL: "So many sessions were started in the last day that no more are kept: see [sessions] max_records in the settings.",
-  ADMISSION_NO_TUNERS: "No tuner is configured, so nothing can be watched: see [sessions] tuner_slots in the settings.",
+  ORIGIN_REFUSED: "The origin of this page is not allowed. Open the link that “tenure up” printed, or add this origin to allowed_origins.",
+  STALE_GENERATION: "The lease has a new holder, so nothing was changed. Check the current holder and try again.",
+  NOT_HELD: "The lease is not held with this token and generation.",
+  NO_SUCCESSOR: "The successor is not waiting for this key. It must first wait in an acquire with exactly this holder name.",
+  TOKEN_SPENT: "This token was already used for a lease that has ended. A token is valid for one lease only.",
+  BUSY: "Another holder has the lease.",
+  LEASE_BUSY: "This channel is being started by another client. Try again in a moment.",
+  ADMISSION_SESSIONS_FULL: "Too many sessions were started in the last day: see [sessions] max_records in the settings.",
+  ADMISSION_NO_TUNERS: "No tuner is configured: see [sessions] tuner_slots in the settings.",
   INVALID_REQUEST: "The server did not accept one of the values.",
   RATE_LIMITED: "Too many requests with this token. Wait a moment.",
   TOO_MANY: "A limit of the server is reached.",
-  UNAVAILABLE: "The engine cannot be reached. It did not happen; try again when the engine is back.",
-  SHUTTING_DOWN: "The server is shutting down. It did not happen.",
-  UNKNOWN_OUTCOME: "The engine did not confirm in time, so it may or may not have happened. Look at the lease before you try again.",
-  INTERNAL: "The server made a mistake. Its log has more under the request id.",
+  UNAVAILABLE: "The store is unavailable. The request had no effect; try again later.",
+  SHUTTING_DOWN: "The server is shutting down. The request had no effect.",
+  UNKNOWN_OUTCOME: "The store did not confirm in time, so the outcome is unknown. Check the lease before you try again.",
+  INTERNAL: "Internal server error. The log of the server has details under the request id.",
 };
 
-/** A refusal in words, with the server's own detail where it adds something. */
+/** The text of an error, with the detail of the server where it is useful. */
 export function explain(error) {
   if (!(error instanceof Refusal)) return String(error?.message ?? error);
   const words = WORDS[error.code];
-  if (!words) return error.detail || `The server answered ${error.code}.`;
+  if (!words) return error.detail || `Server error ${error.code}.`;
   return ["INVALID_REQUEST", "TOO_MANY", "FORBIDDEN", "INTERNAL", "UNAVAILABLE"].includes(error.code) && error.detail
-    ? `${words} It says: ${error.detail}` : words;
+    ? `${words} (${error.detail})` : words;
 }
 
 let onUnauthorized = () => {};
-/** What to do when the server no longer knows us. */
+/** Called when the session is no longer valid. */
 export const whenUnauthorized = (action) => (onUnauthorized = action);
 
 async function call(method, path, { query, body, quiet, any } = {}) {
@@ -60,7 +60,7 @@ async function call(method, path, { query, body, quiet, any } = {}) {
     const raw = await response.text();
     try { data = raw ? JSON.parse(raw) : {}; } catch { data = { detail: raw.slice(0, 300) }; }
   } catch (cause) {
-    // An act that was sent and got no answer may have happened: never claim that it did not.
+    // A change without a response may have happened: never claim that it did not.
     throw new Refusal(0, method === "GET" || path === "/login" ? "NETWORK" : "UNKNOWN_OUTCOME", { detail: String(cause) });
   }
   learnSkew(response.headers.get("date"));
@@ -70,7 +70,7 @@ async function call(method, path, { query, body, quiet, any } = {}) {
   throw refusal;
 }
 
-/** A lease as the views use it. `deadline` is on the clock of performance.now(); the answer was true at some instant
+/** A lease as the views use it. `deadline` is on the clock of performance.now(); the response was true at some instant
  *  between sending and receiving, so the real one lies between `earliest` and `deadline`. */
 function lease(item, [sent, received]) {
   const ends = (at) => (item.remaining_ms == null || item.state === "free" ? null : at + item.remaining_ms);
@@ -111,14 +111,14 @@ export const pollResults = async (id) => (await call("GET", target(id, "results"
 export const pollHistory = async (id) => ((await call("GET", target(id, "history"))).data.reigns ?? []).map((reign) => ({ ...reign, holder: reign.owner, end: reign.end || null }));
 export const pollWrite = async (method, id, what) => (await call(method, target(id, what))).data;
 
-/** TV: the house with its channels, what runs, start, stop, one session, and that somebody watches it. */
+/** TV: channels, running sessions, start, stop, one session, heartbeat. */
 const tv = (id, what = "") => `/api/v3/sessions/${encodeURIComponent(id)}${what && `/${what}`}`;
 export const tvChannels = async () => (await call("GET", "/api/v3/channels")).data;
 export const tvSessions = async () => (await call("GET", "/api/v3/sessions", { query: { live: true, limit: 1000 } })).data.sessions ?? [];
 export const tvStart = async (body) => (await call("POST", "/api/v3/intents", { body })).data;
 export const tvStop = (sessionId) => tvStart({ type: "stream.stop", sessionId });
 export const tvBeat = async (id) => (await call("POST", tv(id, "heartbeat"))).data;
-/** A session; one that is over is an answer too. */
+/** A session, running or ended. */
 export async function tvSession(id) {
   const { data, status } = await call("GET", tv(id), { any: true });
   if (status === 200) return data;
@@ -130,7 +130,7 @@ export async function tvSession(id) {
 export const login = (body) => call("POST", "/login", { body, quiet: true });
 export const logout = () => call("POST", "/logout", { quiet: true });
 
-/** Who we are: `can(level)` asks for a scope of the lease area. */
+/** The signed-in user: `can(level)` checks for a scope of the lease area. */
 export async function whoami(quiet = true) {
   const { data } = await call("GET", "/whoami", { quiet });
   const scopes = typeof data.scopes === "string" ? data.scopes.split(/[\s,]+/) : data.scopes ?? [];
@@ -139,7 +139,7 @@ export async function whoami(quiet = true) {
   return { name: data.name ?? "", scopes, can: (level) => mine >= levels.indexOf(level) };
 }
 
-/** Readiness; also a 503 is an answer worth showing. */
+/** Readiness, also of a server that is not ready (503). */
 export async function health() {
   const { data, status } = await call("GET", "/health/ready", { quiet: true, any: true });
   return { ready: status === 200, data };

@@ -1,11 +1,11 @@
-// The device on the other side of a WebSocket: requests with their answers, news, frames. Reconnects by itself.
+// A client of the control protocol over a WebSocket: requests, broadcasts and frames. Reconnects automatically.
 
-const WAITS = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
-/** A socket with this much unsent takes no more frames. */
-const FULL = 32_768;
+const RECONNECT_DELAYS = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
+/** Frames are dropped while this many bytes are unsent. */
+const MAX_BUFFERED = 32_768;
 
-/** Why the device did not do what was asked; `code` is the stable word. */
-export class Refused extends Error {
+/** An error response of the device; `code` is stable. */
+export class DeviceError extends Error {
   constructor(error) {
     super(error.message);
     Object.assign(this, { code: error.code, error });
@@ -13,9 +13,9 @@ export class Refused extends Error {
 }
 
 export class Device {
-  #socket = null; #next = 1; #waiting = new Map(); #tries = 0; #timer = null; #on;
+  #socket = null; #next = 1; #pending = new Map(); #tries = 0; #timer = null; #on;
 
-  /** `on`: state(word), news(message), frame(bytes), open(). */
+  /** `on` has the handlers state(name), broadcast(message), frame(bytes) and open(). */
   constructor(on) {
     this.#on = on;
     this.#open();
@@ -29,39 +29,39 @@ export class Device {
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
     socket.onopen = () => { this.#tries = 0; this.#on.state("live"); this.#on.open(); };
-    socket.onmessage = ({ data }) => (typeof data === "string" ? this.#heard(data) : this.#on.frame(new Uint8Array(data)));
+    socket.onmessage = ({ data }) => (typeof data === "string" ? this.#receive(data) : this.#on.frame(new Uint8Array(data)));
     socket.onclose = () => this.#closed(socket);
   }
 
-  #heard(data) {
+  #receive(data) {
     let message;
-    try { message = JSON.parse(data); } catch { return console.warn("the device said something that is no JSON"); }
-    const waiting = this.#waiting.get(message.requestId);
-    if (!waiting) return this.#on.news(message);
-    this.#waiting.delete(message.requestId);
-    if (message.success) waiting.done(message.data); else waiting.failed(new Refused(message.error));
+    try { message = JSON.parse(data); } catch { return console.warn("the device sent invalid JSON"); }
+    const pending = this.#pending.get(message.requestId);
+    if (!pending) return this.#on.broadcast(message);
+    this.#pending.delete(message.requestId);
+    if (message.success) pending.resolve(message.data); else pending.reject(new DeviceError(message.error));
   }
 
   #closed(socket) {
     if (socket !== this.#socket) return;
     this.#socket = null;
-    for (const { failed } of this.#waiting.values()) failed(new Refused({ code: "NETWORK", message: "the connection ended" }));
-    this.#waiting.clear();
+    for (const { reject } of this.#pending.values()) reject(new DeviceError({ code: "NETWORK", message: "connection lost" }));
+    this.#pending.clear();
     this.#on.state("reconnecting");
-    this.#timer = setTimeout(() => this.#open(), WAITS[Math.min(this.#tries++, WAITS.length - 1)] * (0.75 + Math.random() / 2));
+    this.#timer = setTimeout(() => this.#open(), RECONNECT_DELAYS[Math.min(this.#tries++, RECONNECT_DELAYS.length - 1)] * (0.75 + Math.random() / 2));
   }
 
-  /** Asks, and promises the answer. */
-  ask(type, fields = {}) {
-    if (this.#socket?.readyState !== WebSocket.OPEN) return Promise.reject(new Refused({ code: "NETWORK", message: "not connected" }));
+  /** Sends a command and resolves with the data of its reply. */
+  request(type, fields = {}) {
+    if (this.#socket?.readyState !== WebSocket.OPEN) return Promise.reject(new DeviceError({ code: "NETWORK", message: "not connected" }));
     const requestId = `r${this.#next++}`;
     this.#socket.send(JSON.stringify({ ...fields, type, requestId }));
-    return new Promise((done, failed) => this.#waiting.set(requestId, { done, failed }));
+    return new Promise((resolve, reject) => this.#pending.set(requestId, { resolve, reject }));
   }
 
-  /** Sends a frame, unless the line is full: a late frame is worth less than the next one. */
+  /** Sends a frame, unless too many bytes are unsent: a late frame is worth less than the next one. */
   frame(bytes) {
-    if (this.#socket?.readyState !== WebSocket.OPEN || this.#socket.bufferedAmount > FULL) return false;
+    if (this.#socket?.readyState !== WebSocket.OPEN || this.#socket.bufferedAmount > MAX_BUFFERED) return false;
     this.#socket.send(bytes);
     return true;
   }
@@ -69,7 +69,7 @@ export class Device {
 
 const LEDS = 320;
 
-/** A frame of render stream version 1. */
+/** Encodes a render stream frame, version 1. */
 export function frame(sequence, pixels) {
   const bytes = new Uint8Array(16 + LEDS * 3);
   const view = new DataView(bytes.buffer);

@@ -1,9 +1,9 @@
-// Acts on a lease, each behind a dialog that names what it touches.
+// Actions on a lease, each with a confirmation dialog.
 import { explain, release, revoke, transfer } from "./api.js";
 import { generation, h, notice } from "./dom.js";
 import { duration } from "./time.js";
 
-/** Opens a dialog with a form; `act` gets the values and answers with the words for success. */
+/** Opens a dialog with a form; `act` gets the values and returns the message for success. */
 function ask({ test, title, lease, lead, fields, button, danger, act, done }) {
   const error = h("p", { class: "refusal", role: "alert", test: "dialog-error", hidden: true });
   const submit = h("button", { type: "submit", class: danger ? "danger" : "primary", test: "dialog-confirm" }, button);
@@ -42,24 +42,24 @@ function ask({ test, title, lease, lead, fields, button, danger, act, done }) {
 const field = (name, label, props, hint) => h("label", { class: "field" }, h("span", {}, label),
   h("input", { name, test: `field-${name}`, autocomplete: "off", spellcheck: "false", ...props }), hint && h("small", { class: "hint" }, hint));
 
-const tokenField = () => field("token", "Token of this reign", { type: "password", required: true },
-  "The secret that the holder used to acquire. It is sent with this request and not kept.");
+const tokenField = () => field("token", "Token of this lease", { type: "password", required: true },
+  "The token that the holder used to acquire the lease. It is sent with this request and not stored.");
 
-/** Force, for operators: ends the reign whatever the holder thinks. */
+/** For operators: ends the reign without the token of the holder. */
 export function askRevoke(lease, done) {
   const choice = h("select", { name: "delay", test: "field-delay" },
-    h("option", { value: "" }, "the holder's time left (safe)"),
+    h("option", { value: "" }, "the remaining time of the holder (safe)"),
     h("option", { value: "0" }, "none: free at once"),
     [5, 30, 300].map((seconds) => h("option", { value: seconds * 1000 }, duration(seconds * 1000))));
   ask({
     test: "revoke-dialog", title: "Revoke this lease?", lease, done, danger: true, button: "Revoke",
-    lead: "The holder loses it now, and is told so at its next renewal. Until then it may go on working: the lock-delay keeps others out for that time.",
-    fields: [field("reason", "Reason", { required: true, maxlength: 200, placeholder: "Why, for the log" }),
+    lead: "The holder loses the lease now, but learns of it only at its next renewal and may continue to work until then. The lock-delay blocks other holders for that time.",
+    fields: [field("reason", "Reason", { required: true, maxlength: 200, placeholder: "Reason, for the log" }),
       h("label", { class: "field" }, h("span", {}, "Lock-delay"), choice)],
     async act({ reason, delay }) {
       const body = { key: lease.key, generation: lease.generation, reason: reason.trim() };
       const { delay_ms: kept } = await revoke(delay === "" ? body : { ...body, delay_ms: Number(delay) });
-      return `Revoked ${lease.key}. ${kept ? `Nobody may take it for ${duration(kept)}.` : "It is free to take."}`;
+      return `Revoked ${lease.key}. ${kept ? `It cannot be acquired for ${duration(kept)}.` : "It is free."}`;
     },
   });
 }
@@ -67,8 +67,8 @@ export function askRevoke(lease, done) {
 export function askRelease(lease, done) {
   ask({
     test: "release-dialog", title: "Release this lease?", lease, done, button: "Release",
-    lead: "Gives the key back in the holder's name; the first in the queue gets it. Whoever is working under it must have stopped. This needs the reign's token.",
-    fields: [tokenField(), field("to", "Keep it for (optional)", { maxlength: 256 }, "A holder that gets it next; it is kept two seconds for a holder that is not waiting yet.")],
+    lead: "Releases the key for the holder; the first claim in the queue gets it. The holder must have stopped its work. This needs the token of the lease.",
+    fields: [tokenField(), field("to", "Successor (optional)", { maxlength: 256 }, "The next holder; the key is reserved for two seconds if it is not waiting yet.")],
     async act({ token, to }) {
       const body = { key: lease.key, token: token.trim(), generation: lease.generation };
       const { outcome } = await release(to.trim() ? { ...body, to: to.trim() } : body);
@@ -80,11 +80,11 @@ export function askRelease(lease, done) {
 export function askTransfer(lease, done) {
   ask({
     test: "transfer-dialog", title: "Transfer this lease?", lease, done, button: "Transfer",
-    lead: "Hands the key to a successor in one step. The successor must already be waiting for it. This needs the reign's token.",
+    lead: "Transfers the key to a successor in one step. The successor must already be waiting for it. This needs the token of the lease.",
     fields: [tokenField(), field("to", "Successor (holder name)", { required: true, maxlength: 256 })],
     async act({ token, to }) {
       const given = await transfer({ key: lease.key, token: token.trim(), generation: lease.generation, to: to.trim() });
-      return `${lease.key} now belongs to ${given.holder ?? to.trim()}${given.generation ? `, generation ${given.generation}` : ""}.`;
+      return `Transferred ${lease.key} to ${given.holder ?? to.trim()}${given.generation ? `, generation ${given.generation}` : ""}.`;
     },
   });
 }

@@ -27,7 +27,7 @@ export function generation(number) {
   return h("span", { class: "gen", title: number }, h("span", { class: "dim" }, number.slice(0, cut)), number.slice(cut));
 }
 
-/** The colour slot of a holder; `taken` keeps holders on one picture apart while there are slots. */
+/** The colour slot of a holder; `taken` keeps the holders of one chart apart while there are slots. */
 export const SLOTS = 10;
 export function colour(holder, taken = new Map()) {
   if (taken.has(holder)) return taken.get(holder);
@@ -44,7 +44,7 @@ export const dot = (slot) => h("i", { class: `dot c${slot}`, "aria-hidden": "tru
 
 let pending = [];
 let timer = null;
-/** Says changes to people who listen, at most every two seconds, and never a flood. */
+/** Announces changes to screen readers, at most every two seconds. */
 export function announce(words) {
   pending.push(words);
   timer ??= setTimeout(() => {

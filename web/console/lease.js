@@ -1,4 +1,4 @@
-// One lease: what is known, its past as a picture and as a table, and what may be done.
+// One lease: its state, its history as a chart and as a table, and actions.
 import { explain, history, one } from "./api.js";
 import { announce, colour, dot, generation, h, text } from "./dom.js";
 import { askRelease, askRevoke, askTransfer } from "./dialog.js";
@@ -7,7 +7,7 @@ import { paced } from "./live.js";
 import { duration, exact, moment, serverNow } from "./time.js";
 import { timeline } from "./timeline.js";
 
-/** Meta is the holder's own text; JSON is laid out, everything else is shown as it came. */
+/** Metadata set by the holder; JSON is formatted, other text is shown as it is. */
 function metaText(meta) {
   if (meta && typeof meta === "object") return JSON.stringify(meta, null, 2);
   try { const parsed = JSON.parse(meta); return typeof parsed === "object" ? JSON.stringify(parsed, null, 2) : meta; } catch { return meta; }
@@ -19,7 +19,7 @@ export function leaseView({ key }, { me, failed, home }) {
   const left = h("span", { class: "count big", test: "countdown" });
   const bar = h("i");
   const facts = h("dl", { class: "facts", test: "facts" });
-  const meta = h("pre", { test: "meta", hidden: true, tabindex: "0", role: "group", "aria-label": "What the holder says about itself" });
+  const meta = h("pre", { test: "meta", hidden: true, tabindex: "0", role: "group", "aria-label": "Metadata of the holder" });
   const error = h("p", { class: "refusal", role: "alert", test: "lease-error", hidden: true });
   const loading = h("p", { class: "loading", test: "loading" }, "Loading…");
   const act = (ask) => () => lease && ask(lease, refresh);
@@ -28,7 +28,7 @@ export function leaseView({ key }, { me, failed, home }) {
     me.can("write") && h("button", { type: "button", test: "release", onclick: act(askRelease) }, "Release…"),
     me.can("admin") && h("button", { type: "button", class: "danger", test: "revoke", onclick: act(askRevoke) }, "Revoke…"),
   ].filter(Boolean);
-  const actions = h("div", { class: "actions", test: "actions" }, buttons.length ? buttons : h("p", { class: "hint" }, "Your token may look, but not act (lease:read)."));
+  const actions = h("div", { class: "actions", test: "actions" }, buttons.length ? buttons : h("p", { class: "hint" }, "Your token is read-only (lease:read)."));
   const picture = timeline((gen) => { for (const tr of past.rows) tr.classList.toggle("lit", tr.dataset.generation === gen); });
   const past = h("tbody", { test: "history", role: "rowgroup" });
   const columns = ["Holder", "Generation", "From", "Until", "Lasted", "Ended"];
@@ -37,7 +37,7 @@ export function leaseView({ key }, { me, failed, home }) {
   const historyCard = h("section", { class: "card flush" }, h("h2", {}, "History"), table);
   const content = h("div", { hidden: true },
     h("section", { class: "card now" }, h("div", { class: "state" }, chip, left, h("span", { class: "track" }, bar)), facts, meta, actions), picture.el, historyCard);
-  const el = h("div", { test: "lease" }, h("nav", { "aria-label": "Way back" }, h("a", { class: "back", href: home, test: "back" }, "← Leases")),
+  const el = h("div", { test: "lease" }, h("nav", { "aria-label": "Back" }, h("a", { class: "back", href: home, test: "back" }, "← Leases")),
     h("h1", { class: "key mono", test: "lease-key" }, key), error, loading, content);
 
   function paint() {
@@ -48,10 +48,10 @@ export function leaseView({ key }, { me, failed, home }) {
       who && lease.holder && [who, h("span", { class: "mono", test: "holder" }, dot(picture.colours().get(lease.holder) ?? colour(lease.holder)), lease.holder)],
       [lease.state === "held" ? "Generation" : "Last generation", h("span", { class: "mono", test: "generation" }, generation(lease.generation))],
       lease.since && lease.state === "held" && ["Since", h("time", { datetime: exact(lease.since) }, `${moment(lease.since)} (${duration(serverNow() - lease.since)})`)],
-      lease.waiters != null && ["Waiting", h("span", { test: "waiters" }, lease.waiters === 0 ? "nobody" : String(lease.waiters))],
-      lease.state === "delayed" && ["Meaning", "Revoked. Nobody may take it until the lock-delay is over."],
-      lease.state === "reserved" && ["Meaning", "Kept for its heir for a moment."],
-      lease.state === "free" && ["Meaning", "Nobody holds it; the next to ask gets it."],
+      lease.waiters != null && ["Waiting", h("span", { test: "waiters" }, lease.waiters === 0 ? "none" : String(lease.waiters))],
+      lease.state === "delayed" && ["Meaning", "Revoked. It cannot be acquired until the lock-delay ends."],
+      lease.state === "reserved" && ["Meaning", "Reserved for its successor for a moment."],
+      lease.state === "free" && ["Meaning", "Not held. The next claim gets it."],
     ];
     facts.replaceChildren(...rows.filter(Boolean).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
     const words = metaText(lease.meta);
@@ -88,7 +88,7 @@ export function leaseView({ key }, { me, failed, home }) {
     } catch (refusal) {
       failed(refusal);
       el.classList.add("stale");
-      text(error, explain(refusal) + (loaded ? " What you see is the last that was known." : ""));
+      text(error, explain(refusal) + (loaded ? " Showing the last known state." : ""));
       error.hidden = refusal.status === 401;
       loading.hidden = true;
     }

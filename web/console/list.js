@@ -15,10 +15,10 @@ export const ENDS = {
 };
 export const leaseHref = (key) => `#/lease?${new URLSearchParams({ key })}`;
 
-/** Keeps a countdown steady over refreshes, and remembers the longest time seen for the bar. */
+/** Keeps a countdown steady across refreshes, and the longest remaining time for the bar. */
 export function steady(before, now) {
   const same = before && before.generation === now.generation && before.state === now.state;
-  // An answer that the old deadline still fits is no renewal but a slow network: it may tighten, never push out.
+  // A response that is consistent with the old deadline is not a renewal: it may only move the deadline earlier.
   if (same && before.deadline != null && now.deadline != null && before.deadline >= now.earliest - 2) {
     now.deadline = Math.min(before.deadline, now.deadline);
   }
@@ -26,7 +26,7 @@ export function steady(before, now) {
   return now;
 }
 
-/** Shows what is left in a text and a bar; returns what is left. */
+/** Shows the remaining time as text and bar, and returns it. */
 export function showLeft(lease, now, words, bar) {
   const left = lease.deadline == null ? null : Math.max(0, lease.deadline - now);
   text(words, lease.state === "free" ? "free" : countdown(left));
@@ -41,20 +41,20 @@ const COMMANDS = ["tenure lease acquire demo --ttl 30s", "tenure run nightly-bac
 function command(line) {
   const button = h("button", { type: "button", class: "quiet", "aria-label": `Copy: ${line}` }, "Copy");
   button.addEventListener("click", async () => {
-    try { await navigator.clipboard.writeText(line); text(button, "Copied"); } catch { text(button, "Select it by hand"); }
+    try { await navigator.clipboard.writeText(line); text(button, "Copied"); } catch { text(button, "Copy manually"); }
   });
   return h("div", { class: "command" }, h("code", {}, line), button);
 }
 
-/** The list page. `go` changes the address: (params, replace); `from` is the lease one comes back from. */
+/** The list page. `go` changes the URL: (params, replace); `from` is the lease that the user returns from. */
 export function listView({ prefix, after, from }, { go, live, failed }) {
   const rows = new Map();
   const recent = [];
-  let next = null, loaded = false, told = true, debounce, zeroAt = 0;
+  let next = null, loaded = false, feedCurrent = true, debounce, zeroAt = 0;
 
   const search = h("input", {
-    id: "search", test: "search", type: "search", placeholder: "Prefix, as in tuner/", autocomplete: "off", spellcheck: "false",
-    "aria-label": "Show keys that begin with", maxlength: 256, oninput: typed, onkeydown: searchKeys,
+    id: "search", test: "search", type: "search", placeholder: "Prefix, such as tuner/", autocomplete: "off", spellcheck: "false",
+    "aria-label": "Filter by prefix", maxlength: 256, oninput: typed, onkeydown: searchKeys,
   });
   search.value = prefix;
   const count = h("span", { class: "hint", test: "count" });
@@ -69,7 +69,7 @@ export function listView({ prefix, after, from }, { go, live, failed }) {
   const forward = h("button", { type: "button", test: "next", onclick: () => go({ prefix, after: next }) }, "Next");
   const pager = h("nav", { class: "pager", "aria-label": "Pages", test: "pager", hidden: true }, back, forward);
   const feed = h("ol", { test: "feed" });
-  const changes = h("section", { class: "card feed", hidden: true, "aria-label": "Changes since this page was opened" }, h("h2", {}, "Just now"), feed);
+  const changes = h("section", { class: "card feed", hidden: true, "aria-label": "Changes since this page was opened" }, h("h2", {}, "Recent changes"), feed);
   const el = h("div", {},
     h("div", { class: "bar" }, h("h1", {}, "Leases"), count, h("span", { class: "grow" }), search),
     error, h("section", { class: "card flush" }, loading, table, nothing, pager), changes);
@@ -167,18 +167,18 @@ export function listView({ prefix, after, from }, { go, live, failed }) {
     if (nothing.hidden || nothing.dataset.kind === kind) return;
     nothing.dataset.kind = kind;
     nothing.dataset.test = kind === "new" ? "empty" : "no-match";
-    if (kind === "new") nothing.replaceChildren(h("h2", {}, "Nobody holds anything yet"),
-      h("p", {}, "A lease says who owns a key, and until when. Take one from a terminal and it appears here at once:"), command(COMMANDS[0]),
-      h("p", {}, "Or run a program only while it owns a key:"), command(COMMANDS[1]));
-    if (kind === "none") nothing.replaceChildren(h("h2", {}, `No lease in use begins with “${prefix}”`),
-      h("p", {}, "Keys that are free are not listed, but their past is kept: ", h("a", { href: leaseHref(prefix), test: "open-key" }, `look at the key “${prefix}”`), "."),
+    if (kind === "new") nothing.replaceChildren(h("h2", {}, "No leases yet"),
+      h("p", {}, "A lease is the exclusive ownership of a key for a limited time. Acquire one in a terminal, and it appears here:"), command(COMMANDS[0]),
+      h("p", {}, "Or run a program only while it holds a key:"), command(COMMANDS[1]));
+    if (kind === "none") nothing.replaceChildren(h("h2", {}, `No held keys with the prefix “${prefix}”`),
+      h("p", {}, "Free keys are not listed, but their history is kept: ", h("a", { href: leaseHref(prefix), test: "open-key" }, `show the key “${prefix}”`), "."),
       h("button", { type: "button", onclick: () => { search.value = ""; go({}); } }, "Show all leases"));
-    if (kind === "end") nothing.replaceChildren(h("h2", {}, "Nothing on this page any more"), h("button", { type: "button", onclick: () => go({ prefix }) }, "To the first page"));
+    if (kind === "end") nothing.replaceChildren(h("h2", {}, "This page is empty now"), h("button", { type: "button", onclick: () => go({ prefix }) }, "First page"));
   }
 
-  /** The last changes; drawn once a frame however many came. */
-  function tell() {
-    told = true;
+  /** The recent changes; drawn at most once per frame. */
+  function drawFeed() {
+    feedCurrent = true;
     changes.hidden = false;
     feed.replaceChildren(...recent.map((past) => h("li", {}, h("time", {}, timeOnly(past.at)), h("span", { class: `verb ${past.verb}` }, ENDS[past.verb]),
       h("a", { href: leaseHref(past.key) }, past.key), h("span", { class: "dim" }, past.holder))));
@@ -197,7 +197,7 @@ export function listView({ prefix, after, from }, { go, live, failed }) {
     } catch (refusal) {
       failed(refusal);
       el.classList.add("stale");
-      text(error, explain(refusal) + (loaded ? " What you see is the last that was known." : ""));
+      text(error, explain(refusal) + (loaded ? " Showing the last known state." : ""));
       error.hidden = refusal.status === 401;
       loading.hidden = true;
     }
@@ -211,11 +211,11 @@ export function listView({ prefix, after, from }, { go, live, failed }) {
       recent.length = Math.min(recent.length, 8);
       const who = event.verb === "granted" ? `${event.key} granted to ${event.holder}` : `${event.key} ${ENDS[event.verb]}, was held by ${event.holder}`;
       announce(who);
-      told = false;
+      feedCurrent = false;
       refresh();
     },
     tick(now) {
-      if (!told) tell();
+      if (!feedCurrent) drawFeed();
       for (const [key, row] of rows) {
         if (row.lease.state === "free") {
           text(row.left, "–");

@@ -1,14 +1,14 @@
-// Changes as they happen. Events wake; the lists that follow decide. The stream is opened before the list is
-// asked for, so nothing falls between the two, and after every reconnect the list is asked for again.
+// Live updates. Events only trigger a refresh of the list. The stream is opened before the list is requested, so no change
+// is missed, and after every reconnect the list is requested again.
 import { Refusal, watchUrl, whoami } from "./api.js";
 
 const VERBS = ["granted", "released", "expired", "transferred", "revoked", "superseded", "wiped", "holder_died", "gone"];
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 5_000;
-/** A page that nobody sees gives its stream back after this: browsers allow few connections per server. */
+/** A hidden page closes its stream after this time: browsers allow few connections per server. */
 const UNSEEN = 30_000;
 
-/** Runs `work` when asked, never twice at once; asks in between end in one more run, further apart the longer they go on. */
+/** Runs `work` on request, never twice at once. Requests during a run lead to one more run, with growing intervals. */
 export function paced(work) {
   const least = 120, most = 1_200;
   let running = false, again = false, gap = least, last = -Infinity, timer = null;
@@ -66,7 +66,7 @@ export class Live {
     if (this.#prefix !== null && !this.#source) this.#retry();
   }
 
-  /** The first list after opening: a store that counts below where we resumed was emptied, so start anew. */
+  /** The first list after opening: a revision below the resume point means that the store was reset, so start over. */
   listed(revision) {
     if (this.#fresh && Number(this.#last) > Number(revision)) {
       this.#last = null;
@@ -75,7 +75,7 @@ export class Live {
     this.#fresh = false;
   }
 
-  /** Another call got no answer: the stream may be half open, so do not trust it. */
+  /** Another call got no response: the stream may be half open. */
   doubt() {
     if (this.#source) this.#failed(this.#source);
   }
@@ -106,13 +106,13 @@ export class Live {
   #received(verb, message) {
     if (message.lastEventId) this.#last = message.lastEventId;
     let data = {};
-    try { data = JSON.parse(message.data); } catch { /* a change without details is still a reason to look */ }
+    try { data = JSON.parse(message.data); } catch { /* a change without details still triggers a refresh */ }
     this.#onEvent({ verb, key: data.key, holder: data.holder ?? "", generation: data.generation ?? "" });
   }
 
   #failed(source) {
     if (source !== this.#source) return;
-    // Refused rather than cut: perhaps for where we resume, which the list makes good.
+    // Refused rather than interrupted, perhaps because of the resume point: start without one.
     if (source.readyState === EventSource.CLOSED) this.#last = null;
     this.#close();
     const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.#failures++) * (0.75 + Math.random() / 2);
@@ -120,7 +120,7 @@ export class Live {
     this.#timer = setTimeout(() => this.#retry(), wait);
   }
 
-  /** An EventSource hides why it failed; a plain request says whether we are signed out or cut off. */
+  /** An EventSource hides why it failed; a plain request shows whether the user is signed out or offline. */
   async #retry() {
     clearTimeout(this.#timer);
     const prefix = this.#prefix;
@@ -133,7 +133,7 @@ export class Live {
       if (error instanceof Refusal && error.status !== 404) return this.#failed(marker);
     }
     if (this.#source !== marker || prefix !== this.#prefix) return;
-    // Answers come but the stream does not: say so, and let the regular refresh carry on.
+    // Requests work but the stream does not: show that, and rely on the regular refresh.
     if (this.#failures > 3) this.#tell("polling");
     this.#open();
   }

@@ -1,13 +1,13 @@
-// Signing in: with the link that `tenure up` printed, or with a token.
+// Sign-in with the link that `tenure up` printed, or with a token.
 import { explain, login } from "./api.js";
 import { h } from "./dom.js";
 
 const LINK = /#login=([^&\s]+)/;
 
-/** The one-time code in an address, or null. */
+/** The one-time code in a URL, or null. */
 export const codeIn = (address) => { const found = LINK.exec(address); return found && decodeURIComponent(found[1]); };
 
-/** Takes the code out of the address bar before anything else, so that it is in no history and no bookmark. */
+/** Removes the code from the address bar first, so that it gets into no history and no bookmark. */
 export function takeCode() {
   const code = codeIn(location.hash);
   if (code) history.replaceState(null, "", "#/");
@@ -44,13 +44,13 @@ export function loginView(why, done) {
   }
   const el = h("section", { class: "card login", test: "login", "aria-labelledby": "login-title" },
     h("h1", { id: "login-title" }, "Sign in"),
-    h("p", {}, "Open the address that ", h("code", {}, "tenure up"), " printed when it started. It works once. ",
+    h("p", {}, "Open the link that ", h("code", {}, "tenure up"), " printed when it started. It works once. ",
       "For a new one, run this on the same machine:"),
     h("pre", {}, h("code", {}, "tenure login")),
     h("form", { onsubmit: submit, novalidate: true },
-      h("label", { for: "login-token" }, "Or paste a token, or the whole login address"),
+      h("label", { for: "login-token" }, "Or paste a token or the sign-in link"),
       h("div", { class: "line" }, field, button),
-      h("p", { id: "login-help", class: "hint" }, "The token is sent once and not kept here; the server answers with a session that ends after twelve hours."),
+      h("p", { id: "login-help", class: "hint" }, "The token is sent once and not stored. The session ends after twelve hours."),
       error));
   return { el, prefix: null, title: "Sign in", focus: () => field.focus(), refresh() {}, tick() {}, event() {}, destroy() {} };
 }

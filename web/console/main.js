@@ -1,7 +1,7 @@
-// The console: routing, sign-in, the connection and the engine's health.
+// The console: routing, sign-in, the connection and the health of the store.
 //
 // Addresses: #/?prefix=&after= (list) · #/lease?key= (one lease) · #/poll?id= (polling) · #login=CODE (signs in, then goes away).
-// Hooks for browser tests, all as data-test; they stay when looks change:
+// Hooks for browser tests, all as data-test; they stay when the design changes:
 //   always     home connection[data-state=connecting|live|reconnecting|polling|off] theme who logout notice announcer
 //              health[data-state=ready|unready|unknown] health-word health-facts loading
 //   sign-in    login login-token login-submit login-error
@@ -23,14 +23,14 @@ import { loginView, takeCode } from "./login.js";
 import { pollView } from "./poll.js";
 import { duration } from "./time.js";
 
-/** Renewals make no events, so what is in view is asked for again this often. */
+/** Renewals send no events, so the current view is refreshed at this interval. */
 const REFRESH = 2_500;
 const HEALTH = 10_000;
-const WORDS = {
+const CONNECTION_LABELS = {
   connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing",
 };
 
-const ENDED = "Your session has ended: twelve hours are over, or it was revoked. Sign in to go on where you were.";
+const ENDED = "Your session has expired or was revoked. Sign in to continue.";
 
 let view = null, me = null, wanted = null, home = "#/";
 
@@ -43,14 +43,14 @@ const live = new Live({
 
 function connection(state) {
   const place = byId("connection");
-  // A stream that is refused again and again keeps saying so until one opens.
+  // Keep the label of a stream that is refused repeatedly until one opens.
   if (place.dataset.state === "polling" && state === "reconnecting") return;
   place.dataset.state = state;
-  text(place.querySelector("b"), WORDS[state]);
+  text(place.querySelector("b"), CONNECTION_LABELS[state]);
   if (state === "reconnecting") askHealth();
 }
 
-/** A view's request failed: when nothing came back, the stream is in doubt as well. */
+/** A request of a view failed. Without a response, the event stream may be broken too. */
 function failed(refusal) {
   if (refusal.code === "NETWORK") live.doubt();
 }
@@ -64,7 +64,7 @@ function show(next) {
   else { live.watch(next.prefix); next.refresh(); }
 }
 
-/** Changes the list's address; typing replaces, paging adds. */
+/** Changes the URL of the list: typing replaces the history entry, paging adds one. */
 function go(params, replace) {
   const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value));
   const hash = `#/${query.size ? `?${query}` : ""}`;
@@ -112,7 +112,7 @@ function signedOut(why) {
   view.focus();
 }
 
-/** The server no longer knows us; several requests may learn that at once. */
+/** The session is no longer valid; several requests may find out at once. */
 function ended() {
   if (me) signedOut(ENDED);
 }
@@ -134,7 +134,7 @@ async function signedIn() {
   askHealth();
 }
 
-/** Health facts are shown as the server words them; nested ones are named by their path. */
+/** The facts of the readiness response; nested ones are named by their path. */
 function facts(value, path = []) {
   if (value && typeof value === "object") return Object.entries(value).flatMap(([name, inner]) => facts(inner, Array.isArray(value) && inner?.name ? path : [...path, name]));
   const name = path.filter((part) => part !== "capabilities").join(" ").replace(/_ms$/, "").replaceAll("_", " ");
@@ -143,14 +143,14 @@ function facts(value, path = []) {
 
 async function askHealth() {
   const place = byId("health");
-  let state = "unknown", word = "does not answer", known = null;
+  let state = "unknown", word = "server unavailable", known = null;
   try {
     const { ready, data } = await health();
     if (ready) [state, word, known] = ["ready", data.status ?? "ready", data];
     else [state, word, known] = ["unready", `not ready: ${data.detail ?? "no reason given"}`, { code: data.code ?? "–", detail: data.detail ?? "–" }];
     const engine = data.engine?.name ?? data.engine ?? data.capabilities?.engine;
     if (typeof engine === "string") word = `${engine} · ${word}`;
-  } catch { /* said by the state */ }
+  } catch { /* shown by the state */ }
   place.hidden = !me;
   place.dataset.state = state;
   text(place.querySelector("b"), word);
@@ -190,7 +190,7 @@ addEventListener("hashchange", () => (location.hash.startsWith("#login=") ? star
 byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); });
 byId("theme").addEventListener("click", () => theme({ auto: "light", light: "dark", dark: "auto" }[document.documentElement.dataset.theme ?? "auto"]));
 byId("logout").addEventListener("click", async () => {
-  // What is asked for meanwhile is refused once the session is over, and that is no news to whoever leaves.
+  // Requests under way fail once the session has ended; do not report that during a sign-out.
   const before = me;
   me = null;
   try { await logout(); } catch (error) { if (error.status !== 401) { me = before; return notice(explain(error), "bad"); } }

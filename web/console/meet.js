@@ -1,60 +1,60 @@
-// The page of meetings: /meet makes or finds one, /meet/CODE is its lobby and then the meeting.
+// The page of meetings: /meet creates or finds one, /meet/CODE is its lobby and then the meeting.
 //
 // Hooks for browser tests, as data-test: connection account notice; create-name create-guests create; join-code join-go; login…
-//   lobby join-name join preview preview-start camera microphone level; room title seats seat[data-id][data-presence][data-audio][data-video][data-role]
-//   seat-mute-audio seat-mute-video seat-remove ask allow deny; mute-audio mute-video ask-unmute leave end link; chat chat-text chat-send; over back
+//   lobby join-name join preview preview-start camera microphone level; room title participants participant[data-id][data-presence][data-audio][data-video][data-role]
+//   participant-mute-audio participant-mute-video participant-remove ask allow deny; mute-audio mute-video ask-unmute leave end link; chat chat-text chat-send; over back
 import { byId, h, notice, text } from "./dom.js";
 import { loginView, takeCode } from "./login.js";
 import { login } from "./api.js";
 import { Participant } from "./meetclient.js";
 import { Devices, preview } from "./meetdevices.js";
-import { create, Door, me } from "./meetdoor.js";
+import { create, JoinApi, me } from "./meetapi.js";
 import { Room } from "./meetroom.js";
 
-const WORDS = { connecting: "connecting…", live: "connected", reconnecting: "reconnecting…", over: "not connected" };
-/** A seat that was left longer ago is not gone back to by itself. */
-const RETURN = 120_000;
+const STATE_LABELS = { connecting: "connecting…", live: "connected", reconnecting: "reconnecting…", over: "not connected" };
+/** After this time, in milliseconds, a reloaded page shows the lobby instead of rejoining. */
+const REJOIN = 120_000;
 
 const devices = new Devices();
 const main = byId("main");
 const code = decodeURIComponent(location.pathname.split("/")[2] ?? "");
-const place = `meet:${code}`;
+const storageKey = `meet:${code}`;
 let user = null;
 
 const show = (...elements) => { main.replaceChildren(...elements); };
-const HONEST = "No audio and no video is sent yet: this part of Tenure is the meeting itself, with its seats, mutes and chat. Your camera stays on this page.";
-const honest = () => h("p", { class: "honest", test: "honest" }, HONEST);
+const NO_MEDIA = "No audio and no video is sent yet: this part of Tenure is the meeting itself, with its seats, mutes and chat. Your camera stays on this page.";
+const noMediaHint = () => h("p", { class: "no-media", test: "honest" }, NO_MEDIA);
 
-function complain(error) { notice(error.message, "bad"); }
+function showError(error) { notice(error.message, "bad"); }
 
-/** The code in what somebody typed: a code, or a link with one. */
-function codeIn(words) {
-  const found = /\/meet\/([^/?#\s]+)/.exec(words);
-  return found ? decodeURIComponent(found[1]) : words.trim();
+/** The meeting code in a text: a code, or a link with one. */
+function parseCode(input) {
+  const found = /\/meet\/([^/?#\s]+)/.exec(input);
+  return found ? decodeURIComponent(found[1]) : input.trim();
 }
 
-async function whoAmI() {
-  try { user = await me(); } catch (error) { complain(error); }
+async function loadUser() {
+  try { user = await me(); } catch (error) { showError(error); }
   text(byId("account"), user ? `Signed in${user.display_name ? ` as ${user.display_name}` : ""}` : "Not signed in");
 }
 
-function front() {
+function showStart() {
   document.title = "Meetings · Tenure";
   const wanted = h("input", { id: "join-code", test: "join-code", required: true, autocomplete: "off", spellcheck: "false" });
   const join = h("section", { class: "card" }, h("h2", {}, "Join a meeting"),
-    h("form", { onsubmit: (event) => { event.preventDefault(); const to = codeIn(wanted.value); if (to) location.assign(`/meet/${encodeURIComponent(to)}`); } },
+    h("form", { onsubmit: (event) => { event.preventDefault(); const to = parseCode(wanted.value); if (to) location.assign(`/meet/${encodeURIComponent(to)}`); } },
       h("label", { class: "field", for: "join-code" }, h("span", {}, "Its link or code"), wanted),
       h("button", { test: "join-go", class: user ? "" : "primary", type: "submit" }, "Go to its lobby")));
-  show(h("div", { class: "bar" }, h("h1", {}, "Meetings")), honest(), h("div", { class: "doors" }, user ? making() : signing(), join));
+  show(h("div", { class: "bar" }, h("h1", {}, "Meetings")), noMediaHint(), h("div", { class: "start" }, user ? createForm() : loginForm(), join));
 }
 
-function signing() {
-  const { el } = loginView("", async () => { await whoAmI(); front(); });
+function loginForm() {
+  const { el } = loginView("", async () => { await loadUser(); showStart(); });
   el.classList.remove("login");
   return el;
 }
 
-function making() {
+function createForm() {
   const name = h("input", { id: "create-name", test: "create-name", required: true, maxlength: 255, value: "Meeting" });
   const guests = h("input", { id: "create-guests", test: "create-guests", type: "checkbox", checked: true });
   const button = h("button", { test: "create", class: "primary", type: "submit" }, "Make it");
@@ -62,20 +62,20 @@ function making() {
     event.preventDefault();
     button.disabled = true;
     try {
-      const made = await create(name.value.trim(), guests.checked);
-      location.assign(`/meet/${encodeURIComponent(made.meeting_code)}`);
-    } catch (error) { complain(error); button.disabled = false; }
+      const created = await create(name.value.trim(), guests.checked);
+      location.assign(`/meet/${encodeURIComponent(created.meeting_code)}`);
+    } catch (error) { showError(error); button.disabled = false; }
   }
   return h("section", { class: "card" }, h("h2", {}, "Make a meeting"), h("form", { onsubmit: submit },
     h("label", { class: "field", for: "create-name" }, h("span", {}, "Its name"), name),
     h("label", { class: "tick" }, guests, "People without an account may join"), button));
 }
 
-/** What this tab keeps of its seat, or nothing. */
-function kept() {
+/** The participant that this tab saved, or null. */
+function loadSaved() {
   try {
-    const found = JSON.parse(sessionStorage.getItem(place));
-    return found && Date.now() - found.at < RETURN ? found : null;
+    const found = JSON.parse(sessionStorage.getItem(storageKey));
+    return found && Date.now() - found.at < REJOIN ? found : null;
   } catch { return null; }
 }
 
@@ -91,7 +91,7 @@ function lobby(why) {
     localStorage.setItem("meet-name", chosen);
     enter({ name: chosen, guest: user ? null : chosen });
   }
-  show(h("div", { class: "bar" }, h("h1", {}, "Ready to join?")), why && h("p", { class: "refusal", role: "alert" }, why) || "", honest(),
+  show(h("div", { class: "bar" }, h("h1", {}, "Ready to join?")), why && h("p", { class: "refusal", role: "alert" }, why) || "", noMediaHint(),
     h("div", { class: "lobby", test: "lobby" }, preview(devices),
       h("section", { class: "card" }, h("h2", {}, "You"), h("form", { onsubmit: submit },
         h("label", { class: "field", for: "join-name" }, h("span", {}, "Your name, as others see it"), name),
@@ -100,45 +100,45 @@ function lobby(why) {
   name.focus();
 }
 
-function state(word) {
-  const shown = byId("connection");
-  shown.hidden = false;
-  shown.dataset.state = word;
-  text(shown.querySelector("b"), WORDS[word]);
+function showState(name) {
+  const badge = byId("connection");
+  badge.hidden = false;
+  badge.dataset.state = name;
+  text(badge.querySelector("b"), STATE_LABELS[name]);
 }
 
-/** Goes in: with a name from the lobby, or with what this tab kept. */
-function enter({ name, guest }, before = null) {
-  const door = new Door(code, { guest, kept: before?.door });
-  let room = null, saving = null, title = before?.title ?? "";
-  const admit = door.admit.bind(door);
-  door.admit = async () => {
+/** Joins: with a name from the lobby, or as the participant that this tab saved. */
+function enter({ name, guest }, saved = null) {
+  const api = new JoinApi(code, { guest, saved: saved?.door });
+  let room = null, saving = null, title = saved?.title ?? "";
+  const admit = api.admit.bind(api);
+  api.admit = async () => {
     const admission = await admit();
     title = admission.name;
     return admission;
   };
   const participant = new Participant({
-    door, name, kept: before?.participant,
+    api, name, saved: saved?.participant,
     on: {
-      state(word) { state(word); room?.paint(); },
+      state(name) { showState(name); room?.paint(); },
       change(message, step) {
         room ??= openRoom();
-        room.heard(message, step, title);
+        room.received(message, step, title);
         saving ??= setTimeout(save, 200);
       },
-      over(ending) { sessionStorage.removeItem(place); clearTimeout(saving); saving = -1; leaveRoom(ending); },
+      over(ending) { sessionStorage.removeItem(storageKey); clearTimeout(saving); saving = -1; leaveRoom(ending); },
     },
   });
   function save() {
     saving = null;
     if (participant.ended || !participant.proof) return;
     try {
-      sessionStorage.setItem(place, JSON.stringify({ at: Date.now(), name, guest, title, door: door.keep(), participant: participant.keep() }));
-    } catch { /* storage is full or switched off: a reload takes a new seat */ }
+      sessionStorage.setItem(storageKey, JSON.stringify({ at: Date.now(), name, guest, title, door: api.save(), participant: participant.save() }));
+    } catch { /* storage is full or switched off: a reload joins as a new participant */ }
   }
   function openRoom() {
     const opened = new Room({ participant, devices, code });
-    show(honest(), opened.el);
+    show(noMediaHint(), opened.el);
     return opened;
   }
   function leaveRoom({ code: why, message }) {
@@ -154,19 +154,19 @@ function enter({ name, guest }, before = null) {
   }
   addEventListener("pagehide", save);
   addEventListener("online", () => participant.wake?.());
-  state("connecting");
-  if (before) show(h("p", { class: "loading" }, "Coming back to your seat…"));
+  showState("connecting");
+  if (saved) show(h("p", { class: "loading" }, "Coming back to your seat…"));
   else main.querySelector("[data-test=join]").disabled = true;
-  participant.run().catch((error) => { complain(error); });
+  participant.run().catch((error) => { showError(error); });
 }
 
 async function begin() {
   const once = takeCode();
-  if (once) await login({ code: once }).catch(complain);
-  await whoAmI();
-  if (!code) return front();
-  const before = kept();
-  if (before) enter(before, before);
+  if (once) await login({ code: once }).catch(showError);
+  await loadUser();
+  if (!code) return showStart();
+  const saved = loadSaved();
+  if (saved) enter(saved, saved);
   else lobby();
 }
 

@@ -1,6 +1,6 @@
-// A participant in the browser: joins, keeps its seat over lost connections, sees every event once.
+// A participant in the browser: joins, resumes after a lost connection, receives every event once.
 import { apply, nothing, resumeFrom } from "./meetview.js";
-import { CLOSE, ERROR, Frames, frame } from "./meetwire.js";
+import { CLOSE, ErrorCode, Frames, frame } from "./meetwire.js";
 
 /** Requests that wait while there is no connection; one more is refused. */
 const QUEUE = 64;
@@ -10,10 +10,10 @@ const RESUME = 4_000;
 const PING = 2_500, SILENCE = 8_000;
 const MIGRATING = [500, 120], RATE_LIMITED = [1_000, 4];
 const BACKOFF_FIRST = 200, BACKOFF = 5_000;
-/** How long a connection is looked for. */
+/** How long it tries to connect. */
 const GIVE_UP = 300_000;
 
-/** Why something leads to nothing; `final` when asking again is of no use. */
+/** Why a request failed; `final` when a retry cannot succeed. */
 export class Refusal extends Error {
   constructor(code, message, final = false) {
     super(message || code);
@@ -23,8 +23,8 @@ export class Refusal extends Error {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** The outcome, or a refusal after so long. */
-function within(ms, promise, what) {
+/** The result, or a refusal after this time. */
+function withTimeout(ms, promise, what) {
   let timer;
   const late = new Promise((_, fail) => { timer = setTimeout(() => fail(new Refusal("TIMEOUT", what)), ms); });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
@@ -40,59 +40,59 @@ function backoff(number) {
 }
 
 export class Participant {
-  /** `door.admit()` says where and with which token; `on.state(word)`, `on.change(message, step)` and `on.over(ending)` are told; `kept` is what
-   *  `keep()` gave in an earlier life of the page. */
-  constructor({ door, name, on, kept }) {
-    Object.assign(this, { door, name, on });
-    this.view = kept?.view ?? nothing();
-    this.proof = kept?.proof ?? null;
-    this.seq = kept?.seq ?? 0;
-    this.attempt = kept?.attempt ?? crypto.randomUUID();
+  /** `api.admit()` returns the endpoint and the token. `on.state(name)`, `on.change(message, step)` and `on.over(ending)` are called. `saved` is
+   *  what `save()` returned before the page was reloaded. */
+  constructor({ api, name, on, saved }) {
+    Object.assign(this, { api, name, on });
+    this.view = saved?.view ?? nothing();
+    this.proof = saved?.proof ?? null;
+    this.seq = saved?.seq ?? 0;
+    this.attempt = saved?.attempt ?? crypto.randomUUID();
     this.trace = `00-${hex(16)}-${hex(8)}-01`;
     this.queue = [];
-    this.flying = null;
+    this.inFlight = null;
     this.redirect = null;
     this.state = "connecting";
     this.ended = null;
     this.unauthorized = 0;
   }
 
-  /** What a later life of the page needs to come back to this seat. */
-  keep() {
-    // A request that is under way may take effect: the next one must have a greater number.
+  /** What a reloaded page needs to resume. */
+  save() {
+    // A request in flight may take effect: the next one must have a greater number.
     return { view: this.view, proof: this.proof, seq: this.seq, attempt: this.attempt };
   }
 
-  says(state) {
+  setState(state) {
     this.state = state;
     this.on.state(state);
   }
 
-  /** Lives until the end and says which it was. */
+  /** Runs until the end and returns the reason. */
   async run() {
     let [number, since] = [0, performance.now()];
     while (!this.ended) {
-      let line;
+      let connection;
       try {
-        line = await this.enter();
+        connection = await this.connect();
       } catch (error) {
         if (error.final) return this.end(error.code, error.message);
         if (performance.now() - since > GIVE_UP) return this.end("GAVE_UP", error.message);
         await Promise.race([pause(backoff(number++)), this.woken()]);
         continue;
       }
-      if (this.ended) { line.close(); break; }
+      if (this.ended) { connection.close(); break; }
       number = 0;
-      const loss = await this.talk(line);
-      line.close();
+      const loss = await this.exchange(connection);
+      connection.close();
       since = performance.now();
       this.lost(loss);
-      if (!this.ended) this.says("reconnecting");
+      if (!this.ended) this.setState("reconnecting");
     }
     return this.ended;
   }
 
-  /** The network is back, as far as the browser knows: no need to wait longer. */
+  /** Resolves when the browser reports that the network is back. */
   woken() {
     return new Promise((done) => { this.wake = done; });
   }
@@ -101,18 +101,18 @@ export class Participant {
     if (this.ended) return this.ended;
     this.ended = { code, message };
     this.wake?.();
-    for (const asked of [this.flying, ...this.queue].filter(Boolean)) asked.fail(new Refusal(code, message));
+    for (const asked of [this.inFlight, ...this.queue].filter(Boolean)) asked.fail(new Refusal(code, message));
     this.queue = [];
-    this.flying = null;
-    this.says("over");
+    this.inFlight = null;
+    this.setState("over");
     this.on.over(this.ended);
     return this.ended;
   }
 
   lost({ code, why }) {
-    const leaving = this.flying?.kind === "leave_request", ending = this.flying?.kind === "end_meeting_request";
+    const leaving = this.inFlight?.kind === "leave_request", ending = this.inFlight?.kind === "end_meeting_request";
     this.done = code === CLOSE.DONE;
-    // Who wants to leave does not come back to say so: if it was not heard, the seat ends by its time.
+    // A participant that leaves does not reconnect to repeat it: if the request was lost, the grace period ends the membership.
     if (this.left || leaving) this.end("LEFT", "You left the meeting.");
     else if (this.view.over !== null) this.end("OVER", this.view.over || "The meeting is over.");
     else if (this.done && ending) this.end("OVER", "You ended the meeting.");
@@ -122,45 +122,45 @@ export class Participant {
     this.why = why;
   }
 
-  /** One attempt: asks the door, connects, asks for the seat. */
-  async enter() {
+  /** One attempt: requests a token, connects, joins. */
+  async connect() {
     const admission = await this.admit();
     const place = this.redirect ?? admission;
     this.redirect = null;
-    let line;
+    let connection;
     try {
-      line = await Line.open(place);
+      connection = await Connection.open(place);
     } catch (error) {
-      this.door.unreachable?.(admission, String(error.message ?? error));
+      this.api.unreachable?.(admission, String(error.message ?? error));
       throw error;
     }
     try {
-      await this.knock(line, admission);
-      return line;
+      await this.join(connection, admission);
+      return connection;
     } catch (error) {
-      line.close();
+      connection.close();
       throw error;
     }
   }
 
   async admit() {
     try {
-      return await this.door.admit();
+      return await this.api.admit();
     } catch (error) {
-      // Who had a seat and is told that there is no such meeting, or that it is closed, has seen its end.
+      // A participant that gets NOT_FOUND or closed for its own meeting knows that it ended.
       if (error.final && ["NOT_FOUND", "CONFLICT"].includes(error.code) && this.proof) throw new Refusal("OVER", "The meeting is over.", true);
       throw error;
     }
   }
 
-  async knock(line, admission) {
+  async join(connection, admission) {
     const join = { meeting_id: admission.meetingId, join_token: admission.token, participant_name: this.name, attempt_id: this.attempt };
     if (this.proof) Object.assign(join, { correlation_id: this.proof.correlation, binding_token: this.proof.token, last_event_seq: resumeFrom(this.view) });
-    line.send({ join_request: join, trace_parent: this.trace, seq: ++this.seq });
-    const answer = await within(this.proof ? RESUME : JOIN, line.next(), "no answer to the join");
+    connection.send({ join_request: join, trace_parent: this.trace, seq: ++this.seq });
+    const answer = await withTimeout(this.proof ? RESUME : JOIN, connection.next(), "no answer to the join");
     if (answer.redirect_to_mc) this.follow(answer.redirect_to_mc);
     if (answer.error) throw this.refused(answer.error);
-    if (!answer.join_response) throw new Refusal("PROTOCOL", "an answer that is none");
+    if (!answer.join_response) throw new Refusal("PROTOCOL", "unexpected response");
     this.welcomed(answer);
   }
 
@@ -169,14 +169,14 @@ export class Participant {
   }
 
   refused({ code, message }) {
-    const word = Object.keys(ERROR).find((name) => ERROR[name] === code) ?? "UNKNOWN";
-    if (code === ERROR.NOT_FOUND && this.done) return new Refusal("OVER", "The meeting is over.", true);
-    if (code === ERROR.UNAUTHORIZED) {
-      this.door.forget?.();
+    const word = Object.keys(ErrorCode).find((name) => ErrorCode[name] === code) ?? "UNKNOWN";
+    if (code === ErrorCode.NOT_FOUND && this.done) return new Refusal("OVER", "The meeting is over.", true);
+    if (code === ErrorCode.UNAUTHORIZED) {
+      this.api.forget?.();
       return new Refusal(word, message, ++this.unauthorized >= 3);
     }
-    const passes = [ERROR.NOT_FOUND, ERROR.MIGRATING, ERROR.RATE_LIMITED, ERROR.UNAVAILABLE, ERROR.INTERNAL_ERROR, ERROR.CONFLICT].includes(code);
-    return new Refusal(word, message, !passes);
+    const transient = [ErrorCode.NOT_FOUND, ErrorCode.MIGRATING, ErrorCode.RATE_LIMITED, ErrorCode.UNAVAILABLE, ErrorCode.INTERNAL_ERROR, ErrorCode.CONFLICT].includes(code);
+    return new Refusal(word, message, !transient);
   }
 
   welcomed(message) {
@@ -187,20 +187,20 @@ export class Participant {
     this.done = false;
     this.seq = Math.max(this.seq, welcome.applied_seq);
     apply(this.view, message);
-    const flying = this.flying;
-    if (flying?.sent) {
-      // One request is under way at a time, so this says exactly what became of it.
-      this.flying = null;
-      if (!welcome.resumed) flying.fail(new Refusal("UNKNOWN", "Your seat was lost; it may have happened or not."));
-      else if (flying.sent <= welcome.applied_seq) flying.done();
-      else this.queue.unshift({ ...flying, sent: 0 });
+    const inFlight = this.inFlight;
+    if (inFlight?.sent) {
+      // One request is in flight at a time, so this determines its outcome.
+      this.inFlight = null;
+      if (!welcome.resumed) inFlight.fail(new Refusal("UNKNOWN", "Your seat was lost; it may have happened or not."));
+      else if (inFlight.sent <= welcome.applied_seq) inFlight.done();
+      else this.queue.unshift({ ...inFlight, sent: 0 });
     }
-    this.says("live");
+    this.setState("live");
     this.on.change(message, "welcome");
   }
 
-  /** Asks for something; the promise is kept when it took effect. While there is no connection it waits. */
-  ask(kind, payload = {}) {
+  /** Sends a request; the promise resolves when it took effect. Without a connection it waits. */
+  request(kind, payload = {}) {
     if (this.ended) return Promise.reject(new Refusal(this.ended.code, this.ended.message));
     if (this.queue.length >= QUEUE) return Promise.reject(new Refusal("QUEUE_FULL", "Too many requests wait already."));
     try {
@@ -210,43 +210,43 @@ export class Participant {
     }
     return new Promise((done, fail) => {
       this.queue.push({ kind, payload, done, fail, sent: 0, tries: 0 });
-      this.line?.kick();
+      this.connection?.kick();
     });
   }
 
-  /** Gives up the seat; after five seconds without an answer the page goes anyway. */
+  /** Leaves the meeting; after five seconds without an answer the page leaves anyway. */
   async leave() {
-    await within(5_000, this.ask("leave_request"), "nobody answers").catch(() => {});
+    await withTimeout(5_000, this.request("leave_request"), "no response").catch(() => {});
     this.left = true;
     this.end("LEFT", "You left the meeting.");
-    this.line?.close();
+    this.connection?.close();
   }
 
-  /** Talks until the connection ends, and says how. */
-  async talk(line) {
-    this.line = line;
-    line.pinging(() => this.view.seq);
+  /** Exchanges messages until the connection ends, and returns how it ended. */
+  async exchange(connection) {
+    this.connection = connection;
+    connection.pinging(() => this.view.seq);
     try {
       for (;;) {
-        this.sendNext(line);
-        const message = await line.next(true);
-        if (message) this.heard(message);
+        this.sendNext(connection);
+        const message = await connection.next(true);
+        if (message) this.received(message);
       }
     } catch (error) {
-      return await line.loss(error);
+      return await connection.loss(error);
     } finally {
-      this.line = null;
+      this.connection = null;
     }
   }
 
-  sendNext(line) {
-    if (this.flying || !this.queue.length || this.waiting) return;
-    this.flying = this.queue.shift();
-    this.flying.sent = ++this.seq;
-    line.send({ [this.flying.kind]: this.flying.payload, seq: this.seq, acknowledged_event_seq: this.view.seq });
+  sendNext(connection) {
+    if (this.inFlight || !this.queue.length || this.waiting) return;
+    this.inFlight = this.queue.shift();
+    this.inFlight.sent = ++this.seq;
+    connection.send({ [this.inFlight.kind]: this.inFlight.payload, seq: this.seq, acknowledged_event_seq: this.view.seq });
   }
 
-  heard(message) {
+  received(message) {
     const step = apply(this.view, message);
     if (step === "answer") this.answered(message);
     this.on.change(message, step);
@@ -259,32 +259,32 @@ export class Participant {
   }
 
   answered(message) {
-    const flying = this.flying;
-    if (!flying || flying.sent !== message.seq) return;
-    this.flying = null;
+    const inFlight = this.inFlight;
+    if (!inFlight || inFlight.sent !== message.seq) return;
+    this.inFlight = null;
     if (!message.error) {
-      this.left ||= flying.kind === "leave_request";
-      return flying.done();
+      this.left ||= inFlight.kind === "leave_request";
+      return inFlight.done();
     }
     const { code } = message.error;
-    const [wait, most] = code === ERROR.MIGRATING ? MIGRATING : code === ERROR.RATE_LIMITED ? [RATE_LIMITED[0] * 2 ** flying.tries, RATE_LIMITED[1]] : [0, 0];
-    if (flying.tries >= most) return flying.fail(this.refused(message.error));
+    const [wait, most] = code === ErrorCode.MIGRATING ? MIGRATING : code === ErrorCode.RATE_LIMITED ? [RATE_LIMITED[0] * 2 ** inFlight.tries, RATE_LIMITED[1]] : [0, 0];
+    if (inFlight.tries >= most) return inFlight.fail(this.refused(message.error));
     // It did not take effect. A new number: the old one may be below another that did.
-    this.queue.unshift({ ...flying, sent: 0, tries: flying.tries + 1 });
-    this.waiting = setTimeout(() => { this.waiting = null; this.line?.kick(); }, wait);
+    this.queue.unshift({ ...inFlight, sent: 0, tries: inFlight.tries + 1 });
+    this.waiting = setTimeout(() => { this.waiting = null; this.connection?.kick(); }, wait);
   }
 }
 
 /** One connection: a session and its one stream. */
-class Line {
+class Connection {
   static async open({ url, hashes }) {
     if (!globalThis.WebTransport) throw new Refusal("NO_WEBTRANSPORT", "This browser has no WebTransport. Current versions of Chrome, Edge and Firefox have it.", true);
     const serverCertificateHashes = hashes.map((value) => ({ algorithm: "sha-256", value }));
     const session = new WebTransport(url, hashes.length ? { serverCertificateHashes } : {});
-    session.closed.catch(() => {}); // looked at when it matters
+    session.closed.catch(() => {}); // loss() reads it
     try {
-      const made = session.ready.then(() => session.createBidirectionalStream());
-      return new Line(session, await within(DIAL, made, "no connection in time"));
+      const opened = session.ready.then(() => session.createBidirectionalStream());
+      return new Connection(session, await withTimeout(DIAL, opened, "no connection in time"));
     } catch (error) {
       close(session);
       throw error;
@@ -337,11 +337,11 @@ class Line {
     this.writer.write(frame(message)).catch((error) => { this.broken ??= error; this.kick(); });
   }
 
-  /** Says now and then that it is there, and gives up when nobody answers. */
+  /** Pings, and closes the connection when no response comes. */
   pinging(seen) {
     this.timer = setInterval(() => {
       if (performance.now() - this.heardAt > SILENCE) {
-        this.broken ??= new Error("nobody answers");
+        this.broken ??= new Error("no response");
         return this.kick();
       }
       this.send({ ping: { nonce: 1 }, acknowledged_event_seq: seen() });

@@ -1,18 +1,18 @@
-// What a participant knows of its meeting, and what a message does to it. No network and no clock: the same rules as the Rust client's.
+// A participant's view of its meeting, and what a message does to it. No network and no clock: the same rules as the Rust client's.
 
 /** Lines of chat that are kept. */
 const LINES = 500;
-/** Events that were told and may not be written. */
+/** Events that were received and may not be durable. */
 const VOLATILE = 1_024;
 
 export const nothing = () => ({
   me: "", role: 0, people: {}, missing: 0, seq: 0, durable: 0, asks: {}, lines: [], over: null, volatile: [], known: false,
 });
 
-/** From which event on a new connection is to go on; a number that nobody has asks for everything anew. */
+/** The event after which a new connection continues. A number that was never used requests the whole state. */
 export const resumeFrom = (view) => (view.known && view.missing === 0 ? view.durable : Number.MAX_SAFE_INTEGER);
 
-/** Takes a message and says what it was: welcome, roster, new, repeated, gap, rewritten, answer, redirect or nothing. */
+/** Applies a message and returns what it was: welcome, roster, new, repeated, gap, rewritten, answer, redirect or nothing. */
 export function apply(view, message) {
   if (message.event_seq > 0) return event(view, message);
   if (message.join_response) return welcomed(view, message.join_response);
@@ -63,8 +63,8 @@ function signature({ seq: _seq, durable: _durable, ...rest }) { return JSON.stri
 function repeated(view, message, durable) {
   const seq = message.event_seq;
   if (seq <= view.durable) return "repeated";
-  const told = view.volatile.find(([number]) => number === seq);
-  if (told && told[1] !== signature(message)) {
+  const received = view.volatile.find(([number]) => number === seq);
+  if (received && received[1] !== signature(message)) {
     view.lines = view.lines.filter((line) => line.seq <= view.durable);
     view.known = false;
     return "rewritten";

@@ -1,20 +1,20 @@
-// One session in one video element: follows its life, plays it when it is ready, and says that somebody watches.
+// Plays one session in a video element: follows its state, starts playback when it is ready, and sends heartbeats.
 import Hls from "./hls.light.min.mjs";
 import { tvBeat, tvSession } from "./api.js";
 
-/** Until the server says how often. */
+/** Used until the server announces its interval. */
 const BEAT = 20_000;
 const RETRY = 1_000;
 
 export class Player {
-  #video; #tell; #id = null; #source = null; #hls = null; #beat = null; #timer = null; #interval = null;
+  #video; #listener; #id = null; #source = null; #hls = null; #beat = null; #timer = null; #interval = null;
 
-  /** `change(session)` hears what becomes of the session, `picture(state, words)` what becomes of the picture. */
-  constructor(video, tell) {
+  /** `change(session)` is called when the session changes, `picture(state, message)` when playback changes. */
+  constructor(video, listener) {
     this.#video = video;
-    this.#tell = tell;
-    video.addEventListener("playing", () => this.#id && tell.picture("playing"));
-    video.addEventListener("waiting", () => this.#id && this.#hls && tell.picture("waiting", "The picture is catching up…"));
+    this.#listener = listener;
+    video.addEventListener("playing", () => this.#id && listener.picture("playing"));
+    video.addEventListener("waiting", () => this.#id && this.#hls && listener.picture("waiting", "Buffering…"));
     addEventListener("pagehide", () => this.leave());
   }
 
@@ -25,7 +25,7 @@ export class Player {
     this.#follow();
   }
 
-  /** Lets go. The session goes on: others may watch it. */
+  /** Stops playback. The session continues for other viewers. */
   leave() {
     this.#id = null;
     this.#source?.close();
@@ -42,40 +42,40 @@ export class Player {
   #follow() {
     this.#source?.close();
     const id = this.#id, source = (this.#source = new EventSource(`/api/v3/sessions/${id}/events`));
-    const news = (message) => { try { this.#heard(id, JSON.parse(message.data)); } catch { /* a sign of life */ } };
-    for (const name of ["message", "state", "session"]) source.addEventListener(name, news);
-    source.onerror = () => { if (source === this.#source) this.#ask(id); };
+    const receive = (message) => { try { this.#update(id, JSON.parse(message.data)); } catch { /* a keep-alive */ } };
+    for (const name of ["message", "state", "session"]) source.addEventListener(name, receive);
+    source.onerror = () => { if (source === this.#source) this.#query(id); };
   }
 
-  /** An EventSource hides why it failed; a plain request says what became of the session. */
-  async #ask(id) {
+  /** An EventSource hides why it failed, so the session is requested directly. */
+  async #query(id) {
     this.#source?.close();
     this.#source = null;
     try {
-      this.#heard(id, await tvSession(id));
+      this.#update(id, await tvSession(id));
     } catch (refusal) {
       if (id !== this.#id || refusal.status === 401) return;
-      if (refusal.status === 404) return this.#heard(id, { state: "STOPPED", reason: "R_PROCESS_ENDED" });
+      if (refusal.status === 404) return this.#update(id, { state: "STOPPED", reason: "R_PROCESS_ENDED" });
     }
     if (id !== this.#id) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => id === this.#id && this.#follow(), RETRY);
   }
 
-  #heard(id, session) {
+  #update(id, session) {
     if (id !== this.#id || !session.state) return;
-    this.#tell.change({ sessionId: id, ...session });
+    this.#listener.change({ sessionId: id, ...session });
     if (id !== this.#id) return;
     const interval = (session.heartbeatIntervalSeconds ?? 0) * 1_000 || BEAT;
-    if (interval !== this.#interval) this.#keep(id, (this.#interval = interval));
+    if (interval !== this.#interval) this.#startHeartbeat(id, (this.#interval = interval));
     if ((session.state === "READY" || session.state === "DRAINING") && !this.#hls) this.#play(id, session.playbackUrl ?? `/api/v3/sessions/${id}/hls/index.m3u8`);
   }
 
-  /** Says that somebody watches, as often as the server wants to hear it. */
-  #keep(id, interval) {
+  /** Sends heartbeats at the server's interval. */
+  #startHeartbeat(id, interval) {
     clearInterval(this.#beat);
     const beat = async () => {
-      try { await tvBeat(id); } catch (refusal) { if (id === this.#id && (refusal.status === 410 || refusal.status === 404)) this.#ask(id); }
+      try { await tvBeat(id); } catch (refusal) { if (id === this.#id && (refusal.status === 410 || refusal.status === 404)) this.#query(id); }
     };
     this.#beat = setInterval(beat, interval);
     beat();
@@ -83,33 +83,33 @@ export class Player {
 
   #play(id, url) {
     if (!Hls.isSupported()) {
-      // Safari on telephones plays such lists by itself.
-      if (!this.#video.canPlayType("application/vnd.apple.mpegurl")) return this.#tell.picture("waiting", "This browser cannot play the picture.");
+      // Safari on iOS plays HLS natively.
+      if (!this.#video.canPlayType("application/vnd.apple.mpegurl")) return this.#listener.picture("waiting", "This browser cannot play the stream.");
       this.#hls = { destroy() {} };
       this.#video.src = url;
-      return this.#roll();
+      return this.#startPlayback();
     }
     const hls = (this.#hls = new Hls({ enableWorker: false, backBufferLength: 30, liveSyncDurationCount: 2, liveMaxLatencyDurationCount: 6 }));
-    hls.on(Hls.Events.MANIFEST_PARSED, () => this.#roll());
+    hls.on(Hls.Events.MANIFEST_PARSED, () => this.#startPlayback());
     let recovered = 0;
     hls.on(Hls.Events.ERROR, (_, { fatal, type, details }) => {
       if (!fatal || id !== this.#id) return;
       if (type === Hls.ErrorTypes.MEDIA_ERROR && recovered++ < 3) return hls.recoverMediaError();
-      this.#tell.picture("waiting", `The picture was interrupted (${details}); trying again…`);
+      this.#listener.picture("waiting", `The stream was interrupted (${details}); retrying…`);
       hls.destroy();
       this.#hls = null;
-      this.#ask(id);
+      this.#query(id);
     });
     hls.loadSource(url);
     hls.attachMedia(this.#video);
   }
 
-  async #roll() {
+  async #startPlayback() {
     try { await this.#video.play(); } catch (error) {
       if (error.name !== "NotAllowedError") return;
-      // Browsers keep sound back until somebody has pressed something on the page.
+      // Browsers block sound until the user has interacted with the page.
       this.#video.muted = true;
-      try { await this.#video.play(); } catch { /* the next press plays it */ }
+      try { await this.#video.play(); } catch { /* starts with the next interaction */ }
     }
   }
 }

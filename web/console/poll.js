@@ -1,24 +1,24 @@
-// Polling: nodes as columns, targets as cells that move when ownership moves; one target's history.
+// The polling page: nodes as columns, targets as cells that move with their ownership, and the details of one target.
 import { explain, pollHistory, pollNodes, pollResults, pollTarget, pollWrite } from "./api.js";
 import { announce, colour, dot, generation, h, notice, text } from "./dom.js";
 import { paced } from "./live.js";
 import { moment } from "./time.js";
 import { timeline } from "./timeline.js";
 
-/** From so many targets on, cells are small squares without words. */
+/** With more targets than this, cells are small squares without labels. */
 const DENSE = 150;
 const MOVE = { duration: 700, easing: "cubic-bezier(.3,.8,.3,1)" };
-const STATUS = { online: "online", init: "looking around", silent: "silent" };
+const STATUS = { online: "online", init: "starting", silent: "silent" };
 const STATE = { owned: "polled", uncertain: "uncertain", reserved: "moving", free: "free", paused: "paused", invalid: "invalid" };
 
-/** `host-nanos-8hex` without the part that nobody reads. */
+/** `host-nanos-8hex` without the timestamp. */
 const short = (instance) => instance.replace(/-(\d{6,})-([0-9a-f]{8})$/, "-$2");
-const nobody = "";
+const NO_OWNER = "";
 
 export const pollHref = (id) => `#/poll${id ? `?${new URLSearchParams({ id })}` : ""}`;
 
 function column(instance) {
-  const name = h("b", { class: "mono", title: instance || "Targets that no node polls" });
+  const name = h("b", { class: "mono", title: instance || "Targets without an owner" });
   const chip = h("span", { class: "chip", test: "node-status" });
   const count = h("span", { class: "hint", test: "node-count" });
   const cells = h("div", { class: "cells", test: "cells" });
@@ -26,7 +26,7 @@ function column(instance) {
   return { el: h("section", { class: "column", test: "node", "data-instance": instance }, head, cells), name, chip, count, cells, head };
 }
 
-/** The board: every node a column, every target a cell. */
+/** The board: a column for every node and a cell for every target. */
 function board(open) {
   const columns = new Map(), cells = new Map(), colours = new Map();
   const el = h("div", { class: "board", test: "board" });
@@ -46,14 +46,14 @@ function board(open) {
     return cell;
   }
 
-  function update(picture) {
-    const total = picture.nodes.reduce((sum, node) => sum + node.targets.length, 0) + picture.unowned.length;
+  function update(snapshot) {
+    const total = snapshot.nodes.reduce((sum, node) => sum + node.targets.length, 0) + snapshot.unowned.length;
     el.classList.toggle("dense", total > DENSE);
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
     const before = new Map();
-    if (!calm) for (const [id, cell] of cells) if (cell.isConnected) before.set(id, [cell.getBoundingClientRect(), cell.dataset.owner]);
-    const wanted = picture.nodes.map((node) => ({ ...node, id: node.instance }));
-    if (picture.unowned.length) wanted.push({ id: nobody, name: "nobody", status: "", targets: picture.unowned });
+    if (!still) for (const [id, cell] of cells) if (cell.isConnected) before.set(id, [cell.getBoundingClientRect(), cell.dataset.owner]);
+    const wanted = snapshot.nodes.map((node) => ({ ...node, id: node.instance }));
+    if (snapshot.unowned.length) wanted.push({ id: NO_OWNER, name: "no owner", status: "", targets: snapshot.unowned });
     const seen = new Set();
     for (const [i, node] of wanted.entries()) {
       let into = columns.get(node.id);
@@ -71,12 +71,12 @@ function board(open) {
     }
     for (const [id, gone] of columns) if (!wanted.some((node) => node.id === id)) { gone.el.remove(); columns.delete(id); }
     for (const [id, cell] of cells) if (!seen.has(id)) { cell.remove(); cells.delete(id); }
-    glide(before);
+    animateMoves(before);
     return total;
   }
 
-  /** Lets cells travel from where they were to where they are. */
-  function glide(before) {
+  /** Animates cells from their old to their new positions. */
+  function animateMoves(before) {
     for (const [id, [was, owner]] of before) {
       const cell = cells.get(id);
       if (!cell) continue;
@@ -91,7 +91,7 @@ function board(open) {
   return { el, colours, update, mark: (id) => { for (const [other, cell] of cells) cell.setAttribute("aria-pressed", String(other === id)); } };
 }
 
-/** One target: what it is, who has polled it, what it said. */
+/** The details of one target: record, owners and results. */
 function detail(me, colours, failed, changed) {
   let id = null, known = null;
   const may = me.scopes.some((scope) => /^poll:(write|admin)$/.test(scope));
@@ -101,20 +101,20 @@ function detail(me, colours, failed, changed) {
   const toggle = h("button", { type: "button", test: "target-toggle", hidden: !may, onclick: flip }, "Pause");
   const close = h("a", { class: "back", href: pollHref(), test: "target-close" }, "Close");
   const rows = h("tbody", { test: "results", role: "rowgroup" });
-  const columns = ["When", "Node", "Generation", "Answer", "Took", "Value"];
-  const table = h("table", { class: "past results", role: "table" }, h("caption", { class: "unseen" }, "The last results, newest first"),
+  const columns = ["When", "Node", "Generation", "Response", "Duration", "Value"];
+  const table = h("table", { class: "past results", role: "table" }, h("caption", { class: "unseen" }, "Recent results, newest first"),
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((word) => h("th", { role: "columnheader", scope: "col" }, word)))), rows);
   const error = h("p", { class: "refusal", role: "alert", test: "target-error", hidden: true });
   const past = timeline(() => {}, colours);
   const el = h("section", { class: "target", test: "target", hidden: true },
     h("section", { class: "card" }, h("div", { class: "bar" }, title, chip, h("span", { class: "grow" }), toggle, close), error, facts), past.el,
-    h("section", { class: "card flush" }, h("h2", {}, "Last results"), table));
+    h("section", { class: "card flush" }, h("h2", {}, "Recent results"), table));
 
   async function flip() {
     toggle.disabled = true;
     try {
       await pollWrite("POST", id, toggle.dataset.verb);
-      notice(toggle.dataset.verb === "pause" ? `${id} is paused: nobody polls it.` : `${id} is polled again.`);
+      notice(toggle.dataset.verb === "pause" ? `${id} is paused.` : `${id} is polled again.`);
       changed();
     } catch (refusal) { notice(explain(refusal), "bad"); }
     toggle.disabled = false;
@@ -127,27 +127,27 @@ function detail(me, colours, failed, changed) {
     toggle.dataset.verb = target.isPaused ? "resume" : "pause";
     text(toggle, target.isPaused ? "Resume" : "Pause");
     const items = [
-      ["Name", target.name], ["Address", h("span", { class: "mono" }, target.address ?? "–")], ["Every", `${target.intervalMs} ms`],
-      ["Polled by", h("span", { class: "mono", test: "target-owner" }, target.owner ? short(target.owner) : "nobody")],
-      target.preferred && target.preferred !== target.owner && ["Should be", h("span", { class: "mono" }, short(target.preferred))],
-      target.uncertainSince && ["In doubt since", moment(target.uncertainSince)],
-      target.error && ["Wrong", target.error],
+      ["Name", target.name], ["Address", h("span", { class: "mono" }, target.address ?? "–")], ["Interval", `${target.intervalMs} ms`],
+      ["Polled by", h("span", { class: "mono", test: "target-owner" }, target.owner ? short(target.owner) : "no node")],
+      target.preferred && target.preferred !== target.owner && ["Preferred owner", h("span", { class: "mono" }, short(target.preferred))],
+      target.uncertainSince && ["Uncertain since", moment(target.uncertainSince)],
+      target.error && ["Error", target.error],
     ];
     facts.replaceChildren(...items.filter(Boolean).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
     rows.replaceChildren(...results.slice(-12).reverse().map((result) => h("tr", { role: "row", test: "result" },
       h("td", { role: "cell", class: "from" }, moment(result.at)), h("td", { role: "cell", class: "holder" }, short(result.instance)),
       h("td", { role: "cell", class: "generation" }, generation(result.generation)),
-      h("td", { role: "cell" }, h("span", { class: `chip ${result.ok ? "held" : "delayed"}` }, result.notModified ? "not modified" : String(result.status ?? "no answer"))),
+      h("td", { role: "cell" }, h("span", { class: `chip ${result.ok ? "held" : "delayed"}` }, result.notModified ? "not modified" : String(result.status ?? "no response"))),
       h("td", { role: "cell", class: "lasted" }, `${result.latencyMs.toFixed(1)} ms`),
       h("td", { role: "cell", class: "value mono" }, result.ok ? JSON.stringify(result.value).slice(0, 80) : result.error ?? ""))));
   }
 
   const refresh = paced(async () => {
     if (!id) return;
-    const asked = id;
+    const requested = id;
     try {
-      const [target, results, reigns] = await Promise.all([pollTarget(asked), pollResults(asked), pollHistory(asked)]);
-      if (asked !== id) return;
+      const [target, results, reigns] = await Promise.all([pollTarget(requested), pollResults(requested), pollHistory(requested)]);
+      if (requested !== id) return;
       error.hidden = true;
       paint(target, results);
       const shape = JSON.stringify(reigns);
@@ -176,7 +176,7 @@ export function pollView({ id }, { me, failed, go }) {
   const placement = h("span", { class: "hint", test: "poll-placement" });
   const loading = h("p", { class: "loading", test: "loading" }, "Loading nodes…");
   const error = h("p", { class: "refusal", role: "alert", test: "poll-error", hidden: true });
-  const empty = h("div", { class: "empty", test: "poll-empty", hidden: true }, h("p", {}, "Nothing is polled yet. Add a target:"),
+  const empty = h("div", { class: "empty", test: "poll-empty", hidden: true }, h("p", {}, "There are no targets yet. Add one:"),
     h("pre", {}, "tenure poll targets add https://example.org/status --interval 10s"));
   const nodes = board((target) => go(pollHref(target)));
   const one = detail(me, nodes.colours, failed, () => refresh());
@@ -185,11 +185,11 @@ export function pollView({ id }, { me, failed, go }) {
 
   const refresh = paced(async () => {
     try {
-      const picture = await pollNodes();
-      const total = nodes.update(picture);
+      const snapshot = await pollNodes();
+      const total = nodes.update(snapshot);
       nodes.mark(id);
-      text(count, `${total} ${total === 1 ? "target" : "targets"} on ${picture.nodes.length} ${picture.nodes.length === 1 ? "node" : "nodes"}`);
-      text(placement, `${picture.placement} placement`);
+      text(count, `${total} ${total === 1 ? "target" : "targets"} on ${snapshot.nodes.length} ${snapshot.nodes.length === 1 ? "node" : "nodes"}`);
+      text(placement, `${snapshot.placement} placement`);
       empty.hidden = total > 0;
       loading.hidden = true;
       error.hidden = true;
@@ -197,7 +197,7 @@ export function pollView({ id }, { me, failed, go }) {
     } catch (refusal) {
       failed(refusal);
       el.classList.add("stale");
-      text(error, refusal.status === 404 ? "This server does not poll: it was started without the service." : explain(refusal));
+      text(error, refusal.status === 404 ? "The polling service is not enabled on this server." : explain(refusal));
       error.hidden = refusal.status === 401;
       loading.hidden = true;
     }

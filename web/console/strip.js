@@ -1,8 +1,8 @@
-// Pictures: the strip as it glows, and the pad to draw on.
+// Canvases of the control page: the LED strip, and the pad to draw on.
 
 const HEADER = 6;
 
-/** Draws the LEDs of a preview as two rows of lamps with their glow. */
+/** Draws the LEDs of a preview frame as two glowing rows. */
 export class Strip {
   #canvas; #context; #pixels = null; #lamp = document.createElement("canvas");
 
@@ -18,14 +18,14 @@ export class Strip {
     new ResizeObserver(fit).observe(canvas);
   }
 
-  /** Takes a preview frame: `L`, version, count, sequence, then red, green, blue of each. */
+  /** Shows a preview frame: `L`, version, count, sequence number, then red, green, blue of each LED. */
   show(bytes) {
     if (bytes[0] !== 0x4c || bytes[1] !== 1) return;
     this.#pixels = bytes.subarray(HEADER);
     this.draw();
   }
 
-  /** The average brightness, for those who cannot see the picture. */
+  /** The average brightness. */
   get light() {
     if (!this.#pixels) return 0;
     return this.#pixels.reduce((sum, value) => sum + value, 0) / this.#pixels.length;
@@ -36,7 +36,7 @@ export class Strip {
     context.clearRect(0, 0, width, height);
     if (!pixels) return;
     const count = pixels.length / 3, half = Math.ceil(count / 2);
-    // The glow: one small picture of the colours, made soft by stretching it. Filters would cost whole cores without a GPU.
+    // The glow: a small image of the colours, blurred by stretching it. Filters are too slow without a GPU.
     const lamp = this.#lamp;
     lamp.width = half;
     lamp.height = 2;
@@ -47,7 +47,7 @@ export class Strip {
     context.imageSmoothingEnabled = true;
     context.drawImage(lamp, 0, 0, width, height);
     context.globalAlpha = 1;
-    // Soft towards the edges, as light is.
+    // Fade towards the edges.
     const edges = context.createLinearGradient(0, 0, 0, height);
     for (const [at, alpha] of [[0, 1], [0.32, 0.15], [0.68, 0.15], [1, 1]]) edges.addColorStop(at, `rgba(7,9,13,${alpha})`);
     context.fillStyle = edges;
@@ -61,7 +61,7 @@ export class Strip {
   }
 }
 
-/** A pad on which strokes glow and fade; its columns are the LEDs. */
+/** A pad on which strokes glow and fade. Each column is an LED. */
 export class Pad {
   #canvas; #context; #glows = false; #heat = new Float32Array(320); #hue = new Float32Array(320); #last = null;
 
@@ -91,7 +91,7 @@ export class Pad {
     }
   }
 
-  /** Lets strokes fade, draws the pad, and gives the pixels of the strip. */
+  /** Fades the strokes, draws the pad, and returns the pixels of the strip. */
   step(seconds) {
     if (!this.#glows) return new Uint8Array(960);
     this.#glows = false;

@@ -1,7 +1,7 @@
-// Time on screen. Countdowns run on performance.now(); wall time is the server's as far as it can be known.
+// Times for display. Countdowns use performance.now(); wall times are corrected to the clock of the server.
 let skew = 0;
 
-/** Learns how far this machine's clock is from the server's, from a Date header (whole seconds). */
+/** Estimates the clock skew to the server from a Date header (whole seconds). */
 export function learnSkew(header) {
   const there = Date.parse(header ?? "");
   if (Number.isNaN(there)) return;
@@ -20,7 +20,7 @@ export function wall(value) {
 
 const two = (n) => String(n).padStart(2, "0");
 
-/** What is left, for a countdown: tenths below a minute, a clock below an hour. */
+/** Formats a countdown: tenths of seconds below a minute, minutes and seconds below an hour. */
 export function countdown(ms) {
   if (ms == null) return "no end";
   if (ms <= 0) return "0.0 s";

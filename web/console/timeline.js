@@ -1,18 +1,18 @@
-// The picture of a key's past: one lane per holder, hatched where nobody held it, a mark for why each reign ended.
+// A chart of the history of a key: one lane per holder, hatched while it was free, and a mark for the end of each reign.
 import { colour, dot, h, s } from "./dom.js";
 import { ENDS } from "./list.js";
 import { dayOnly, duration, moment, serverNow, timeOnly } from "./time.js";
 
 /** Marks are drawn around 0,0 in a box of 12. */
 const MARKS = {
-  released: ["M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0", "calm", "given back by the holder"],
-  transferred: ["M-3.5-4.5L4.5 0L-3.5 4.5Z", "calm", "handed to a successor"],
+  released: ["M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0", "calm", "released by the holder"],
+  transferred: ["M-3.5-4.5L4.5 0L-3.5 4.5Z", "calm", "transferred to a successor"],
   expired: ["M-4-4.5H4L-4 4.5H4Z", "warn", "not renewed in time"],
   superseded: ["M-4.5 1L0-4L4.5 1M-4.5 5L0 0L4.5 5", "warn", "replaced: the holder was proven dead"],
   wiped: ["M-4.5 0H4.5", "warn", "wiped by a gate"],
-  revoked: ["M-4-4L4 4M4-4L-4 4", "bad", "ended by an operator"],
+  revoked: ["M-4-4L4 4M4-4L-4 4", "bad", "revoked by an operator"],
   holder_died: ["M0-5V5M-3.5-1.5H3.5", "bad", "the holder's process ended"],
-  gone: ["M-4.5 0L0-4.5L4.5 0L0 4.5Z", "bad", "the store lost it"],
+  gone: ["M-4.5 0L0-4.5L4.5 0L0 4.5Z", "bad", "lost by the store"],
 };
 const STEPS = [100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 2592e6];
 const GAP_SHARE = 0.4;
@@ -59,7 +59,7 @@ function ticks(all, even, x, width) {
   return Object.assign(out, { step });
 }
 
-/** The picture with its legend; `point` is told which generation is pointed at. */
+/** The chart with its legend; `point` is called with the generation under the pointer. */
 export function timeline(point, known = new Map()) {
   const plot = h("div", { class: "plot", test: "timeline" });
   const tip = h("div", { class: "tip", test: "tip", role: "tooltip", id: "tip", hidden: true });
@@ -99,7 +99,7 @@ export function timeline(point, known = new Map()) {
     const width = plot.clientWidth;
     if (!width) return;
     const focused = document.activeElement?.closest?.(".reign")?.dataset.generation;
-    if (!reigns.length) return plot.replaceChildren(h("p", { class: "hint" }, "No reign of this key is on record."));
+    if (!reigns.length) return plot.replaceChildren(h("p", { class: "hint" }, "This key has no history."));
     const now = serverNow(), taken = new Map(known);
     const all = spans(reigns, now);
     const holders = [...new Set(reigns.map((reign) => reign.holder))];
@@ -118,7 +118,7 @@ export function timeline(point, known = new Map()) {
     }
     // A gap too narrow to see would be a stray dotted line; even steps show it.
     const gaps = all.filter((span) => !span.reign && x(span.until) - x(span.from) >= 2);
-    for (const { from, until } of gaps) picture.append(s("rect", { class: "gap", x: x(from), y: top, width: x(until) - x(from), height: bottom - top, fill: "url(#hatch)" }, s("title", {}, `Nobody, for ${duration(until - from)}`)));
+    for (const { from, until } of gaps) picture.append(s("rect", { class: "gap", x: x(from), y: top, width: x(until) - x(from), height: bottom - top, fill: "url(#hatch)" }, s("title", {}, `Free for ${duration(until - from)}`)));
     holders.forEach((holder, i) => {
       const y = top + i * lane;
       if (i) picture.append(s("line", { class: "rule", x1: 0, x2: width, y1: y, y2: y }));
@@ -145,7 +145,7 @@ export function timeline(point, known = new Map()) {
     if (!shown) show(null, null);
     const used = [...new Set(reigns.map((reign) => reign.end).filter(Boolean))];
     legend.replaceChildren(...used.map((end) => h("li", {}, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(end, 0, 0)), h("b", {}, ENDS[end] ?? end), MARKS[end] && h("span", {}, MARKS[end][2]))),
-      ...(gaps.length ? [h("li", {}, h("i", { class: "swatch gap", "aria-hidden": "true" }), h("span", {}, "nobody held it"))] : []),
+      ...(gaps.length ? [h("li", {}, h("i", { class: "swatch gap", "aria-hidden": "true" }), h("span", {}, "not held"))] : []),
       ...(reigns.at(-1).end ? [] : [h("li", {}, dot(taken.get(reigns.at(-1).holder)), h("span", {}, "still held"))]));
     lastDraw = performance.now();
   }
@@ -158,7 +158,7 @@ export function timeline(point, known = new Map()) {
     colours() { const taken = new Map(known); new Set(reigns.map((reign) => reign.holder)).forEach((holder) => colour(holder, taken)); return taken; },
     update(next) { reigns = next.filter((reign) => reign.from != null).sort((a, b) => a.from - b.from); running = null; draw(); },
     highlight(gen) { for (const bar of plot.querySelectorAll(".reign")) bar.classList.toggle("lit", bar.dataset.generation === gen); },
-    /** The running reign grows: a redraw a second is enough for the eye, none while somebody points. */
+    /** Redraws the current reign once per second, but not while the tooltip is open. */
     tick(now) { if (running && tip.hidden && now - lastDraw > 1_000) draw(); },
     destroy() { resize.disconnect(); },
   };

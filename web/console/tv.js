@@ -1,4 +1,4 @@
-// The TV page: channels, who watches what on which tuner, and the picture itself.
+// The TV page: channels, the sessions on each tuner, and the player.
 //
 // Hooks for browser tests, as data-test: connection free refusal screen[data-state=off|waiting|playing|ended] video curtain title about
 //   sound full stop tuners tuner[data-slot][data-busy] watching watch end count blind profile find channels
@@ -8,24 +8,24 @@ import { announce, byId, colour, h, text } from "./dom.js";
 import { Live, paced } from "./live.js";
 import { Player } from "./player.js";
 import { duration, serverNow } from "./time.js";
-import { LIVE, ending, onAir, refused } from "./tvwords.js";
+import { LIVE, ending, onAir, refused } from "./tvtexts.js";
 
-/** What is in view is asked for again this often: times move without events. */
+/** The refresh interval of the page, because displayed times change without events. */
 const REFRESH = 5_000;
-const WORDS = { connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing" };
+const CONNECTION_TEXTS = { connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing" };
 
 let channels = [], sessions = [], tuners = 0, blind = false, signedIn = false, here = null;
 
 const nameOf = (session) => session?.recordingId ?? channels.find((one) => one.serviceRef === session?.serviceRef)?.name ?? session?.serviceRef ?? "";
 
 const live = new Live({ onState: connection, onEvent: () => refresh(), onResync: () => refresh(), onSignedOut: signedOut });
-const player = new Player(byId("video"), { change: heard, picture });
+const player = new Player(byId("video"), { change: sessionChanged, picture });
 
 function connection(state) {
   const place = byId("connection");
   if (place.dataset.state === "polling" && state === "reconnecting") return;
   place.dataset.state = state;
-  text(place.querySelector("b"), WORDS[state]);
+  text(place.querySelector("b"), CONNECTION_TEXTS[state]);
 }
 
 function signedOut() {
@@ -43,15 +43,15 @@ function complain(words) {
   byId("refusal").hidden = !words;
 }
 
-/** What stands in the place of the picture. */
+/** Shows a text instead of the video. */
 function curtain(state, words) {
   byId("screen").dataset.state = state;
   text(byId("curtain"), words);
   for (const id of ["sound", "full"]) byId(id).hidden = state !== "playing";
 }
 
-/** The session that this page watches, as it changes. */
-function heard(session) {
+/** Handles a change of the session that this page plays. */
+function sessionChanged(session) {
   if (!here || session.sessionId !== here.sessionId) return;
   here = { ...here, ...session };
   if (onAir(here)) {
@@ -63,14 +63,14 @@ function heard(session) {
     complain(here.reason === "R_CLIENT_STOP" ? null : words);
     announce(words);
     here = { ...here, over: true };
-    // The list says so a moment later.
+    // The list is refreshed a moment later.
     sessions = sessions.filter((one) => one.sessionId !== here.sessionId);
   }
   paint();
   refresh();
 }
 
-/** The picture moves, stalls, or cannot be shown. */
+/** Handles a change of the playback. */
 function picture(state, words) {
   if (!here || here.over) return;
   if (state === "playing") { curtain("playing", ""); complain(null); } else curtain("waiting", words ?? LIVE[here.state] ?? "One moment…");
@@ -100,15 +100,15 @@ async function end(id) {
   refresh();
 }
 
-/** A time without the parts of a second, which only flicker. */
+/** Formats a duration without fractions of a second. */
 const whole = (ms) => (ms < 60_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : duration(ms));
 
-/** How long it runs, and when it would end by itself. */
+/** How long the session has been running, and when it would expire. */
 function times(session) {
   const parts = [session.profile];
   if (session.createdAtMs) parts.push(`for ${whole(serverNow() - session.createdAtMs)}`);
   const left = Date.parse(session.leaseExpiresAt ?? "") - serverNow();
-  if (left > 0) parts.push(`ends in ${whole(left)} if nobody watches`);
+  if (left > 0) parts.push(`ends in ${whole(left)} without viewers`);
   return parts.filter(Boolean).join(" · ");
 }
 
@@ -131,7 +131,7 @@ function paintTuners() {
   const rows = blind ? [] : slots.map((slot) => row(`Tuner ${slot + 1}`, bySlot.get(slot)));
   rows.push(...running.filter((one) => one.tunerSlot == null).map((one) => row(one.recordingId ? "Recording" : "Waiting", one)));
   const list = byId("tuners");
-  // A hand that is about to press something must find it where it was.
+  // Keep the focus when the list is rebuilt.
   const focused = list.contains(document.activeElement) && document.activeElement;
   const at = focused && [focused.dataset.test, focused.closest("li").dataset.session];
   list.replaceChildren(...rows);
@@ -152,7 +152,7 @@ function paintChannels() {
     const badge = h("span", { class: `badge c${colour(one.name)}`, "aria-hidden": "true" }, initials(one.name));
     return h("li", {}, h("button", { type: "button", test: "channel", "data-ref": one.serviceRef, "data-on": String(on), "aria-current": current ? "true" : "false",
       onclick: () => start({ serviceRef: one.serviceRef }, one.name) }, badge, h("span", { class: "name" }, one.name), on && h("span", { class: "chip held" }, "on")));
-  }) : [h("li", { class: "none" }, channels.length ? "No channel has this in its name." : "No channels are configured: see [sessions] channels in the settings.")]));
+  }) : [h("li", { class: "none" }, channels.length ? "No channel matches." : "No channels are configured: see [sessions] channels in the settings.")]));
   if (focused) [...list.querySelectorAll("button")].find((one) => one.dataset.ref === focused)?.focus();
 }
 
@@ -179,7 +179,7 @@ const refresh = paced(async () => {
     if (refusal.status === 401) return;
     blind = refusal.status === 403;
     if (refusal.code === "NETWORK") live.doubt();
-    // Who may not see the others still sees what this page started.
+    // Without the right to list sessions, show the one this page started.
     if (blind && here && !here.over) sessions = await tvSession(here.sessionId).then((one) => [one], () => []);
   }
   byId("blind").hidden = !blind;
@@ -189,17 +189,17 @@ const refresh = paced(async () => {
 async function begin() {
   try {
     await whoami(false);
-    const house = await tvChannels();
-    channels = house.channels ?? [];
-    tuners = house.tuners ?? 0;
+    const catalog = await tvChannels();
+    channels = catalog.channels ?? [];
+    tuners = catalog.tuners ?? 0;
     byId("find").hidden = channels.length < 12;
-    const profiles = house.profiles ?? [];
-    byId("profile").replaceChildren(...profiles.map((one) => h("option", { value: one, selected: one === house.defaultProfile }, one)));
+    const profiles = catalog.profiles ?? [];
+    byId("profile").replaceChildren(...profiles.map((one) => h("option", { value: one, selected: one === catalog.defaultProfile }, one)));
     byId("profile").closest("label").hidden = profiles.length < 2;
   } catch (refusal) {
     if (refusal.status === 401) return;
     if (refusal.code === "NETWORK") return void setTimeout(begin, 1_000);
-    complain(refusal.status === 404 ? "This server does not serve TV: it was started without the service." : explain(refusal));
+    complain(refusal.status === 404 ? "The TV service is not running on this server." : explain(refusal));
     byId("channels").replaceChildren();
   }
   signedIn = true;

@@ -15,7 +15,7 @@ const UNIT: &str = "deploy/systemd/tenure.service";
 /// The highest exposure that `systemd-analyze security` may give, in tenths.
 const EXPOSURE: &str = "20";
 
-/// What this step looks at, in a line.
+/// What this step checks, in one line.
 pub(crate) fn headline() -> String {
     "promtool on alerts, their cases and the dashboard; systemd-analyze on the unit".into()
 }
@@ -62,7 +62,7 @@ fn unit_verified(workspace: &Workspace, unit: &Path) -> Result<()> {
     // Unknown settings are mere warnings to it, and other units of the machine are none of our business.
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("tenure.service")).collect();
     if !output.status.success() || !ours.is_empty() {
-        bail!("`{}` is not content with {UNIT}: {}", step::shown(&verify), said.trim());
+        bail!("`{}` is not content with {UNIT}: {}", step::display_command(&verify), said.trim());
     }
     let threshold = format!("--threshold={EXPOSURE}");
     let args = ["security", "--offline=true", "--no-pager", &threshold];
@@ -81,7 +81,7 @@ fn scratch(workspace: &Workspace, name: &str, text: &str) -> Result<PathBuf> {
 
 /// Runs a command whose words matter only if it fails.
 fn quiet(command: &mut Command) -> Result<()> {
-    let line = step::shown(command);
+    let line = step::display_command(command);
     let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
     if !output.status.success() {
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -17,7 +17,7 @@ const BOUND: Duration = Duration::from_secs(60);
 /// The package whose examples are for people.
 const PACKAGE: &str = "examples";
 /// How often a running example is looked at.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Builds every example of the workspace once, then runs each.
 pub(crate) fn run_all(workspace: &Workspace) -> Result<()> {
@@ -96,7 +96,7 @@ fn run(mut command: Command, log: &Path, bound: Duration) -> Result<()> {
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => break format!("ended with {status}"),
-            None if begun.elapsed() < bound => clock::pause(GLANCE),
+            None if begun.elapsed() < bound => clock::pause(POLL_INTERVAL),
             None => {
                 child.kill()?;
                 child.wait()?;

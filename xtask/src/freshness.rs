@@ -2,7 +2,7 @@
 //!
 //! Cargo names the artifacts of workspace members alike in every clone and compares file times to see
 //! whether they are fresh. After a build from clone A, an older file of clone B counts as built, and B's
-//! tests would run A's code. So whoever builds here holds a lock, and when the last one came from
+//! tests would run A's code. So every build here holds a lock, and when the last one came from
 //! another root, every file of this one is touched first: only workspace members rebuild.
 use std::fs::{self, File};
 use std::path::Path;

@@ -7,9 +7,13 @@
 
 mod chaos;
 mod clock;
+mod codegen;
+mod deny;
 mod deploy;
 mod example;
+mod features;
 mod freshness;
+mod luacheck;
 mod metadata;
 mod openapi;
 mod screenshots;
@@ -32,8 +36,12 @@ Developer commands of the Tenure workspace
 Usage: cargo xtask COMMAND
 
 Commands:
-  test             install what the tests need, then fmt, clippy, tidy, deploy, tests, sim, doc tests, rustdoc, examples, openapi
-  tidy             check the walls, lints, the map, the invariants, metrics, deploy files, file sizes and forbidden words
+  test             install what the tests need, then fmt, clippy, features, tidy, luacheck, deny, deploy, tests, sim, doc tests, rustdoc, examples, openapi
+  tidy             check walls, lints, map, invariants, metrics, deploy files, file sizes, line lengths and terms
+  codegen          write the web pages' copy of the wire schemas, generated from proto/
+  deny             check licenses, bans, sources and advisories of all dependencies with cargo-deny
+  features         check that the store compiles with each engine feature alone, and the client
+  luacheck         check the Redis scripts as they are sent to the server
   deploy           check alerts, dashboard and unit with promtool and systemd-analyze
   openapi          start a server and hold it to its own /openapi.json with schemathesis
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
@@ -61,6 +69,10 @@ fn run(args: &[String]) -> Result<()> {
     match words.as_slice() {
         ["test"] => suite::run(&Workspace::find()?),
         ["tidy"] => tidy::run(&Workspace::find()?),
+        ["codegen"] => codegen::write(&Workspace::find()?),
+        ["deny"] => deny::run(&Workspace::find()?),
+        ["features"] => features::run(&Workspace::find()?),
+        ["luacheck"] => luacheck::run(&Workspace::find()?),
         ["deploy"] => deploy::run(&Workspace::find()?),
         ["openapi"] => openapi::check(&Workspace::find()?),
         ["tidy", "--record"] => tidy::record(&Workspace::find()?),

@@ -10,8 +10,10 @@ use crate::workspace::Workspace;
 /// A normal dependency as the manifest declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dependency {
-    /// The package's own name, whatever the manifest renames it to.
+    /// The folder of a member of the workspace; the name of any other package, whatever the manifest renames it to.
     pub(crate) name: String,
+    /// The name under which the package is published.
+    pub(crate) published: String,
     /// Whether its default features are on.
     pub(crate) defaults: bool,
     /// The features asked for.
@@ -29,7 +31,7 @@ pub(crate) struct Package {
     pub(crate) examples: BTreeMap<String, String>,
 }
 
-/// The members of the workspace by name.
+/// The members of the workspace by the name of their folder, which is shorter than the published name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Graph {
     /// Every member.
@@ -50,13 +52,16 @@ impl Graph {
     fn parse(metadata: &Value) -> Result<Graph> {
         let root = Path::new(text(metadata, "workspace_root")?);
         let mut graph = Graph::default();
+        let mut folders = BTreeMap::new();
         for package in list(metadata, "packages")? {
             let manifest = Path::new(text(package, "manifest_path")?);
             let dir = relative(root, manifest.parent().context("a manifest without a directory")?)?;
             let mut dependencies = Vec::new();
             for dependency in list(package, "dependencies")?.iter().filter(|d| d["kind"].is_null()) {
+                let published = text(dependency, "name")?;
                 dependencies.push(Dependency {
-                    name: text(dependency, "name")?.to_owned(),
+                    name: published.to_owned(),
+                    published: published.to_owned(),
                     defaults: dependency["uses_default_features"].as_bool().unwrap_or(true),
                     features: list(dependency, "features")?
                         .iter()
@@ -72,7 +77,14 @@ impl Graph {
                     relative(root, Path::new(text(target, "src_path")?))?,
                 );
             }
-            graph.packages.insert(text(package, "name")?.into(), Package { dir, dependencies, examples });
+            let folder = dir.rsplit('/').next().unwrap_or(&dir).to_owned();
+            folders.insert(text(package, "name")?, folder.clone());
+            graph.packages.insert(folder, Package { dir, dependencies, examples });
+        }
+        for dependency in graph.packages.values_mut().flat_map(|package| &mut package.dependencies) {
+            if let Some(folder) = folders.get(dependency.published.as_str()) {
+                dependency.name.clone_from(folder);
+            }
         }
         Ok(graph)
     }
@@ -80,8 +92,12 @@ impl Graph {
     /// A graph for tests: name, directory and dependencies of each package.
     #[cfg(test)]
     pub(crate) fn of(packages: &[(&str, &str, &[&str])]) -> Graph {
-        let dependency =
-            |name: &&str| Dependency { name: (*name).into(), defaults: true, features: Vec::new() };
+        let dependency = |name: &&str| Dependency {
+            name: (*name).into(),
+            published: (*name).into(),
+            defaults: true,
+            features: Vec::new(),
+        };
         let package = |dir: &str, names: &[&str]| Package {
             dir: dir.into(),
             dependencies: names.iter().map(dependency).collect(),
@@ -124,7 +140,7 @@ mod tests {
         let graph = Graph::parse(&json!({
             "workspace_root": "/clone",
             "packages": [{
-                "name": "lease",
+                "name": "tenure-lease",
                 "manifest_path": "/clone/crates/lease/Cargo.toml",
                 "dependencies": [dependency("tokio", Value::Null), dependency("proptest", json!("dev"))],
                 "targets": [
@@ -136,9 +152,31 @@ mod tests {
         .unwrap();
         let lease = &graph.packages["lease"];
         assert_eq!(lease.dir, "crates/lease");
-        let tokio = Dependency { name: "tokio".into(), defaults: false, features: vec!["net".into()] };
+        let tokio = Dependency {
+            name: "tokio".into(),
+            published: "tokio".into(),
+            defaults: false,
+            features: vec!["net".into()],
+        };
         assert_eq!(lease.dependencies, [tokio]);
         assert_eq!(lease.examples, [("hello".to_owned(), "examples/hello.rs".to_owned())].into());
+    }
+
+    #[test]
+    fn members_are_known_by_their_folder() {
+        let package = |name: &str, folder: &str, on: &[&str]| {
+            let dependencies: Vec<Value> =
+                on.iter().map(|on| json!({"name": on, "kind": null, "features": []})).collect();
+            let manifest = format!("/clone/crates/{folder}/Cargo.toml");
+            json!({"name": name, "manifest_path": manifest, "dependencies": dependencies, "targets": []})
+        };
+        let packages = [
+            package("tenure-keeper", "lease-keeper", &["tenure-lease"]),
+            package("tenure-lease", "lease", &[]),
+        ];
+        let graph = Graph::parse(&json!({"workspace_root": "/clone", "packages": packages})).unwrap();
+        let lease = &graph.packages["lease-keeper"].dependencies[0];
+        assert_eq!((lease.name.as_str(), lease.published.as_str()), ("lease", "tenure-lease"));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::{clock, step};
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 /// How long the server may take to start.
 const START: Duration = Duration::from_secs(30);
-/// How often its address is looked for.
-const GLANCE: Duration = Duration::from_millis(50);
+/// Interval between checks for its address.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts a server in memory and checks it. The binary was built by the steps before.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
@@ -105,7 +105,7 @@ impl Server {
             if let Ok(address) = fs::read_to_string(self.data.join("address")) {
                 return Ok(address.trim().to_owned());
             }
-            clock::pause(GLANCE);
+            clock::pause(POLL_INTERVAL);
         }
         bail!("tenure up did not start within {} s", START.as_secs())
     }

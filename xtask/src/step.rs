@@ -49,7 +49,7 @@ fn summary(times: &[(&str, Duration)], total: Duration) -> String {
 
 /// Runs a command with inherited streams; anything but success is an error that names it.
 pub(crate) fn command(command: &mut Command) -> Result<()> {
-    let line = shown(command);
+    let line = display_command(command);
     let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
@@ -57,8 +57,8 @@ pub(crate) fn command(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The command as a person would type it.
-pub(crate) fn shown(command: &Command) -> String {
+/// The command as one would type it in a shell.
+pub(crate) fn display_command(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let mut line = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
     for arg in command.get_args() {

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::step::{self, Step};
 use crate::workspace::Workspace;
-use crate::{deploy, example, freshness, openapi, sim, tidy, tools};
+use crate::{codegen, deny, deploy, example, features, freshness, luacheck, openapi, sim, tidy, tools};
 
 /// Runs every step in order and prints the summary line.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -17,10 +17,26 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.push(cargo(workspace, "clippy", &clippy, None));
     steps.push(Step {
+        name: "features",
+        what: features::headline(),
+        work: Box::new(|| features::run(workspace)),
+    });
+    steps.push(Step {
         name: "tidy",
-        what: "walls, lints, map, invariants, growth, words, pages, metrics, deploy files".into(),
+        what: "walls, lints, map, invariants, growth, terms, documents, metrics, deploy files".into(),
         work: Box::new(|| tidy::run(workspace)),
     });
+    steps.push(Step {
+        name: "codegen",
+        what: "the pages' copy of the wire schemas is current".into(),
+        work: Box::new(|| codegen::check(workspace)),
+    });
+    steps.push(Step {
+        name: "luacheck",
+        what: luacheck::headline(),
+        work: Box::new(|| luacheck::run(workspace)),
+    });
+    steps.push(Step { name: "deny", what: deny::headline(), work: Box::new(|| deny::run(workspace)) });
     steps.push(Step { name: "deploy", what: deploy::headline(), work: Box::new(|| deploy::run(workspace)) });
     steps.extend(helpers(nextest).map(|build| cargo(workspace, "helpers", build, None)));
     steps.push(cargo(workspace, "tests", tests(nextest), None));
@@ -62,7 +78,7 @@ fn cargo<'a>(workspace: &Workspace, name: &'a str, args: &[&str], env: Option<(&
     let mut command: Command = workspace.cargo(args);
     command.envs(env);
     let prefix = env.map(|(key, value)| format!("{key}='{value}' ")).unwrap_or_default();
-    let what = prefix + &step::shown(&command);
+    let what = prefix + &step::display_command(&command);
     Step { name, what, work: Box::new(move || step::command(&mut command)) }
 }
 

@@ -21,6 +21,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "redis-server", package: "redis-server" },
     Tool { program: "etcd", package: "etcd-server" },
     Tool { program: "faketime", package: "faketime" },
+    Tool { program: "luacheck", package: "lua-check" },
     Tool { program: "promtool", package: "prometheus" },
     Tool { program: "systemd-analyze", package: "systemd" },
     Tool { program: "chromium", package: "chromium" },
@@ -43,7 +44,7 @@ const LOCK_TRIES: u32 = 30;
 /// The pause between two of them.
 const LOCK_PAUSE: Duration = Duration::from_secs(10);
 
-/// What this step looks for, in a line.
+/// The programs this step requires, in one line.
 pub(crate) fn headline() -> String {
     TOOLS.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ")
 }
@@ -144,9 +145,9 @@ impl Machine<'_> {
         if !self.updated {
             self.updated = true;
             // One broken source must not hide a package that another one has.
-            trouble = self.patiently(program, &["update"]);
+            trouble = self.run_until_unlocked(program, &["update"]);
         }
-        trouble += &self.patiently(program, &["install", "-y", "--no-install-recommends", package]);
+        trouble += &self.run_until_unlocked(program, &["install", "-y", "--no-install-recommends", package]);
         // apt-get also fails when the package's service does not start; the program is what counts.
         if (self.present)(program) {
             return Ok(());
@@ -155,7 +156,7 @@ impl Machine<'_> {
     }
 
     /// Runs apt-get until it has its lock, within bounds; returns what went wrong, or nothing.
-    fn patiently(&mut self, program: &str, args: &[&str]) -> String {
+    fn run_until_unlocked(&mut self, program: &str, args: &[&str]) -> String {
         for attempt in 1..=LOCK_TRIES {
             let Some(apt) = self.apt.as_mut() else { break };
             match apt(args) {
@@ -164,7 +165,7 @@ impl Machine<'_> {
                 Outcome::Busy if attempt < LOCK_TRIES => (self.pause)(LOCK_PAUSE),
                 Outcome::Busy => {}
             }
-            // Whoever held the lock may have installed the same package.
+            // The process that held the lock may have installed the same package.
             if (self.present)(program) {
                 return String::new();
             }

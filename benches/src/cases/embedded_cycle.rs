@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use lease_store::{Folder, Local, Options, Store};
-use testkit::EtcdServer;
+use tenure_store::{Directory, Local, Options, Store};
+use tenure_testkit::EtcdServer;
 
 use super::Bench;
 use crate::callers::{CALLERS, cycles, together};
@@ -26,7 +26,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let others = Others::watch();
     let (ours, theirs, rows) = (bench.folder("cycle")?, bench.folder("etcd")?, bench.folder("redb")?);
     let server = EtcdServer::builder().dir(theirs.path()).start()?;
-    let disk = Counting::new(Folder::new(ours.path()));
+    let disk = Counting::new(Directory::new(ours.path()));
     let counts = disk.counts.clone();
     let (store, shared, owned) = bench.runtime.block_on(async {
         let store = Store::new(Local::open_on(Arc::new(disk), Options::default(), None).await?);

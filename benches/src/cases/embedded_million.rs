@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use lease::{Acquired, Claim, End, Generation, Holder, Key, Prefix, Renewal, Token, Ttl, Verb, Watched};
-use lease_store::{Local, Options, OsEntropy, Store};
 use parking_lot::Mutex;
+use tenure_lease::{
+    Acquired, Claim, End, Generation, Holder, Key, Prefix, Renewal, Token, Ttl, Verb, Watched,
+};
+use tenure_store::{Local, Options, OsEntropy, Store};
 use tokio::task::JoinSet;
 
 use super::Bench;

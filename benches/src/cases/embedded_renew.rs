@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use lease::Ttl;
-use lease_store::{Local, Options, Store};
+use tenure_lease::Ttl;
+use tenure_store::{Local, Options, Store};
 
 use super::Bench;
 use crate::callers::{Batches, hold, renewals, shuffled};

@@ -52,6 +52,6 @@ impl Bench<'_> {
 }
 
 /// The store on a server, without the wait that a server which may have lost its data would ask for.
-fn store_url(server: &testkit::RedisServer) -> String {
+fn store_url(server: &tenure_testkit::RedisServer) -> String {
     format!("{}?quarantine_ms=0", server.url())
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use lease_store::Store;
-use testkit::EtcdServer;
+use tenure_store::Store;
+use tenure_testkit::EtcdServer;
 use tokio::sync::Mutex;
 
 use super::Bench;

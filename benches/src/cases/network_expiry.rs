@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures_util::future::try_join_all;
-use lease::{Acquired, Claim, Holder, Key, Token, Ttl};
-use lease_store::{OsEntropy, Store};
+use tenure_lease::{Acquired, Claim, Holder, Key, Token, Ttl};
+use tenure_store::{OsEntropy, Store};
 
 use super::Bench;
 use crate::clock::{Moment, pause};

@@ -1,13 +1,13 @@
-//! Many clients that want one key: how often it changes hands, and whether everybody gets his share.
+//! Many clients compete for one key: the rate of handovers, and how fairly they are shared.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use lease::{Acquired, Claim, Holder, Key, Release, Token, Ttl};
-use lease_store::{OsEntropy, Store};
-use testkit::{EtcdServer, RedisServer};
+use tenure_lease::{Acquired, Claim, Holder, Key, Release, Token, Ttl};
+use tenure_store::{OsEntropy, Store};
+use tenure_testkit::{EtcdServer, RedisServer};
 use tokio::sync::Mutex;
 
 use super::Bench;
@@ -102,7 +102,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Notes that `me` has the key now; one if it came from somebody else, which alone is a hand-over.
+    /// Notes that `me` has the key now; one if it came from another client, which alone is a handover.
     fn took(&self, me: usize) -> u64 {
         let handed = self.last.swap(me, Ordering::Relaxed) != me;
         self.turns[me].fetch_add(u64::from(handed), Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! How long a release takes to reach whoever is parked, over the network.
+//! Time from a release to the grant of a queued claim, over the network.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use lease_store::Store;
-use testkit::RedisServer;
+use tenure_store::Store;
+use tenure_testkit::RedisServer;
 
 use super::Bench;
 use super::redis_handover::{Rounds, Way, round};

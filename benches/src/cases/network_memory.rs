@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use lease::{Acquired, Claim, Holder, Key, Token, Ttl};
-use lease_store::{OsEntropy, Store};
-use testkit::RedisServer;
+use tenure_lease::{Acquired, Claim, Holder, Key, Token, Ttl};
+use tenure_store::{OsEntropy, Store};
+use tenure_testkit::RedisServer;
 
 use super::Bench;
 use crate::callers::together;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use lease::{Renewal, Ttl};
-use testkit::{EtcdServer, RedisServer};
+use tenure_lease::{Renewal, Ttl};
+use tenure_testkit::{EtcdServer, RedisServer};
 
 use super::Bench;
 use crate::callers::{Batches, hold, renewals, together};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use lease::{Store, Verb, Watched};
-use lease_store::Metered;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use poller::{Node, Settings};
-use testkit::{RedisServer, RespClient};
+use tenure_lease::{Store, Verb, Watched};
+use tenure_poller::{Node, Settings};
+use tenure_store::Metered;
+use tenure_testkit::{RedisServer, RespClient};
 
 use super::Bench;
 use crate::clock::{Moment, cpu, pause};
@@ -29,7 +29,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     write_targets(&mut server.client()?)?;
     let seconds = (bench.seconds * bench.rounds as u64).max(30);
     bench.runtime.block_on(measure(&server, &recorder, seconds))?;
-    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
+    report::line(&format!("OtherOwner work used {:.0} % of the cores.", others.share(&[server.pid()])));
     Ok(())
 }
 
@@ -96,8 +96,8 @@ struct Joined {
 
 /// Starts one more and counts who got what until it has its share.
 async fn join(server: &RedisServer, mut nodes: Vec<Node>, settings: &Settings) -> Result<Joined> {
-    let store = lease_store::Store::open(&super::store_url(server)).await?;
-    let mut watch = store.watch(&lease::Prefix::new("poll:lease:")?, None).await?;
+    let store = tenure_store::Store::open(&super::store_url(server)).await?;
+    let mut watch = store.watch(&tenure_lease::Prefix::new("poll:lease:")?, None).await?;
     let start = Moment::now();
     nodes.push(node(server).await?);
     let (low, more) = (TARGETS / (NODES + 1), TARGETS % (NODES + 1));
@@ -126,7 +126,7 @@ async fn soon<T>(work: impl Future<Output = T>) -> Result<T> {
 }
 
 async fn node(server: &RedisServer) -> Result<Node> {
-    let store = lease_store::Store::open(&super::store_url(server)).await?;
+    let store = tenure_store::Store::open(&super::store_url(server)).await?;
     let store: Arc<dyn Store> = Arc::new(Metered::new(store));
     Ok(Node::start(store, Settings::default())?)
 }
@@ -135,15 +135,15 @@ async fn node(server: &RedisServer) -> Result<Node> {
 async fn until(what: &str, nodes: &[Node], loads: &[usize]) -> Result<()> {
     let start = Moment::now();
     loop {
-        let picture = nodes[0].picture();
-        let mut found: Vec<usize> = picture.nodes.iter().map(|node| node.targets.len()).collect();
+        let snapshot = nodes[0].snapshot();
+        let mut found: Vec<usize> = snapshot.nodes.iter().map(|node| node.targets.len()).collect();
         found.sort_unstable();
         if found == loads {
             return Ok(());
         }
         if start.passed() > PATIENCE {
             let names: BTreeMap<_, _> =
-                picture.nodes.iter().map(|n| (&n.instance, n.targets.len())).collect();
+                snapshot.nodes.iter().map(|n| (&n.instance, n.targets.len())).collect();
             bail!("gave up waiting until {what}: {names:?}");
         }
         pause(Duration::from_millis(200)).await;
@@ -157,6 +157,6 @@ fn ticks(server: &RedisServer) -> u64 {
 /// Calls of renewal so far, of all nodes.
 fn renews(recorder: &PrometheusHandle) -> f64 {
     let text = recorder.render();
-    let counts = text.lines().filter(|line| line.starts_with("store_ops_total{verb=\"renew\""));
+    let counts = text.lines().filter(|line| line.starts_with("tenure_store_ops_total{verb=\"renew\""));
     counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use lease::{Key, Op, Store};
-use lease_store::Local;
-use poller::{Node, Settings};
+use tenure_lease::{Key, Op, Store};
+use tenure_poller::{Node, Settings};
+use tenure_store::Local;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -53,7 +53,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         Goal::at_least("polls per second of one thread", 10_000.0, best.0),
         Goal::at_least("polls per second of one core's CPU", 10_000.0, best.0 / best.1),
     ]);
-    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[])));
+    report::line(&format!("OtherOwner work used {:.0} % of the cores.", others.share(&[])));
     Ok(())
 }
 
@@ -82,7 +82,7 @@ fn target(addr: std::net::SocketAddr, i: usize) -> Result<Op> {
 }
 
 fn polls(node: &Node) -> u64 {
-    node.picture().nodes.iter().flat_map(|node| &node.targets).filter_map(|target| target.polls).sum()
+    node.snapshot().nodes.iter().flat_map(|node| &node.targets).filter_map(|target| target.polls).sum()
 }
 
 /// The least server that answers: it reads heads and writes one answer for each.

@@ -1,7 +1,7 @@
 //! How evenly both placements spread targets over nodes, and how much a join moves.
 
 use anyhow::Result;
-use lease::Placement;
+use tenure_lease::Placement;
 
 use crate::report::{self, Goal};
 

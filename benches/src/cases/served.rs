@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use testkit::RedisServer;
+use tenure_testkit::RedisServer;
 
 use crate::clock::cpu;
 use crate::machine::{TICKS, of_process};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use anyhow::{Result, bail};
-use lease::{Clock, Digest, Generation, Key, Renewal, Tick};
-use lease_store::BootClock;
 use parking_lot::Mutex;
+use tenure_lease::{Clock, Digest, Generation, Key, Renewal, Tick};
+use tenure_store::BootClock;
 
 use crate::callers::Batches;
 use crate::clock::Until;

@@ -1,10 +1,10 @@
 //! What people write by hand over Redis.
 
 use anyhow::{Result, bail, ensure};
-use lease::Entropy;
-use lease_store::OsEntropy;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, Script};
+use tenure_lease::Entropy;
+use tenure_store::OsEntropy;
 
 use crate::callers::Batches;
 use crate::clock::{Until, pause};

@@ -1,4 +1,4 @@
-//! Our own server as everybody would run it: `tenure up`, a process of its own.
+//! Our own server as users run it: `tenure up`, a process of its own.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use lease_api::Client;
-use lease_store::Store;
-use testkit::Process;
+use tenure_client::{Client, ClientOptions};
+use tenure_store::Store;
+use tenure_testkit::Process;
 
 /// How long it may take to start.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ impl Up {
 
     /// A client with connections of its own.
     pub(crate) async fn client(&self) -> Result<Store> {
-        Ok(Store::new(Client::connect(&self.url, Some(self.token.clone())).await?))
+        Ok(Store::new(Client::connect(&self.url, ClientOptions::default().token(&self.token)).await?))
     }
 
     /// `count` clients, each with connections of its own.

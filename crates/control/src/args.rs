@@ -1,4 +1,4 @@
-//! What a command takes: names, types, ranges. One description checks the arguments and makes the JSON schema.
+//! The fields of commands: names, types and ranges. One description both checks arguments and yields the JSON schema.
 
 use serde_json::{Map, Value, json};
 
@@ -9,60 +9,64 @@ use crate::code::{Code, Refusal};
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// The type and range of its value.
     pub kind: Kind,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub required: bool,
 }
 
-/// What a field may be.
+/// The type and range of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `true` or `false`.
     Bool,
-    /// A whole number.
+    /// An integer.
     Int {
-        /// The least.
+        /// The minimum.
         least: i64,
-        /// The most.
+        /// The maximum.
         most: i64,
     },
-    /// A text.
+    /// A string.
     Text {
-        /// The most characters.
+        /// Maximum number of characters.
         most: usize,
     },
-    /// One of these words.
+    /// One of these strings.
     Word(&'static [&'static str]),
-    /// An object that the command checks itself.
+    /// An object that the command validates.
     Object,
-    /// A list that the command checks itself.
+    /// A list that the command validates.
     List {
-        /// The most entries.
+        /// Maximum number of entries.
         most: usize,
     },
 }
 
-/// A field that must be there.
-pub(crate) const fn needs(name: &'static str, kind: Kind) -> Field {
+/// A required field.
+pub(crate) const fn required(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, required: true }
 }
 
-/// A field that may be there.
-pub(crate) const fn may(name: &'static str, kind: Kind) -> Field {
+/// An optional field.
+pub(crate) const fn optional(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, required: false }
 }
 
 /// A byte.
 pub(crate) const BYTE: Kind = Kind::Int { least: 0, most: 255 };
 
-/// Arguments that fit their command.
+/// Valid arguments of a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Args(Map<String, Value>);
 
 impl Args {
-    /// Checks `given` against `fields`. With `open`, what is not named is left out instead of refused.
-    pub(crate) fn check(fields: &[Field], open: bool, given: Map<String, Value>) -> Result<Self, Refusal> {
+    /// Checks `given` against `fields`. Unknown fields are refused unless `allow_unknown` is set.
+    pub(crate) fn check(
+        fields: &[Field],
+        allow_unknown: bool,
+        given: Map<String, Value>,
+    ) -> Result<Self, Refusal> {
         let mut args = Map::new();
         for (name, value) in given {
             match fields.iter().find(|field| field.name == name) {
@@ -70,16 +74,16 @@ impl Args {
                     field.check(&value)?;
                     args.insert(name, value);
                 }
-                None if open => {}
+                None if allow_unknown => {}
                 None => {
-                    let message = format!("there is no field `{}` here", shown(&name));
-                    return Err(Refusal::new(Code::INVALID_PARAMETER, message).field(shown(&name)));
+                    let message = format!("unknown field `{}`", truncate_name(&name));
+                    return Err(Refusal::new(Code::INVALID_PARAMETER, message).field(truncate_name(&name)));
                 }
             }
         }
         match fields.iter().find(|field| field.required && !args.contains_key(field.name)) {
             Some(field) => {
-                Err(Refusal::new(Code::MISSING_FIELD, format!("the field `{}` is missing", field.name))
+                Err(Refusal::new(Code::MISSING_FIELD, format!("field `{}` is required", field.name))
                     .field(field.name))
             }
             None => Ok(Self(args)),
@@ -94,7 +98,7 @@ impl Args {
         self.0.get(name).and_then(Value::as_i64)
     }
 
-    /// A number that its field holds within a byte.
+    /// A number of a field limited to a byte.
     pub(crate) fn byte(&self, name: &str) -> Option<u8> {
         self.int(name).and_then(|number| u8::try_from(number).ok())
     }
@@ -124,12 +128,12 @@ impl Field {
             (Kind::Bool, Value::Bool(_)) | (Kind::Object, Value::Object(_)) => Ok(()),
             (Kind::Int { least, most }, Value::Number(number)) => match number.as_i64() {
                 Some(number) if (*least..=*most).contains(&number) => Ok(()),
-                Some(_) => refuse(Code::OUT_OF_RANGE, format!("must be within {least} and {most}")),
-                None if number.is_f64() => refuse(Code::INVALID_TYPE, "must be a whole number".into()),
-                None => refuse(Code::OUT_OF_RANGE, format!("must be within {least} and {most}")),
+                Some(_) => refuse(Code::OUT_OF_RANGE, format!("must be between {least} and {most}")),
+                None if number.is_f64() => refuse(Code::INVALID_TYPE, "must be an integer".into()),
+                None => refuse(Code::OUT_OF_RANGE, format!("must be between {least} and {most}")),
             },
             (Kind::Text { most }, Value::String(text)) if text.chars().count() > *most => {
-                refuse(Code::INVALID_VALUE, format!("has at most {most} characters"))
+                refuse(Code::INVALID_VALUE, format!("must have at most {most} characters"))
             }
             (Kind::Text { .. }, Value::String(_)) => Ok(()),
             (Kind::Word(words), Value::String(text)) if !words.contains(&text.as_str()) => {
@@ -137,10 +141,10 @@ impl Field {
             }
             (Kind::Word(_), Value::String(_)) => Ok(()),
             (Kind::List { most }, Value::Array(list)) if list.len() > *most => {
-                refuse(Code::OUT_OF_RANGE, format!("has at most {most} entries"))
+                refuse(Code::OUT_OF_RANGE, format!("must have at most {most} entries"))
             }
             (Kind::List { .. }, Value::Array(_)) => Ok(()),
-            (kind, _) => refuse(Code::INVALID_TYPE, format!("must be {}", kind.word())),
+            (kind, _) => refuse(Code::INVALID_TYPE, format!("must be {}", kind.describe())),
         }
     }
 
@@ -158,19 +162,33 @@ impl Field {
 }
 
 impl Kind {
-    const fn word(&self) -> &'static str {
+    const fn describe(&self) -> &'static str {
         match self {
             Self::Bool => "true or false",
-            Self::Int { .. } => "a whole number",
-            Self::Text { .. } | Self::Word(_) => "a text",
+            Self::Int { .. } => "an integer",
+            Self::Text { .. } | Self::Word(_) => "a string",
             Self::Object => "an object",
             Self::List { .. } => "a list",
         }
     }
 }
 
-/// A name that a client chose, short enough to repeat.
-pub(crate) fn shown(name: &str) -> String {
+impl Kind {
+    /// The type and range, for the command reference.
+    pub(crate) fn range(&self) -> String {
+        match self {
+            Self::Int { least: i64::MIN, .. } => "an integer".into(),
+            Self::Int { least, most } => format!("an integer from {least} to {most}"),
+            Self::Text { most } => format!("a string of at most {most} characters"),
+            Self::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+            Self::List { most } => format!("a list of at most {most} entries"),
+            Self::Bool | Self::Object => self.describe().into(),
+        }
+    }
+}
+
+/// A client's name, truncated for error messages.
+pub(crate) fn truncate_name(name: &str) -> String {
     name.chars().take(64).collect()
 }
 
@@ -179,11 +197,11 @@ mod tests {
     use super::*;
 
     const FIELDS: &[Field] = &[
-        needs("brightness", BYTE),
-        may("name", Kind::Text { most: 4 }),
-        may("on", Kind::Bool),
-        may("kind", Kind::Word(&["fade", "wipe"])),
-        may("list", Kind::List { most: 1 }),
+        required("brightness", BYTE),
+        optional("name", Kind::Text { most: 4 }),
+        optional("on", Kind::Bool),
+        optional("kind", Kind::Word(&["fade", "wipe"])),
+        optional("list", Kind::List { most: 1 }),
     ];
 
     fn code(text: &str) -> Option<(Code, String)> {
@@ -192,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_code_and_field() {
+    fn invalid_arguments_are_refused_with_code_and_field() {
         assert_eq!(
             code("{\"brightness\":255,\"name\":\"äöüß\",\"on\":true,\"kind\":\"wipe\",\"list\":[1]}"),
             None

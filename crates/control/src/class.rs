@@ -1,39 +1,39 @@
-//! Which commands change the device, and the matrix that follows from it.
+//! Command classes, and the matrix that decides which commands the lease allows.
 
-use crate::lease::Standing;
+use crate::lease::Ownership;
 
-/// What a command does, as far as the lease is concerned.
+/// The effect of a command on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Looks.
+    /// Reads only.
     Read,
-    /// Changes the device. What nobody has classed counts as this.
+    /// Changes the device. Unknown commands have this class.
     Mutate,
-    /// Is about the lease itself: acquire, heartbeat, release, status.
+    /// Manages the lease: acquire, heartbeat, release, status.
     Control,
-    /// Is allowed under any lease: authentication and firmware.
+    /// Always allowed: authentication and firmware.
     Exempt,
 }
 
-/// Where a command comes from.
+/// The source of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum InputSource {
     /// A WebSocket.
     Ws,
     /// An HTTP request.
     Rest,
-    /// A serial line.
+    /// A serial port.
     Serial,
-    /// The knob.
+    /// A rotary encoder.
     Encoder,
 }
 
-impl Source {
+impl InputSource {
     /// Every source.
     pub const ALL: [Self; 4] = [Self::Ws, Self::Rest, Self::Serial, Self::Encoder];
 
-    /// The word for telemetry.
-    pub const fn word(self) -> &'static str {
+    /// The name used in telemetry.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ws => "ws",
             Self::Rest => "rest",
@@ -42,15 +42,15 @@ impl Source {
         }
     }
 
-    /// Whether this source can prove that it owns the lease. Hands on the device itself cannot.
+    /// Whether this source can prove ownership of the lease. Local inputs cannot.
     const fn can_own(self) -> bool {
         matches!(self, Self::Ws | Self::Rest)
     }
 }
 
 impl Class {
-    /// The word in tables and schemas.
-    pub const fn word(self) -> &'static str {
+    /// The name used in tables and schemas.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Mutate => "mutate",
@@ -61,11 +61,11 @@ impl Class {
 }
 
 /// The mutability matrix.
-pub const fn allowed(class: Class, source: Source, standing: Standing) -> bool {
-    match (class, standing) {
-        (Class::Read | Class::Control | Class::Exempt, _) | (Class::Mutate, Standing::Inactive) => true,
-        (Class::Mutate, Standing::Owner) => source.can_own(),
-        (Class::Mutate, Standing::Other) => false,
+pub const fn allowed(class: Class, source: InputSource, ownership: Ownership) -> bool {
+    match (class, ownership) {
+        (Class::Read | Class::Control | Class::Exempt, _) | (Class::Mutate, Ownership::Inactive) => true,
+        (Class::Mutate, Ownership::Owner) => source.can_own(),
+        (Class::Mutate, Ownership::Other) => false,
     }
 }
 
@@ -74,28 +74,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_matrix_is_the_one_of_the_contract() {
-        use Standing::{Inactive, Other, Owner};
+    fn the_matrix_matches_the_contract() {
+        use Ownership::{Inactive, Other, Owner};
         let columns = [Inactive, Owner, Other];
         let rows = [
-            (Class::Mutate, Source::Ws, [true, true, false]),
-            (Class::Mutate, Source::Rest, [true, true, false]),
-            (Class::Mutate, Source::Encoder, [true, false, false]),
-            (Class::Mutate, Source::Serial, [true, false, false]),
-            (Class::Read, Source::Ws, [true, true, true]),
-            (Class::Read, Source::Rest, [true, true, true]),
-            (Class::Read, Source::Serial, [true, true, true]),
+            (Class::Mutate, InputSource::Ws, [true, true, false]),
+            (Class::Mutate, InputSource::Rest, [true, true, false]),
+            (Class::Mutate, InputSource::Encoder, [true, false, false]),
+            (Class::Mutate, InputSource::Serial, [true, false, false]),
+            (Class::Read, InputSource::Ws, [true, true, true]),
+            (Class::Read, InputSource::Rest, [true, true, true]),
+            (Class::Read, InputSource::Serial, [true, true, true]),
         ];
         for (class, source, expected) in rows {
             assert_eq!(
-                columns.map(|standing| allowed(class, source, standing)),
+                columns.map(|ownership| allowed(class, source, ownership)),
                 expected,
                 "{class:?} {source:?}"
             );
         }
         for class in [Class::Control, Class::Exempt] {
-            for source in Source::ALL {
-                assert!(columns.iter().all(|standing| allowed(class, source, *standing)));
+            for source in InputSource::ALL {
+                assert!(columns.iter().all(|ownership| allowed(class, source, *ownership)));
             }
         }
     }

@@ -1,12 +1,12 @@
-//! The codes that clients match on, and a refusal that carries one.
+//! Error codes, and the refusal that carries one.
 
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-/// A stable code of the device's protocol and the HTTP status that goes with it.
+/// A stable error code of the device protocol, with its HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    word: &'static str,
+    name: &'static str,
     status: u16,
 }
 
@@ -15,7 +15,7 @@ macro_rules! codes {
         impl Code {
             $(
                 #[doc = concat!("`", stringify!($name), "`, HTTP ", stringify!($status), ".")]
-                pub const $name: Code = Code { word: stringify!($name), status: $status };
+                pub const $name: Code = Code { name: stringify!($name), status: $status };
             )+
 
             /// Every code, in the order of the table.
@@ -53,29 +53,29 @@ codes! {
 }
 
 impl Code {
-    /// The word on the wire.
-    pub const fn word(self) -> &'static str {
-        self.word
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        self.name
     }
 
-    /// The status of an HTTP answer with this code.
+    /// The HTTP status of this code.
     pub fn status(self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }
 
-/// Why something was not done. Nothing was changed.
+/// Why a command was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// The stable code.
     pub code: Code,
-    /// What happened, in a sentence.
+    /// A message for people.
     pub message: String,
-    /// The field that is wrong.
+    /// The invalid field.
     pub field: Option<String>,
-    /// What else the error says, such as the owner of the lease.
+    /// Further members, such as the owner of the lease.
     pub extra: Map<String, Value>,
-    /// The status, where it is not the code's own.
+    /// The HTTP status, if it differs from the code's.
     pub status: Option<StatusCode>,
 }
 
@@ -85,7 +85,7 @@ impl Refusal {
         Self { code, message: message.into(), field: None, extra: Map::new(), status: None }
     }
 
-    /// Names the field that is wrong.
+    /// Sets the invalid field.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>) -> Self {
         self.field = Some(name.into());
@@ -99,7 +99,7 @@ impl Refusal {
         self
     }
 
-    /// With a status of its own.
+    /// Overrides the HTTP status.
     #[must_use]
     pub fn status(mut self, status: StatusCode) -> Self {
         self.status = Some(status);
@@ -109,7 +109,7 @@ impl Refusal {
     /// The `error` member of an envelope.
     pub(crate) fn body(&self) -> Value {
         let mut body = Map::new();
-        body.insert("code".into(), self.code.word().into());
+        body.insert("code".into(), self.code.as_str().into());
         body.insert("message".into(), self.message.clone().into());
         if let Some(field) = &self.field {
             body.insert("field".into(), field.clone().into());
@@ -121,7 +121,7 @@ impl Refusal {
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code.word(), self.message)
+        write!(f, "{}: {}", self.code.as_str(), self.message)
     }
 }
 
@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_code_is_ever_answered_with_423() {
+    fn no_code_has_status_423() {
         assert_eq!(Code::ALL.len(), 25);
         assert!(Code::ALL.iter().all(|code| code.status().as_u16() != 423));
     }
 
     #[test]
-    fn the_published_statuses_of_the_lease_do_not_move() {
+    fn the_lease_codes_keep_their_published_statuses() {
         let lease = [Code::CONTROL_LOCKED, Code::LEASE_REQUIRED, Code::LEASE_INVALID, Code::LEASE_EXPIRED];
         assert_eq!(lease.map(|code| code.status().as_u16()), [409, 428, 403, 409]);
     }

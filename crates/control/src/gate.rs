@@ -1,7 +1,6 @@
-//! The REST proof of ownership as a tower layer, for this API and for any other.
+//! The REST proof of ownership as a tower layer, for this API and for others.
 //!
-//! The class table is a value: which routes change something is said by whoever mounts the layer. A route that nobody
-//! classed counts as a change.
+//! The class table is an argument of the layer. Routes that are not in the table count as mutating.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,39 +11,39 @@ use axum::extract::MatchedPath;
 use axum::response::Response;
 use futures_util::future::{Either, Ready, ready};
 use http::{HeaderMap, Method, Request};
-use service::Caller;
+use tenure_service::Caller;
 use tower::{Layer, Service};
 
-use crate::class::{Class, Source};
-use crate::desk::{Hand, Inner, LEASE_HEADER, LEASE_ID_HEADER};
+use crate::class::{Class, InputSource};
+use crate::service::{ControlService, LEASE_HEADER, LEASE_ID_HEADER, Requester};
 use crate::wire;
 
-/// Which routes change something.
+/// The classes of routes.
 #[derive(Clone, Debug, Default)]
-pub struct Classes {
+pub struct RouteClasses {
     routes: HashMap<String, Vec<(Method, Class)>>,
     reading: Vec<Method>,
 }
 
-impl Classes {
-    /// A table in which everything is a change until it is said otherwise.
+impl RouteClasses {
+    /// A table in which unlisted routes are mutating.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A table in which GET and HEAD look, unless a route says otherwise.
+    /// A table in which unlisted GET and HEAD routes only read.
     pub fn by_method() -> Self {
         Self { reading: vec![Method::GET, Method::HEAD], ..Self::default() }
     }
 
-    /// Classes a route by its method and its pattern, as the router has it.
+    /// Sets the class of a route, given by its method and its router pattern.
     #[must_use]
     pub fn route(mut self, method: Method, pattern: &str, class: Class) -> Self {
         self.routes.entry(pattern.to_owned()).or_default().push((method, class));
         self
     }
 
-    /// The class of a route. HEAD is what GET is; OPTIONS is never a change.
+    /// The class of a route. HEAD has the class of GET; OPTIONS is never mutating.
     pub fn class(&self, method: &Method, pattern: &str) -> Class {
         if method == Method::OPTIONS {
             return Class::Exempt;
@@ -67,16 +66,16 @@ impl Classes {
     }
 }
 
-/// Lets a change through only with the proof of ownership, while somebody holds the lease.
+/// While the lease is active, lets mutating requests pass only with proof of ownership.
 #[derive(Clone)]
 pub struct GateLayer {
-    inner: Arc<Inner>,
-    classes: Arc<Classes>,
+    service: Arc<ControlService>,
+    classes: Arc<RouteClasses>,
 }
 
 impl GateLayer {
-    pub(crate) fn new(inner: Arc<Inner>, classes: Classes) -> Self {
-        Self { inner, classes: Arc::new(classes) }
+    pub(crate) fn new(service: Arc<ControlService>, classes: RouteClasses) -> Self {
+        Self { service, classes: Arc::new(classes) }
     }
 }
 
@@ -108,26 +107,27 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let GateLayer { inner, classes } = &self.layer;
+        let GateLayer { service, classes } = &self.layer;
         let matched = request.extensions().get::<MatchedPath>();
         let pattern = matched.map_or(request.uri().path(), MatchedPath::as_str);
         if classes.class(request.method(), pattern) == Class::Mutate {
-            let hand = hand(request.headers(), request.extensions().get::<Caller>());
-            let judged = inner.ready().and_then(|()| inner.judge(&hand, pattern));
+            let requester = requester_of(request.headers(), request.extensions().get::<Caller>());
+            let judged =
+                service.check_serving().and_then(|()| service.authorize_request(&requester, pattern));
             if let Err(refusal) = judged {
-                return Either::Left(ready(Ok(wire::rest_error(&refusal, inner.now()))));
+                return Either::Left(ready(Ok(wire::rest_error(&refusal, service.now()))));
             }
         }
         Either::Right(self.service.call(request))
     }
 }
 
-/// Who a request comes from, and what it proves.
-pub(crate) fn hand(headers: &HeaderMap, caller: Option<&Caller>) -> Hand {
-    // A header that is no text proves nothing, and is not the same as none.
+/// The requester of an HTTP request.
+pub(crate) fn requester_of(headers: &HeaderMap, caller: Option<&Caller>) -> Requester {
+    // A header that is not text is a wrong token, which differs from a missing one.
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?").to_owned());
-    Hand {
-        source: Source::Rest,
+    Requester {
+        source: InputSource::Rest,
         client: None,
         token: text(LEASE_HEADER),
         lease_id: text(LEASE_ID_HEADER),
@@ -141,16 +141,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_classed_is_a_change() {
-        let strict = Classes::new().route(Method::GET, "/a", Class::Read);
+    fn unlisted_routes_are_mutating() {
+        let strict = RouteClasses::new().route(Method::GET, "/a", Class::Read);
         assert_eq!(strict.class(&Method::GET, "/a"), Class::Read);
         assert_eq!(strict.class(&Method::HEAD, "/a"), Class::Read);
         assert_eq!(strict.class(&Method::POST, "/a"), Class::Mutate);
         assert_eq!(strict.class(&Method::GET, "/b"), Class::Mutate);
         assert_eq!(strict.class(&Method::OPTIONS, "/b"), Class::Exempt);
-        let easy = Classes::by_method().route(Method::GET, "/trigger", Class::Mutate);
-        assert_eq!(easy.class(&Method::GET, "/b"), Class::Read);
-        assert_eq!(easy.class(&Method::GET, "/trigger"), Class::Mutate);
-        assert_eq!(easy.class(&Method::DELETE, "/b"), Class::Mutate);
+        let by_method = RouteClasses::by_method().route(Method::GET, "/trigger", Class::Mutate);
+        assert_eq!(by_method.class(&Method::GET, "/b"), Class::Read);
+        assert_eq!(by_method.class(&Method::GET, "/trigger"), Class::Mutate);
+        assert_eq!(by_method.class(&Method::DELETE, "/b"), Class::Mutate);
     }
 }

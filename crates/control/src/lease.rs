@@ -1,84 +1,84 @@
-//! The control lease: who drives the device, until when. A pure state machine: time comes in, ends come out.
+//! The control lease: its owner and its expiry. A pure state machine; time is an argument.
 //!
-//! Every answer checks the expiry itself; the timer that calls [`Machine::expire`] only makes the end known.
+//! Every method checks the expiry itself. The timer that calls [`LeaseMachine::expire`] only makes the end known.
 
-use lease::Token;
 use subtle::ConstantTimeEq;
+use tenure_lease::Token;
 
-use crate::uptime::Ms;
+use crate::uptime::UptimeMs;
 
-/// The only scope there is.
+/// The only scope.
 pub(crate) const SCOPE: &str = "global";
 
-/// Who holds, as it introduced itself.
+/// The owner of the lease, as given by the client.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Owner {
-    /// The number of its connection.
+pub(crate) struct LeaseOwner {
+    /// The id of its connection.
     pub client: u32,
-    /// The name that it gave.
+    /// The name of the client.
     pub name: String,
-    /// The instance that it named.
+    /// The instance id of the client.
     pub instance: String,
 }
 
-/// A lease that is held.
+/// An active lease.
 #[derive(Clone)]
-struct Active {
+struct ActiveLease {
     id: String,
     token: Token,
-    owner: Owner,
-    acquired: Ms,
-    expires: Ms,
+    owner: LeaseOwner,
+    acquired: UptimeMs,
+    expires: UptimeMs,
 }
 
-/// What anybody may know of the lease. It has no place for the token.
+/// The public view of the lease. It never contains the token.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct View {
-    /// Whether somebody holds it.
+pub(crate) struct LeaseView {
+    /// Whether the lease is active.
     pub active: bool,
     /// The id of the lease.
     pub id: String,
-    /// Who holds it.
-    pub owner: Owner,
+    /// Its owner.
+    pub owner: LeaseOwner,
     /// When it was acquired.
-    pub acquired: Ms,
-    /// When it ends unless a heartbeat comes.
-    pub expires: Ms,
-    /// What is left.
+    pub acquired: UptimeMs,
+    /// When it expires without a heartbeat.
+    pub expires: UptimeMs,
+    /// Remaining time in milliseconds.
     pub remaining: u32,
-    /// How long a heartbeat lasts.
+    /// How long a heartbeat extends the lease.
     pub ttl: u32,
-    /// How often one is expected.
+    /// The heartbeat interval.
     pub heartbeat: u32,
 }
 
-/// How a lease ended.
+/// The end of a lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct LeaseEnd {
     /// `released` or `expired`.
-    pub event: Event,
-    /// Why.
+    pub event: LeaseEvent,
+    /// Why it ended.
     pub reason: String,
-    /// The lease as it was, inactive.
-    pub view: View,
+    /// The ended lease, marked inactive.
+    pub view: LeaseView,
 }
 
-/// What happened to the lease.
+/// A change of the lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Event {
-    /// Taken, or taken again by its owner.
+pub(crate) enum LeaseEvent {
+    /// Acquired, or acquired again by its owner.
     Acquired,
-    /// Prolonged.
+    /// Extended.
     Heartbeat,
-    /// Given up, or taken away.
+    /// Released or revoked.
     Released,
-    /// Run out.
+    /// Expired.
     Expired,
 }
 
-impl Event {
-    /// The word on the wire.
-    pub(crate) const fn word(self) -> &'static str {
+impl LeaseEvent {
+    /// The name on the wire.
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Acquired => "acquired",
             Self::Heartbeat => "heartbeat",
@@ -88,121 +88,127 @@ impl Event {
     }
 }
 
-/// What an acquire meets.
+/// The state of the lease that an acquire finds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
-    /// Nobody holds: the caller may be granted.
+pub(crate) enum AcquireCheck {
+    /// The lease is free and may be granted to the caller.
     Free,
-    /// The caller holds; its time was refreshed.
-    Mine(View),
-    /// Somebody else holds.
-    Locked(View),
+    /// The caller owns the lease, which was extended.
+    Owned(LeaseView),
+    /// Another client owns the lease.
+    Locked(LeaseView),
 }
 
-/// Why a heartbeat or a release was refused.
+/// Why a heartbeat or a release is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Denied {
-    /// Nobody holds.
+pub(crate) enum LeaseDenial {
+    /// No lease is active.
     Expired,
-    /// Another connection holds.
-    Locked(View),
+    /// Another connection owns the lease.
+    Locked(LeaseView),
     /// The id or the token is wrong.
     Invalid,
 }
 
-/// How a caller stands to the lease: a column of the mutability matrix.
+/// A requester's relation to the lease: a column of the mutability matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// Nobody holds.
+pub enum Ownership {
+    /// No lease is active.
     Inactive,
-    /// The caller holds.
+    /// The requester owns the lease.
     Owner,
-    /// Somebody else holds.
+    /// Another client owns the lease.
     Other,
 }
 
-/// What a REST proof of ownership amounts to.
+/// The result of checking a REST proof of ownership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Proof {
-    /// Nobody holds, and the token is none that just ended.
+pub(crate) enum ProofResult {
+    /// No lease is active, and the token is not that of the last lease.
     Free,
-    /// The token is right, and the id is right or absent.
+    /// The token is correct, and the id is correct or absent.
     Owner,
-    /// No token, and somebody holds: `LEASE_REQUIRED`.
+    /// A lease is active and the token is missing: `LEASE_REQUIRED`.
     Missing,
     /// A wrong token with the active id: `LEASE_INVALID`.
     Invalid,
-    /// A wrong token without the active id, or the right one with another id: `CONTROL_LOCKED`.
+    /// A wrong token without the active id, or the correct token with another id: `CONTROL_LOCKED`.
     Locked,
     /// The token of the lease that ended last: `LEASE_EXPIRED`.
     Expired,
 }
 
-impl Proof {
-    /// Whether a token was presented that opens nothing: what a guesser would do.
+impl ProofResult {
+    /// Whether the token was wrong, which may be a guess.
     pub(crate) const fn is_wrong_token(self) -> bool {
         matches!(self, Self::Invalid | Self::Locked)
     }
 }
 
-/// The lease and the memory of the one before.
-pub(crate) struct Machine {
+/// The lease, and the token digest of the previous one.
+pub(crate) struct LeaseMachine {
     ttl: u32,
     heartbeat: u32,
-    active: Option<Active>,
-    /// The digest of the token that ended last, until the next acquire.
-    last: Option<lease::Digest>,
+    active: Option<ActiveLease>,
+    /// The token digest of the lease that ended last, until the next acquire.
+    last: Option<tenure_lease::Digest>,
 }
 
-impl Machine {
-    /// A machine without a lease.
+impl LeaseMachine {
+    /// Starts without a lease.
     pub(crate) fn new(ttl: u32, heartbeat: u32) -> Self {
         Self { ttl, heartbeat, active: None, last: None }
     }
 
-    /// Remembers a token of an earlier process as the one that ended last.
-    pub(crate) fn remember(&mut self, last: Option<lease::Digest>) {
+    /// Sets the token digest of the lease that ended last, as stored by an earlier process.
+    pub(crate) fn set_last_token(&mut self, last: Option<tenure_lease::Digest>) {
         self.last = last;
     }
 
-    /// What anybody may know.
-    pub(crate) fn view(&self, now: Ms) -> View {
-        self.live(now).map(|active| self.seen(active, now)).unwrap_or_default()
+    /// The public view.
+    pub(crate) fn view(&self, now: UptimeMs) -> LeaseView {
+        self.live(now).map(|active| self.view_of(active, now)).unwrap_or_default()
     }
 
-    /// The secret of the lease, if `client` owns it: for the answer to its own acquire and nothing else.
-    pub(crate) fn secret(&self, client: u32, now: Ms) -> Option<&Token> {
+    /// The token, if `client` owns the lease. Only for the reply to the owner's acquire.
+    pub(crate) fn token(&self, client: u32, now: UptimeMs) -> Option<&Token> {
         self.live(now).filter(|active| active.owner.client == client).map(|active| &active.token)
     }
 
-    /// The first half of an acquire: refreshes the owner, refuses others, and says when the lease is free.
-    pub(crate) fn ask(&mut self, client: u32, now: Ms) -> Asked {
+    /// The first step of an acquire: extends the owner's lease, refuses other clients, or reports a free lease.
+    pub(crate) fn check_acquire(&mut self, client: u32, now: UptimeMs) -> AcquireCheck {
         let expires = now.plus(self.ttl);
         match self.active.as_mut().filter(|active| !active.expires.reached(now)) {
-            None => Asked::Free,
+            None => AcquireCheck::Free,
             Some(active) if active.owner.client == client => {
                 active.expires = expires;
-                Asked::Mine(self.view(now))
+                AcquireCheck::Owned(self.view(now))
             }
-            Some(_) => Asked::Locked(self.view(now)),
+            Some(_) => AcquireCheck::Locked(self.view(now)),
         }
     }
 
-    /// The second half: the kernel granted. The caller has made sure that nobody holds.
-    pub(crate) fn grant(&mut self, id: String, token: Token, owner: Owner, now: Ms) -> View {
+    /// The second step, after the kernel's grant. The caller has checked that no lease is active.
+    pub(crate) fn grant(&mut self, id: String, token: Token, owner: LeaseOwner, now: UptimeMs) -> LeaseView {
         self.last = None;
-        self.active = Some(Active { id, token, owner, acquired: now, expires: now.plus(self.ttl) });
+        self.active = Some(ActiveLease { id, token, owner, acquired: now, expires: now.plus(self.ttl) });
         self.view(now)
     }
 
-    /// Prolongs. Checked in this order: held at all, by this connection, with this id and token.
-    pub(crate) fn heartbeat(&mut self, client: u32, id: &str, token: &str, now: Ms) -> Result<View, Denied> {
-        let Some(active) = self.live(now) else { return Err(Denied::Expired) };
+    /// Extends the lease. Checks in this order: an active lease, its connection, its id and token.
+    pub(crate) fn heartbeat(
+        &mut self,
+        client: u32,
+        id: &str,
+        token: &str,
+        now: UptimeMs,
+    ) -> Result<LeaseView, LeaseDenial> {
+        let Some(active) = self.live(now) else { return Err(LeaseDenial::Expired) };
         if active.owner.client != client {
-            return Err(Denied::Locked(self.seen(active, now)));
+            return Err(LeaseDenial::Locked(self.view_of(active, now)));
         }
-        if !active.is(id, token) {
-            return Err(Denied::Invalid);
+        if !active.matches(id, token) {
+            return Err(LeaseDenial::Invalid);
         }
         let expires = now.plus(self.ttl);
         if let Some(active) = &mut self.active {
@@ -211,93 +217,93 @@ impl Machine {
         Ok(self.view(now))
     }
 
-    /// Gives up. Nothing held is a success without an end.
+    /// Releases the lease. Without an active lease this succeeds and shutdown nothing.
     pub(crate) fn release(
         &mut self,
         client: u32,
         id: &str,
         token: &str,
         reason: &str,
-        now: Ms,
-    ) -> Result<Option<Ended>, Denied> {
+        now: UptimeMs,
+    ) -> Result<Option<LeaseEnd>, LeaseDenial> {
         let Some(active) = self.live(now) else { return Ok(None) };
-        if active.owner.client != client || !active.is(id, token) {
-            return Err(Denied::Invalid);
+        if active.owner.client != client || !active.matches(id, token) {
+            return Err(LeaseDenial::Invalid);
         }
-        Ok(self.end(Event::Released, reason))
+        Ok(self.end(LeaseEvent::Released, reason))
     }
 
-    /// Ends a lease whose time is over.
-    pub(crate) fn expire(&mut self, now: Ms) -> Option<Ended> {
+    /// Ends an expired lease.
+    pub(crate) fn expire(&mut self, now: UptimeMs) -> Option<LeaseEnd> {
         if self.active.as_ref()?.expires.reached(now) {
-            return self.end(Event::Expired, "heartbeat_timeout");
+            return self.end(LeaseEvent::Expired, "heartbeat_timeout");
         }
         None
     }
 
-    /// Ends the lease of a connection that is gone.
-    pub(crate) fn disconnect(&mut self, client: u32) -> Option<Ended> {
+    /// Ends the lease of a closed connection.
+    pub(crate) fn disconnect(&mut self, client: u32) -> Option<LeaseEnd> {
         if self.active.as_ref()?.owner.client == client {
-            return self.end(Event::Released, "ws_disconnect");
+            return self.end(LeaseEvent::Released, "ws_disconnect");
         }
         None
     }
 
-    /// Ends this lease from above.
-    pub(crate) fn revoke(&mut self, id: &str, reason: &str) -> Option<Ended> {
+    /// Revokes the lease with this id.
+    pub(crate) fn revoke(&mut self, id: &str, reason: &str) -> Option<LeaseEnd> {
         if self.active.as_ref()?.id == id {
-            return self.end(Event::Released, reason);
+            return self.end(LeaseEvent::Released, reason);
         }
         None
     }
 
-    /// The id of the lease that stands, whether or not its time is over.
-    pub(crate) fn standing_id(&self) -> Option<&str> {
+    /// The id of the active lease, even if it has expired but not ended yet.
+    pub(crate) fn active_id(&self) -> Option<&str> {
         self.active.as_ref().map(|active| active.id.as_str())
     }
 
-    /// How a connection stands to the lease.
-    pub(crate) fn standing(&self, client: Option<u32>, now: Ms) -> Standing {
+    /// The relation of a connection to the lease.
+    pub(crate) fn ownership(&self, client: Option<u32>, now: UptimeMs) -> Ownership {
         match self.live(now) {
-            None => Standing::Inactive,
-            Some(active) if Some(active.owner.client) == client => Standing::Owner,
-            Some(_) => Standing::Other,
+            None => Ownership::Inactive,
+            Some(active) if Some(active.owner.client) == client => Ownership::Owner,
+            Some(_) => Ownership::Other,
         }
     }
 
-    /// What a token and an id prove.
-    pub(crate) fn prove(&self, token: Option<&str>, id: Option<&str>, now: Ms) -> Proof {
+    /// Checks a token and an id.
+    pub(crate) fn check_proof(&self, token: Option<&str>, id: Option<&str>, now: UptimeMs) -> ProofResult {
         let Some(active) = self.live(now) else {
-            let ended = |token| self.ended().is_some_and(|last| digest(token) == Some(*last));
-            return if token.is_some_and(ended) { Proof::Expired } else { Proof::Free };
+            let ended = |token| self.last_digest().is_some_and(|last| digest(token) == Some(*last));
+            return if token.is_some_and(ended) { ProofResult::Expired } else { ProofResult::Free };
         };
-        let Some(token) = token else { return Proof::Missing };
+        let Some(token) = token else { return ProofResult::Missing };
         let right_id = id.map(|id| same_text(id, &active.id));
         match (same_token(&active.token, token), right_id) {
-            (true, None | Some(true)) => Proof::Owner,
-            (false, Some(true)) => Proof::Invalid,
-            (true, Some(false)) | (false, None | Some(false)) => Proof::Locked,
+            (true, None | Some(true)) => ProofResult::Owner,
+            (false, Some(true)) => ProofResult::Invalid,
+            (true, Some(false)) | (false, None | Some(false)) => ProofResult::Locked,
         }
     }
 
-    /// The digest that counts as ended: also of a lease that ran out and was not swept yet.
-    fn ended(&self) -> Option<&lease::Digest> {
+    /// The token digest of the last lease, including one that expired but was not ended yet.
+    fn last_digest(&self) -> Option<&tenure_lease::Digest> {
         self.active.as_ref().map(|active| active.token.digest()).or(self.last.as_ref())
     }
 
-    fn live(&self, now: Ms) -> Option<&Active> {
+    fn live(&self, now: UptimeMs) -> Option<&ActiveLease> {
         self.active.as_ref().filter(|active| !active.expires.reached(now))
     }
 
-    fn end(&mut self, event: Event, reason: &str) -> Option<Ended> {
+    fn end(&mut self, event: LeaseEvent, reason: &str) -> Option<LeaseEnd> {
         let active = self.active.take()?;
         self.last = Some(*active.token.digest());
-        let view = View { active: false, remaining: 0, ..self.seen(&active, active.expires) };
-        Some(Ended { event, reason: reason.to_owned(), view })
+        let view = LeaseView { active: false, remaining: 0, ..self.view_of(&active, active.expires) };
+        Some(LeaseEnd { event, reason: reason.to_owned(), view })
     }
 
-    fn seen(&self, active: &Active, now: Ms) -> View {
-        View {
+    fn view_of(&self, active: &ActiveLease, now: UptimeMs) -> LeaseView {
+        LeaseView {
             active: true,
             id: active.id.clone(),
             owner: active.owner.clone(),
@@ -310,9 +316,9 @@ impl Machine {
     }
 }
 
-impl Active {
-    /// Both are compared always, and in constant time.
-    fn is(&self, id: &str, token: &str) -> bool {
+impl ActiveLease {
+    /// Always compares both, in constant time.
+    fn matches(&self, id: &str, token: &str) -> bool {
         same_text(id, &self.id) & same_token(&self.token, token)
     }
 }
@@ -321,12 +327,12 @@ fn same_text(a: &str, b: &str) -> bool {
     a.as_bytes().ct_eq(b.as_bytes()).into()
 }
 
-/// Digests are compared, in constant time, so that nothing shows how much of a guess was right.
+/// Compares digests in constant time, so that timing reveals nothing about a guess.
 fn same_token(token: &Token, given: &str) -> bool {
     digest(given) == Some(*token.digest())
 }
 
-fn digest(given: &str) -> Option<lease::Digest> {
+fn digest(given: &str) -> Option<tenure_lease::Digest> {
     Token::parse(given).ok().map(|token| *token.digest())
 }
 

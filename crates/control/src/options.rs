@@ -1,39 +1,39 @@
-//! The section `[control]`.
+//! The `[control]` section.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use service::config::{Kind, Spec};
+use tenure_service::config::{Kind, Spec};
 
-/// How the service is set up.
+/// Options of the service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// How long a heartbeat lasts.
+    /// How long a heartbeat extends the lease.
     pub ttl_ms: u32,
-    /// How often a heartbeat is expected.
+    /// The heartbeat interval.
     pub heartbeat_ms: u32,
-    /// How many LEDs the strip has.
+    /// Number of LEDs.
     pub leds: u16,
     /// Frames per second of the renderer.
     pub fps: u16,
-    /// Controllers that are sent every frame over DDP.
+    /// LED controllers that receive every frame over DDP.
     pub ddp: Vec<SocketAddr>,
-    /// Serial lines to listen on.
-    pub serial: Vec<Serial>,
-    /// Input devices that are the knob.
+    /// Serial ports to read commands from.
+    pub serial: Vec<SerialPort>,
+    /// Input devices of rotary encoders.
     pub encoder: Vec<String>,
-    /// WebSockets at once.
+    /// Maximum number of WebSocket connections.
     pub max_clients: usize,
-    /// The TTL of the lease on the device itself.
+    /// The TTL of the gate `control:device`.
     pub gate_ttl: Duration,
-    /// Where device time begins: zero but in tests of its wrap.
+    /// The start of device time; nonzero only in tests of the wrap.
     pub uptime_offset: u32,
 }
 
-/// A serial line.
+/// A serial port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Serial {
-    /// The device's path.
+pub struct SerialPort {
+    /// The path of the device file.
     pub path: String,
     /// Bits per second.
     pub baud: u32,
@@ -74,7 +74,7 @@ impl Options {
         count("gate_ttl_ms", 2_000, 600_000, "6000"),
     ];
 
-    /// Reads the section; the error names the setting and what is wrong with it.
+    /// Reads the section. An error names the setting and the problem.
     pub fn read(section: Option<&toml::Table>) -> Result<Self, String> {
         let Some(section) = section else { return Ok(Self::default()) };
         let number = |name: &str, default: u32| {
@@ -96,54 +96,55 @@ impl Options {
         };
         if options.heartbeat_ms.saturating_mul(2) > options.ttl_ms {
             return Err(format!(
-                "control.heartbeat_ms: {} is more than half of control.ttl_ms, {}; one late heartbeat would end the lease",
+                "control.heartbeat_ms: {} exceeds half of control.ttl_ms ({}); one late heartbeat would end the lease",
                 options.heartbeat_ms, options.ttl_ms
             ));
         }
         for output in list("outputs") {
             match output.strip_prefix("ddp://") {
-                Some(address) => options.ddp.push(ddp(address)?),
+                Some(address) => options.ddp.push(parse_ddp(address)?),
                 None if output == "preview" => {}
                 None => {
                     return Err(format!(
-                        "control.outputs: `{output}` is none; there is preview and ddp://ADDRESS[:PORT]"
+                        "control.outputs: invalid output `{output}`; use preview or ddp://ADDRESS[:PORT]"
                     ));
                 }
             }
         }
-        options.serial = list("serial").iter().map(|line| serial(line)).collect::<Result<_, _>>()?;
+        options.serial = list("serial").iter().map(|port| parse_serial(port)).collect::<Result<_, _>>()?;
         options.encoder =
-            list("encoder").iter().map(|line| device("encoder", line)).collect::<Result<_, _>>()?;
+            list("encoder").iter().map(|path| parse_device("encoder", path)).collect::<Result<_, _>>()?;
         Ok(options)
     }
 }
 
-/// The port that controllers listen on.
+/// The default DDP port.
 const DDP_PORT: u16 = 4048;
 
-fn ddp(address: &str) -> Result<SocketAddr, String> {
+fn parse_ddp(address: &str) -> Result<SocketAddr, String> {
     let parsed = address.parse().or_else(|_| address.parse().map(|ip| SocketAddr::new(ip, DDP_PORT)));
-    parsed
-        .map_err(|_| format!("control.outputs: ddp://{address} needs an IP address, with or without a port"))
+    parsed.map_err(|_| {
+        format!("control.outputs: invalid address in ddp://{address}; use an IP address and an optional port")
+    })
 }
 
-fn serial(text: &str) -> Result<Serial, String> {
+fn parse_serial(text: &str) -> Result<SerialPort, String> {
     let rest = text.strip_prefix("serial://").unwrap_or(text);
     let (path, baud) = match rest.split_once("?baud=") {
         Some((path, baud)) => {
-            (path, baud.parse().map_err(|_| format!("control.serial: `{baud}` is no baud rate"))?)
+            (path, baud.parse().map_err(|_| format!("control.serial: invalid baud rate `{baud}`"))?)
         }
         None => (rest, 115_200),
     };
-    Ok(Serial { path: device("serial", path)?, baud })
+    Ok(SerialPort { path: parse_device("serial", path)?, baud })
 }
 
-fn device(setting: &str, text: &str) -> Result<String, String> {
+fn parse_device(setting: &str, text: &str) -> Result<String, String> {
     let path = text.strip_prefix("evdev://").unwrap_or(text);
     if path.starts_with('/') {
         return Ok(path.to_owned());
     }
-    Err(format!("control.{setting}: `{text}` is no device; write an absolute path such as /dev/ttyUSB0"))
+    Err(format!("control.{setting}: invalid device `{text}`; use an absolute path such as /dev/ttyUSB0"))
 }
 
 #[cfg(test)]
@@ -155,26 +156,26 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_default() {
+    fn an_empty_section_has_the_defaults() {
         assert_eq!(Options::read(None), Ok(Options::default()));
         assert_eq!(read(""), Ok(Options::default()));
     }
 
     #[test]
-    fn outputs_and_inputs_are_addresses() {
+    fn outputs_and_inputs_are_parsed() {
         let options = read(
             "outputs = [\"preview\", \"ddp://10.0.0.9\", \"ddp://127.0.0.1:5000\"]\n\
              serial = [\"serial:///dev/ttyUSB0\", \"/dev/ttyACM0?baud=9600\"]\nencoder = [\"/dev/input/event3\"]",
         )
         .unwrap();
         assert_eq!(options.ddp, ["10.0.0.9:4048".parse().unwrap(), "127.0.0.1:5000".parse().unwrap()]);
-        assert_eq!(options.serial[0], Serial { path: "/dev/ttyUSB0".into(), baud: 115_200 });
-        assert_eq!(options.serial[1], Serial { path: "/dev/ttyACM0".into(), baud: 9_600 });
+        assert_eq!(options.serial[0], SerialPort { path: "/dev/ttyUSB0".into(), baud: 115_200 });
+        assert_eq!(options.serial[1], SerialPort { path: "/dev/ttyACM0".into(), baud: 9_600 });
         assert_eq!(options.encoder, ["/dev/input/event3"]);
     }
 
     #[test]
-    fn what_does_not_go_together_is_named() {
+    fn invalid_settings_are_named() {
         for (text, word) in [
             ("ttl_ms = 1000\nheartbeat_ms = 600", "heartbeat_ms"),
             ("outputs = [\"artnet://x\"]", "artnet"),

@@ -1,91 +1,91 @@
-//! The renderer: pictures at a steady rate, from the device's look or from the stream.
+//! The renderer: draws frames at a steady rate, from the device's effect or from the stream.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lease::Tick;
+use tenure_lease::Tick;
 
-use crate::desk::Inner;
-use crate::device::{Picture, Rgb};
+use crate::device::{FrameSpec, Rgb};
 use crate::output::Outputs;
+use crate::service::ControlService;
 use crate::stream::PAYLOAD;
 use crate::telemetry;
 
-/// How often the pace is reckoned.
-const LOOK: Duration = Duration::from_secs(1);
-/// Looks in a window of diagnostics.
+/// Interval of the statistics.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Intervals in a diagnostics window.
 const WINDOW: u32 = 10;
 
-/// What is to be drawn in one frame.
-struct Step {
-    picture: Picture,
+/// The input of one frame.
+struct FrameInput {
+    spec: FrameSpec,
     streaming: Option<u32>,
     frame: Option<Box<[u8; PAYLOAD]>>,
 }
 
-/// Draws until the end, whenever this process serves the device.
-pub(crate) async fn run(inner: Arc<Inner>) {
-    let leds = usize::from(inner.options.leds);
-    let mut outputs = Outputs::open(&inner.options.ddp).await;
+/// Draws until shutdown, whenever this process serves the device.
+pub(crate) async fn run(service: Arc<ControlService>) {
+    let leds = usize::from(service.options.leds);
+    let mut outputs = Outputs::open(&service.options.ddp).await;
     let (mut strip, mut spare) = (vec![Rgb::BLACK; leds], vec![Rgb::BLACK; leds]);
-    let mut role = inner.role.subscribe();
-    let clock = inner.uptime.clock().clone();
-    let mut pace = Pace::new(clock.now());
+    let mut role = service.role.subscribe();
+    let clock = service.uptime.clock().clone();
+    let mut meter = FrameMeter::new(clock.now());
     let mut last = clock.now();
     let mut next = last;
     loop {
         tokio::select! {
             biased;
-            () = inner.ends.cancelled() => return,
+            () = service.shutdown.cancelled() => return,
             () = clock.sleep_until(next) => {}
         }
-        if !inner.role.borrow().serves() {
-            // Nothing is shown by a process that does not serve.
+        if !service.role.borrow().serves() {
+            // A standby draws nothing.
             tokio::select! {
                 biased;
-                () = inner.ends.cancelled() => return,
+                () = service.shutdown.cancelled() => return,
                 _ = role.changed() => {}
-                () = inner.uptime.sleep(LOOK) => {}
+                () = service.uptime.sleep(REPORT_INTERVAL) => {}
             }
             (last, next) = (clock.now(), clock.now());
             continue;
         }
         let now = clock.now();
-        let step = prepare(&inner, now.since(last));
+        let input = read_input(&service, now.since(last));
         last = now;
-        if step.shows() {
-            // A picture that nobody sees is not drawn. The device counts it all the same.
-            if outputs.are_seen(&inner.frames) {
-                step.draw(&mut strip, &mut spare);
-                outputs.show(&strip, &inner.frames);
+        if input.has_changed() {
+            // A frame without viewers is counted but not drawn.
+            if outputs.have_viewers(&service.frames) {
+                input.draw(&mut strip, &mut spare);
+                outputs.send(&strip, &service.frames);
             } else {
                 outputs.skip();
             }
-            pace.drawn();
+            meter.drawn();
         }
-        let rate = step.streaming.unwrap_or_else(|| u32::from(inner.options.fps)).max(1);
+        let rate = input.streaming.unwrap_or_else(|| u32::from(service.options.fps)).max(1);
         let period = Duration::from_secs(1) / rate;
-        pace.spent(clock.now().since(now), period);
+        meter.spent(clock.now().since(now), period);
         next = next + period;
         if next <= clock.now() {
-            // Late: frames that were missed are not made up for.
-            pace.late();
+            // Late: missed frames are skipped.
+            meter.late();
             next = clock.now() + period;
         }
-        pace.reckon(&inner, clock.now());
+        meter.report(&service, clock.now());
     }
 }
 
-fn prepare(inner: &Inner, passed: Duration) -> Step {
-    let mut desk = inner.look();
-    desk.device.advance(passed.as_secs_f64() * 1_000.0);
-    Step { streaming: desk.stream.fps(), frame: desk.stream.take(), picture: desk.device.picture() }
+fn read_input(service: &ControlService, passed: Duration) -> FrameInput {
+    let mut state = service.lock_state();
+    state.device.advance(passed.as_secs_f64() * 1_000.0);
+    FrameInput { streaming: state.stream.fps(), frame: state.stream.take(), spec: state.device.frame_spec() }
 }
 
-impl Step {
-    /// Whether there is something new to show: between two frames of a stream the strip shows the last one.
-    fn shows(&self) -> bool {
+impl FrameInput {
+    /// Whether the strip changes. Between two frames of a stream it keeps the last one.
+    fn has_changed(&self) -> bool {
         self.frame.is_some() || self.streaming.is_none()
     }
 
@@ -93,16 +93,16 @@ impl Step {
     fn draw(&self, strip: &mut [Rgb], spare: &mut [Rgb]) {
         match &self.frame {
             Some(frame) => {
-                spread(&frame[..], strip);
-                self.picture.finish(strip);
+                resample(&frame[..], strip);
+                self.spec.finish(strip);
             }
-            None => self.picture.draw(strip, spare),
+            None => self.spec.draw(strip, spare),
         }
     }
 }
 
-/// Puts streamed pixels onto the strip, each where it is nearest if the strip has another length.
-fn spread(frame: &[u8], strip: &mut [Rgb]) {
+/// Copies streamed pixels to the strip, by nearest neighbour if the strip has another length.
+fn resample(frame: &[u8], strip: &mut [Rgb]) {
     let (from, to) = (frame.len() / 3, strip.len());
     for (i, pixel) in strip.iter_mut().enumerate() {
         let at = (i * from / to.max(1)).min(from - 1) * 3;
@@ -110,19 +110,19 @@ fn spread(frame: &[u8], strip: &mut [Rgb]) {
     }
 }
 
-/// How the renderer does.
-struct Pace {
+/// Measures the renderer.
+struct FrameMeter {
     since: Tick,
     drawn: u32,
     busy: Duration,
-    worth: Duration,
-    looks: u32,
+    budget: Duration,
+    intervals: u32,
     window: (u32, u32),
 }
 
-impl Pace {
+impl FrameMeter {
     fn new(since: Tick) -> Self {
-        Self { since, drawn: 0, busy: Duration::ZERO, worth: Duration::ZERO, looks: 0, window: (0, 0) }
+        Self { since, drawn: 0, busy: Duration::ZERO, budget: Duration::ZERO, intervals: 0, window: (0, 0) }
     }
 
     fn drawn(&mut self) {
@@ -132,33 +132,33 @@ impl Pace {
 
     fn late(&mut self) {
         self.window.1 += 1;
-        metrics::counter!("control_late_frames_total").increment(1);
+        metrics::counter!("tenure_control_late_frames_total").increment(1);
     }
 
-    fn spent(&mut self, busy: Duration, worth: Duration) {
+    fn spent(&mut self, busy: Duration, budget: Duration) {
         self.busy += busy;
-        self.worth += worth;
+        self.budget += budget;
     }
 
-    fn reckon(&mut self, inner: &Inner, now: Tick) {
+    fn report(&mut self, service: &ControlService, now: Tick) {
         let passed = now.since(self.since);
-        if passed < LOOK {
+        if passed < REPORT_INTERVAL {
             return;
         }
         let fps = (f64::from(self.drawn) / passed.as_secs_f64()).round() as u32;
-        let busy = (self.busy.as_secs_f64() / self.worth.as_secs_f64().max(1e-9) * 1_000.0) as u32;
-        inner.pace.fps.store(fps, Ordering::Relaxed);
-        inner.pace.busy.store(busy, Ordering::Relaxed);
-        metrics::gauge!("control_fps").set(f64::from(fps));
-        let (looks, window) = (self.looks + 1, self.window);
+        let busy = (self.busy.as_secs_f64() / self.budget.as_secs_f64().max(1e-9) * 1_000.0) as u32;
+        service.render_stats.fps.store(fps, Ordering::Relaxed);
+        service.render_stats.busy.store(busy, Ordering::Relaxed);
+        metrics::gauge!("tenure_control_frames_per_second").set(f64::from(fps));
+        let (intervals, window) = (self.intervals + 1, self.window);
         *self = Self {
-            looks: looks % WINDOW,
-            window: if looks == WINDOW { (0, 0) } else { window },
+            intervals: intervals % WINDOW,
+            window: if intervals == WINDOW { (0, 0) } else { window },
             ..Self::new(now)
         };
-        if looks == WINDOW {
-            let counters = inner.look().stream.counters();
-            telemetry::window(inner.now(), window.0, window.1, counters.rx, counters.dropped);
+        if intervals == WINDOW {
+            let counters = service.lock_state().stream.counters();
+            telemetry::record_window(service.now(), window.0, window.1, counters.rx, counters.dropped);
         }
     }
 }
@@ -168,16 +168,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_fits_strips_of_any_length() {
+    fn a_frame_is_resampled_to_any_strip_length() {
         let frame: Vec<u8> = (0..320u32).flat_map(|i| [i as u8, (i >> 8) as u8, 7]).collect();
         for leds in [1, 2, 160, 320, 640, 1_000] {
             let mut strip = vec![Rgb::BLACK; leds];
-            spread(&frame, &mut strip);
+            resample(&frame, &mut strip);
             assert_eq!(strip[0], Rgb { r: 0, g: 0, b: 7 });
             let last = strip[leds - 1];
-            let place = usize::from(last.r) + 256 * usize::from(last.g);
-            assert_eq!(place, (leds - 1) * 320 / leds, "{leds}");
+            let index = usize::from(last.r) + 256 * usize::from(last.g);
+            assert_eq!(index, (leds - 1) * 320 / leds, "{leds}");
         }
-        spread(&frame, &mut []);
+        resample(&frame, &mut []);
     }
 }

@@ -1,16 +1,16 @@
-//! The REST routes: each is a command under another name, and has its class from there.
+//! The REST routes. Each route runs a command and has the class of that command.
 
 use http::Method;
 
 use crate::class::Class;
 use crate::command::{self, Command};
-use crate::gate::Classes;
+use crate::gate::RouteClasses;
 
-/// A route and the command behind it. Parameters of the path are fields of the command.
+/// A route and its command. Path parameters are fields of the command.
 pub struct Route {
     /// The method.
     pub method: Method,
-    /// The path, as the router has it.
+    /// The router pattern.
     pub path: &'static str,
     /// The command.
     pub command: &'static str,
@@ -36,7 +36,7 @@ const fn delete(path: &'static str, command: &'static str) -> Route {
     Route { method: Method::DELETE, path, command }
 }
 
-/// Every route but `/ws`.
+/// Every route except `/ws`.
 pub const ROUTES: &[Route] = &[
     get("/api/v1/control/status", "control.status"),
     get("/api/v1/device/status", "device.getStatus"),
@@ -96,7 +96,7 @@ pub const ROUTES: &[Route] = &[
     post("/update", "ota.update"),
 ];
 
-/// The areas whose unknown paths are answered here, in this envelope.
+/// Path prefixes whose unknown paths return this API's error envelope.
 pub(crate) const AREAS: &[&str] = &[
     "control",
     "device",
@@ -115,8 +115,8 @@ pub(crate) const AREAS: &[&str] = &[
     "firmware",
 ];
 
-/// The pattern of everything in an area that no route names. A parameter right below the area takes the first part itself.
-pub(crate) fn below(area: &str) -> String {
+/// The pattern of all unknown paths of an area. A path parameter directly below the area matches the first segment.
+pub(crate) fn catch_all(area: &str) -> String {
     let base = format!("/api/v1/{area}");
     let parameter = ROUTES.iter().find_map(|route| {
         let part = route.path.strip_prefix(&base)?.strip_prefix("/{")?.split('}').next()?;
@@ -126,28 +126,28 @@ pub(crate) fn below(area: &str) -> String {
 }
 
 impl Route {
-    /// The command behind the route. The table names only commands that exist; a test holds that.
+    /// The command of the route. A test ensures that it exists.
     pub(crate) fn command(&self) -> Option<&'static Command> {
         command::find(self.command)
     }
 
-    /// The class of the route: its command's.
+    /// The class of the route, which is that of its command.
     pub fn class(&self) -> Class {
         command::class_of(self.command)
     }
 }
 
 /// The class table of the routes.
-pub fn classes() -> Classes {
-    let table = Classes::new().route(Method::GET, "/ws", Class::Read);
-    // Unknown paths below firmware and auth are as exempt as the known ones.
+pub fn classes() -> RouteClasses {
+    let table = RouteClasses::new().route(Method::GET, "/ws", Class::Read);
+    // Unknown paths below firmware and auth are exempt like the known ones.
     let table = ["firmware", "auth"].iter().fold(table, |table, area| {
         let methods = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-        methods.into_iter().fold(table, |table, method| table.route(method, &below(area), Class::Exempt))
+        methods.into_iter().fold(table, |table, method| table.route(method, &catch_all(area), Class::Exempt))
     });
-    // Nothing is there to be changed by a GET of nothing.
+    // A GET of an unknown path changes nothing.
     let table = AREAS.iter().fold(table, |table, area| {
-        table.route(Method::GET, &below(area), Class::Read).route(
+        table.route(Method::GET, &catch_all(area), Class::Read).route(
             Method::GET,
             &format!("/api/v1/{area}"),
             Class::Read,
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_route_leads_to_a_command_and_has_its_class() {
+    fn every_route_has_a_command_and_its_class() {
         let classes = classes();
         for route in ROUTES {
             assert!(route.command().is_some(), "{} {}", route.path, route.command);
             assert_eq!(classes.class(&route.method, route.path), route.class(), "{}", route.path);
             if route.method == Method::GET {
-                assert_ne!(route.class(), Class::Mutate, "a GET changes nothing: {}", route.path);
+                assert_ne!(route.class(), Class::Mutate, "GET must not mutate: {}", route.path);
             } else {
                 assert!(matches!(route.class(), Class::Mutate | Class::Exempt), "{}", route.path);
             }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_route_about_the_lease_can_grant_or_refresh_it() {
+    fn no_route_can_grant_or_extend_the_lease() {
         let control: Vec<_> = ROUTES.iter().filter(|route| route.class() == Class::Control).collect();
         assert!(control.iter().all(|route| route.command == "control.status" && route.method == Method::GET));
     }

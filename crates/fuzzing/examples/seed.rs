@@ -7,7 +7,7 @@ use anyhow::Context;
 
 fn main() -> anyhow::Result<()> {
     let corpus = std::env::args().nth(1).context("usage: seed FOLDER")?;
-    for target in fuzzing::TARGETS {
+    for target in tenure_fuzzing::TARGETS {
         let folder = Path::new(&corpus).join(target.name);
         fs::create_dir_all(&folder)?;
         for (number, seed) in (target.seeds)().into_iter().enumerate() {

@@ -4,12 +4,12 @@
 #[allow(dead_code, reason = "the command line uses the rest")]
 mod human;
 
-/// What is read can be shown; what is not says how to write it.
+/// A parsed duration can be formatted; an error says how to write one.
 pub(crate) fn durations(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match human::parse_duration(text) {
         Ok(time) => {
-            assert!(!human::duration(time).is_empty());
+            assert!(!human::format_duration(time).is_empty());
             let exact = humantime::format_duration(time).to_string();
             assert_eq!(human::parse_duration(&exact), Ok(time), "{text:?} as {exact:?}");
         }

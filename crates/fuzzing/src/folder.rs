@@ -5,11 +5,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lease::{
-    Acquired, Claim, Clock, Happened, Holder, Key, Leases, Op, Prefix, Query, Records, Release, Revoke,
-    Sleep, Tick, Token, Ttl, Wall,
+use tenure_lease::{
+    Acquired, Claim, Clock, Holder, Key, Leases, Op, Outcome, Prefix, Query, Records, Release, Revoke, Sleep,
+    Tick, Token, Ttl, Wall,
 };
-use lease_store::{Disk, Local, Medium, Options};
+use tenure_store::{Local, Options, Storage, StorageFile};
 
 /// A clock that stands still.
 struct Still;
@@ -41,8 +41,8 @@ impl File {
     }
 }
 
-impl Disk for Shelf {
-    fn open(&self, name: &str, _size: u64) -> io::Result<Box<dyn Medium>> {
+impl Storage for Shelf {
+    fn open(&self, name: &str, _size: u64) -> io::Result<Box<dyn StorageFile>> {
         Ok(Box::new(File(self.clone(), name.to_owned())))
     }
 
@@ -51,7 +51,7 @@ impl Disk for Shelf {
     }
 }
 
-impl Medium for File {
+impl StorageFile for File {
     fn read(&mut self) -> io::Result<Vec<u8>> {
         Ok(self.with(|bytes| bytes.clone()))
     }
@@ -119,9 +119,8 @@ async fn seen(store: &Local) -> Vec<String> {
     lines
 }
 
-async fn open(shelf: &Shelf) -> lease::Result<Local> {
-    let options =
-        Options { clock: Arc::new(Still), segment: 8 << 20, boot: Some("boot".into()), ..Options::default() };
+async fn open(shelf: &Shelf) -> tenure_lease::Result<Local> {
+    let options = Options { clock: Arc::new(Still), segment: 8 << 20, boot: Some("boot".into()) };
     Local::open_on(Arc::new(shelf.clone()), options, None).await
 }
 
@@ -140,7 +139,7 @@ pub(crate) fn folder(data: &[u8]) {
     runtime.block_on(async {
         let store = match open(&shelf).await {
             Ok(store) => store,
-            Err(error) => return assert_eq!(error.happened(), Happened::No, "{error}"),
+            Err(error) => return assert_eq!(error.outcome(), Outcome::NotApplied, "{error}"),
         };
         let before = seen(&store).await;
         let claim = claim("fresh", Ttl::from_secs(30).unwrap());
@@ -153,7 +152,7 @@ pub(crate) fn folder(data: &[u8]) {
             }
             Ok(Acquired::Busy(_)) => assert!(before.iter().any(|line| line.contains("fresh"))),
             // All numbers of this key are used.
-            Err(error) => assert_eq!(error.happened(), Happened::No, "{error}"),
+            Err(error) => assert_eq!(error.outcome(), Outcome::NotApplied, "{error}"),
         }
         drop(store);
         let again = open(&shelf).await.expect("what was opened once opens again");
@@ -176,7 +175,7 @@ fn frame(turn: u64, number: u64, rows: &[u8]) -> Vec<u8> {
 
 fn claim(key: &str, ttl: Ttl) -> Claim {
     struct Fixed;
-    impl lease::Entropy for Fixed {
+    impl tenure_lease::Entropy for Fixed {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill(7);
         }
@@ -223,7 +222,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             key: status.key,
             generation: status.generation.unwrap(),
             delay: Some(Duration::from_secs(9)),
-            reason: lease::Motive::default(),
+            reason: tenure_lease::RevokeReason::default(),
         };
         store.revoke(revoke).await.expect("revoked");
         let log = Key::new("log").unwrap();

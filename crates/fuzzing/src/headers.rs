@@ -6,10 +6,10 @@ use std::task::{Context, Poll, Waker};
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use service::{ApiToken, Auth, Scopes, Settings, auth_layer, login_routes};
+use tenure_service::{ApiToken, Auth, Scopes, Settings, auth_layer, login_routes};
 use tower::ServiceExt;
 
-/// Nobody who does not know it can come by it.
+/// A caller that does not know it cannot guess it.
 const SECRET: &str = "a-token-that-no-input-can-contain-e2c1b9d4";
 
 thread_local! {
@@ -49,7 +49,7 @@ fn parts(data: &[u8]) -> (HeaderMap, Vec<u8>) {
 /// What is taken over is well formed, and no credentials are good but the right ones.
 pub(crate) fn headers(data: &[u8]) {
     let (headers, body) = parts(data);
-    let (id, trace) = service::fuzzing::context(&headers);
+    let (id, trace) = tenure_service::fuzzing::context(&headers);
     assert!((1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()), "{id:?}");
     if let Some(trace) = trace {
         let text = trace.to_str().expect("text");
@@ -71,7 +71,7 @@ pub(crate) fn headers(data: &[u8]) {
         let mut answering = Box::pin(door.clone().oneshot(request));
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(Ok(response)) = answering.as_mut().poll(&mut context) else {
-            panic!("{path} waits for nobody");
+            panic!("{path} does not wait");
         };
         let status = response.status();
         let refused = [

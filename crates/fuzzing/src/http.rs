@@ -8,7 +8,7 @@ use axum::body::Body;
 use http::{Method, Request, Uri, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
-use service::{Caller, Scopes};
+use tenure_service::{Caller, Scopes};
 use tower::ServiceExt;
 
 /// A store remembers; it starts anew after so many requests.
@@ -28,8 +28,8 @@ impl Service {
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let router = runtime.block_on(async {
-            let store = lease_store::Store::open("memory:").await.expect("memory opens");
-            lease_api::http(store.into(), lease_api::Options::default()).0
+            let store = tenure_store::Store::open("memory:").await.expect("memory opens");
+            tenure_lease_api::http(store.into(), tenure_lease_api::Options::default()).0
         });
         Self { router, runtime, left: REQUESTS }
     }

@@ -1,8 +1,8 @@
 //! The file with settings, and tokens in a variable.
 
-use service::config::{Environment, Loader};
+use tenure_service::config::{Environment, Loader};
 
-fn load(text: &str) -> Result<service::config::Config, service::config::ConfigError> {
+fn load(text: &str) -> Result<tenure_service::config::Config, tenure_service::config::ConfigError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tenure.toml");
     std::fs::write(&path, text).expect("a file");

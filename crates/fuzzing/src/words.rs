@@ -1,6 +1,6 @@
 //! Names, secrets, numbers and addresses as people and programs write them.
 
-use lease::{End, Generation, Holder, Key, Meta, Prefix, Reason, Token, Ttl, Verb, limits};
+use tenure_lease::{BusyReason, End, Generation, Holder, Key, Meta, Prefix, Token, Ttl, Verb, limits};
 
 /// What is taken is kept as it was given, within its limits; a token shows nothing.
 pub(crate) fn words(data: &[u8]) {
@@ -36,7 +36,7 @@ pub(crate) fn words(data: &[u8]) {
         assert_eq!(Ttl::from_millis(ttl.as_millis()).unwrap(), ttl);
         assert!(ttl <= Ttl::MAX && ttl.as_millis() > 0);
     }
-    assert!(Reason::parse(text).is_none_or(|reason| reason.as_str() == text));
+    assert!(BusyReason::parse(text).is_none_or(|reason| reason.as_str() == text));
     assert!(End::parse(text).is_none_or(|end| end.as_str() == text));
     assert!(Verb::parse(text).is_none_or(|verb| verb.as_str() == text));
 }
@@ -44,7 +44,7 @@ pub(crate) fn words(data: &[u8]) {
 /// An address is taken whole or refused with advice.
 pub(crate) fn addresses(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match lease_api::fuzzing::address(text) {
+    match tenure_client::fuzzing::address(text) {
         Ok(uri) => {
             let uri: ::http::Uri = uri.parse().expect("an address that was taken is one for HTTP");
             assert!(uri.host().is_some() && uri.port_u16().is_some_and(|port| port > 0));
@@ -52,7 +52,7 @@ pub(crate) fn addresses(data: &[u8]) {
         Err(error) => assert!(error.to_string().contains("tenure://HOST:PORT"), "{error}"),
     }
     if text.starts_with("redis://")
-        && let Ok((most, quarantine, timeout)) = lease_store::fuzzing::redis_address(text)
+        && let Ok((most, quarantine, timeout)) = tenure_store::fuzzing::redis_address(text)
     {
         assert!(most >= 500 && timeout > 0, "{most} {quarantine} {timeout}");
     }

@@ -1,4 +1,4 @@
-//! `lease_store`'s `sync` once more, on the scheduler's primitives, and the faults that tests put into it.
+//! `lease-store`'s `sync` on the scheduler's primitives, with faults that tests inject.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,14 +11,14 @@ pub(crate) use shuttle::sync::atomic::AtomicU64;
 pub(crate) use shuttle::sync::mpsc;
 pub(crate) use shuttle::thread;
 
-/// A known fault, to show that the tests would see it.
+/// A fault of the primitives, to show that the tests find it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Break {
-    /// Giving up the lock and going to sleep are two steps: a signal between them is lost.
+    /// Unlocking and sleeping are two steps: a signal between them is lost.
     TornWait,
-    /// A receiver that closes goes on taking what is sent: a grant may land where nobody looks any more.
+    /// A closed receiver still accepts messages: a grant may be sent to a caller that is gone.
     DeafClose,
-    /// A receiver that was dropped is not noticed: a grant that nobody hears counts as delivered.
+    /// A send to a dropped receiver succeeds: an undelivered grant counts as delivered.
     LostReceiver,
 }
 
@@ -26,8 +26,8 @@ std::thread_local! {
     static BROKEN: Cell<Option<Break>> = const { Cell::new(None) };
 }
 
-/// Breaks the primitives of this test from here on, or repairs them.
-pub fn broken(by: Option<Break>) {
+/// Injects a fault into the primitives of this test, or removes it.
+pub fn inject(by: Option<Break>) {
     BROKEN.set(by);
 }
 
@@ -35,43 +35,16 @@ fn is(by: Break) -> bool {
     BROKEN.get() == Some(by)
 }
 
-std::thread_local! {
-    static LEADS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether callers may write in the writer's place from here on.
-pub fn leading(may: bool) {
-    LEADS.set(may);
-}
-
-/// The other threads, of whom there always are some here.
-#[derive(Debug)]
-pub(crate) struct Bystanders;
-
-impl Bystanders {
-    pub(crate) fn any() -> bool {
-        LEADS.get()
-    }
-
-    pub(crate) fn here() -> Option<Self> {
-        point();
-        LEADS.get().then_some(Self)
-    }
-
-    #[expect(clippy::unused_self, reason = "there is nobody to tell")]
-    pub(crate) fn rouse(&self) {}
-}
-
-/// A place where the scheduler may let somebody else run.
+/// A point at which the scheduler may switch threads.
 pub fn point() {
     thread::sleep(Duration::ZERO);
 }
 
-/// A lock with the manners of `parking_lot`: it knows no poison.
+/// A mutex without poisoning, as in `parking_lot`.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-/// The lock, held. Empty only within [`Condvar::wait_for`].
+/// The guard of a locked mutex. Empty only within [`Condvar::wait_for`].
 pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>, &'a Mutex<T>);
 
 impl<T> Mutex<T> {
@@ -87,20 +60,20 @@ impl<T> Mutex<T> {
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
-    #[expect(clippy::expect_used, reason = "only a wait empties it, and that fills it again")]
+    #[expect(clippy::expect_used, reason = "only a wait empties it, and refills it")]
     fn deref(&self) -> &T {
         self.0.as_ref().expect("held")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
-    #[expect(clippy::expect_used, reason = "only a wait empties it, and that fills it again")]
+    #[expect(clippy::expect_used, reason = "only a wait empties it, and refills it")]
     fn deref_mut(&mut self) -> &mut T {
         self.0.as_mut().expect("held")
     }
 }
 
-/// A signal. Its waits never time out.
+/// A condition variable whose waits never time out.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(shuttle::sync::Condvar);
 
@@ -119,7 +92,7 @@ impl Condvar {
         }
     }
 
-    /// Whether somebody heard it is nobody's business here.
+    /// The result is not used here.
     pub(crate) fn notify_one(&self) -> bool {
         self.0.notify_one();
         true
@@ -130,7 +103,7 @@ impl Condvar {
     }
 }
 
-/// Tokio's, with a point before every signal.
+/// Tokio's, with a scheduling point before every signal.
 #[derive(Debug, Default)]
 pub(crate) struct Notify(tokio::sync::Notify);
 
@@ -155,7 +128,7 @@ impl Notify {
     }
 }
 
-/// Tasks that end with their set.
+/// Tasks that are aborted with their set.
 #[derive(Default)]
 pub(crate) struct JoinSet<T>(Vec<shuttle::future::JoinHandle<T>>);
 
@@ -179,14 +152,14 @@ impl<T> fmt::Debug for JoinSet<T> {
     }
 }
 
-/// Runs work in a task of its own.
+/// Runs work in a task.
 pub(crate) fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> shuttle::future::JoinHandle<T> {
     shuttle::future::spawn(async move { work() })
 }
 
-/// Tokio's, with a point before every step.
+/// Tokio's, with a scheduling point before every step.
 pub(crate) mod oneshot {
     use std::future::Future;
     use std::pin::Pin;

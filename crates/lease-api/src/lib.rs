@@ -1,27 +1,17 @@
-//! The lease service over HTTP/JSON and gRPC, and the Rust client.
+//! The lease service over HTTP/JSON and gRPC.
 //!
-//! [`http`] and [`grpc`] serve one store; both expect the authentication layer of [`service`] around them and
-//! take whatever comes in as remote. [`Client`] is the same store on the other side of the network: keepers,
-//! gates and slots work over it unchanged.
+//! [`http`] and [`grpc`] serve one store. Both expect the authentication layer of [`tenure_service`] around them and
+//! treat every claim as remote. The client is the crate `tenure-client`.
 
-mod client;
-mod convert;
-mod feed;
-#[cfg(feature = "fuzzing")]
-pub mod fuzzing;
+mod error;
 mod grpc;
 mod http;
 mod options;
 mod problem;
 mod reserved;
-mod site;
-mod trouble;
-mod wire;
+mod service;
+mod watch;
 
-pub use client::{Client, Dial};
 pub use grpc::grpc;
 pub use http::{ReignBody, StatusBody, http, state};
 pub use options::Options;
-
-/// Largest gRPC message, either way: the largest commit with its keys, or the largest page.
-pub(crate) const MESSAGE: usize = 8 << 20;

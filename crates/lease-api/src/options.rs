@@ -1,77 +1,80 @@
-//! What both surfaces share: bounds and the end.
+//! The limits and the shutdown of the service.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::limits;
-use service::{Caller, Problem, Shutdown};
+use tenure_lease::limits;
+use tenure_service::{Caller, Problem, Shutdown};
 use tokio::sync::Semaphore;
 
-/// Bounds of the service. Clones share their counts, so give [`http`](crate::http) and
-/// [`grpc`](crate::grpc) clones of one.
+/// Limits of the service. Clones share their counters: pass clones of one value to [`http`](crate::http) and
+/// [`grpc`](crate::grpc).
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) watchers: Arc<Semaphore>,
-    pub(crate) most_watchers: usize,
-    pub(crate) stall: Duration,
+    pub(crate) max_watchers: usize,
+    pub(crate) stall_timeout: Duration,
     pub(crate) shutdown: Shutdown,
-    pub(crate) meter: Option<Meter>,
+    pub(crate) rate_limit: Option<RateLimit>,
 }
 
-/// Counts requests that do not come as calls of their own.
+/// Limits requests on a keep-alive stream.
 #[derive(Clone)]
-pub(crate) struct Meter(Arc<Count>);
+pub(crate) struct RateLimit(Arc<CheckRate>);
 
-type Count = dyn Fn(&Caller) -> Result<(), Problem> + Send + Sync;
+type CheckRate = dyn Fn(&Caller) -> Result<(), Problem> + Send + Sync;
 
-impl Meter {
-    pub(crate) fn count(&self, caller: &Caller) -> Result<(), Problem> {
+impl RateLimit {
+    pub(crate) fn check(&self, caller: &Caller) -> Result<(), Problem> {
         (self.0)(caller)
     }
 }
 
-impl fmt::Debug for Meter {
+impl fmt::Debug for RateLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Meter")
+        f.write_str("RateLimit")
     }
 }
 
 impl Default for Options {
-    /// As many watchers as a store allows, 10 s for a watcher to take an event, and no end.
+    /// As many watchers as a store allows, a stall timeout of 10 s, no rate limit and no shutdown.
     fn default() -> Self {
         Self {
             watchers: Arc::new(Semaphore::new(limits::WATCHERS)),
-            most_watchers: limits::WATCHERS,
-            stall: Duration::from_secs(10),
+            max_watchers: limits::WATCHERS,
+            stall_timeout: Duration::from_secs(10),
             shutdown: Shutdown::default(),
-            meter: None,
+            rate_limit: None,
         }
     }
 }
 
 impl Options {
-    /// At most so many watches at once, over HTTP and gRPC together.
-    pub fn max_watchers(mut self, most: usize) -> Self {
-        self.watchers = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        self.most_watchers = most;
+    /// Limits the concurrent watches, over HTTP and gRPC together.
+    pub fn max_watchers(mut self, max: usize) -> Self {
+        self.watchers = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
+        self.max_watchers = max;
         self
     }
 
-    /// A watcher that takes no event for so long is closed.
-    pub fn stall(mut self, stall: Duration) -> Self {
-        self.stall = stall;
+    /// Closes a watcher that reads nothing for this long.
+    pub fn stall_timeout(mut self, limit: Duration) -> Self {
+        self.stall_timeout = limit;
         self
     }
 
-    /// Claims and releases on a keep-alive stream, which is one call however many there are, are counted by
-    /// `meter` and refused with its problem. Renewals are free: who holds must be able to keep.
-    pub fn meter(mut self, meter: impl Fn(&Caller) -> Result<(), Problem> + Send + Sync + 'static) -> Self {
-        self.meter = Some(Meter(Arc::new(meter)));
+    /// Calls `check` for every claim and release on a keep-alive stream, which the limit on calls counts as one call,
+    /// and refuses them with its problem. Renewals are exempt, so that a holder can keep its leases.
+    pub fn rate_limit(
+        mut self,
+        check: impl Fn(&Caller) -> Result<(), Problem> + Send + Sync + 'static,
+    ) -> Self {
+        self.rate_limit = Some(RateLimit(Arc::new(check)));
         self
     }
 
-    /// Claims that wait, watches and keep-alive streams end when this shutdown starts.
+    /// Ends waiting claims, watches and keep-alive streams when this shutdown begins.
     pub fn shutdown(mut self, shutdown: Shutdown) -> Self {
         self.shutdown = shutdown;
         self

@@ -1,10 +1,10 @@
-//! A store's error as a problem: the one place that knows which code it has.
+//! The error code and HTTP problem of every store error.
 
-use lease::{Error, Refusal};
-use service::{Code, Problem};
+use tenure_lease::{Error, Refusal};
+use tenure_service::{Code, Problem};
 
 /// The stable code of an error.
-pub(crate) const fn code(error: &Error) -> Code {
+pub(crate) const fn error_code(error: &Error) -> Code {
     match error {
         Error::Invalid { .. } => Code::INVALID_REQUEST,
         Error::Refused(Refusal::TokenSpent) => Code::TOKEN_SPENT,
@@ -16,9 +16,9 @@ pub(crate) const fn code(error: &Error) -> Code {
     }
 }
 
-/// The error as an HTTP client sees it.
-pub(crate) fn problem(error: &Error) -> Problem {
-    let problem = Problem::new(code(error), error.to_string());
+/// The error as an HTTP problem.
+pub(crate) fn problem_from_error(error: &Error) -> Problem {
+    let problem = Problem::new(error_code(error), error.to_string());
     match error {
         Error::Invalid { what, .. } => problem.with("field", *what),
         Error::Refused(Refusal::TtlOutOfRange { min_ms, max_ms, .. }) => {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_its_code_and_says_whether_it_happened() {
+    fn every_error_has_its_code_and_status() {
         let ttl = Refusal::TtlOutOfRange { asked_ms: 1, engine: "memory", min_ms: 250, max_ms: 9 };
         let table = [
             (Error::invalid("key", "is bad"), "INVALID_REQUEST", 400),
@@ -46,8 +46,8 @@ mod tests {
             (Error::unknown("redis", "went away"), "UNKNOWN_OUTCOME", 504),
         ];
         for (error, word, status) in table {
-            let problem = problem(&error);
-            assert_eq!((problem.code.word(), problem.code.status().as_u16()), (word, status), "{error}");
+            let problem = problem_from_error(&error);
+            assert_eq!((problem.code.as_str(), problem.code.status().as_u16()), (word, status), "{error}");
         }
     }
 }

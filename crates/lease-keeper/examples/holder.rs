@@ -1,5 +1,4 @@
-//! Holds a key and writes under its fence for as long as it may, saying what it does. The pause tests start it,
-//! stop it and wake it up.
+//! Holds a key, writes under its fence while permitted, and reports each step. The pause tests start, stop and resume it.
 //!
 //! Usage: `holder URL KEY RECORD TTL_MS`. Prints `held GENERATION`, then for each turn N one of `wrote N ASKED`,
 //! `fenced N ASKED`, `failed N ASKED WHY` and `refused N ASKED WHY`, and `lost WHY` at the end. ASKED is the time right
@@ -9,14 +8,14 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use lease::{Committed, Holder, Key, Mode, Op, Ttl};
-use lease_keeper::{Keeper, Terms};
+use tenure_keeper::{Keeper, Terms};
+use tenure_lease::{Committed, Holder, Key, Mode, Op, Ttl};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [url, key, record, ttl] = &args[..] else { anyhow::bail!("usage: holder URL KEY RECORD TTL_MS") };
-    let store = lease_store::Store::open(url).await?;
+    let store = tenure_store::Store::open(url).await?;
     let keeper = Keeper::new(store.clone(), Holder::new("holder")?);
     let terms = Terms::new(Ttl::from_millis(ttl.parse().context("TTL_MS")?)?);
     let guard = keeper.try_acquire(Key::new(key)?, terms).await?;

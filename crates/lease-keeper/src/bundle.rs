@@ -1,31 +1,31 @@
-//! Several keys or none.
+//! Several keys, all or none.
 
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, select_all};
-use lease::{Deadline, Error as StoreError, Key};
+use tenure_lease::{Deadline, Error as StoreError, Key};
 
 use crate::entropy::Jitter;
-use crate::{Error, Guard, Keeper, Lost, NotSafe, Result, Terms, limits};
+use crate::{Error, Guard, Keeper, Lost, PermitError, Result, Terms, limits};
 
-/// Guards taken in a fixed order, that of their keys, all or none, and given back in reverse.
+/// Guards acquired in the order of their keys, all or none, and released in reverse.
 #[derive(Debug, Default)]
 pub struct Bundle {
     guards: Vec<Guard>,
 }
 
 impl Bundle {
-    /// Takes all keys or none of them, waiting up to `wait` in all. They are taken in the order of the keys, whatever
-    /// order they are given in; a key that is given twice is refused.
+    /// Acquires all keys or none, waiting up to `wait` in total. Keys are acquired in their order, whatever the order of
+    /// the arguments; a duplicate key is refused.
     ///
-    /// Bundles over the same keys so meet at the first of them, where one waits in line for the other. Nobody waits while
-    /// holding: when a key after the first is busy, everything is given back in reverse order before the next try.
-    pub async fn acquire(keeper: &Keeper, wants: &[(Key, Terms)], wait: Duration) -> Result<Self> {
-        let wants = in_order(keeper, wants)?;
+    /// Bundles over the same keys therefore compete for the first one and queue there. A bundle does not wait while it
+    /// holds a key: if a later key is busy, everything is released in reverse order before the next attempt.
+    pub async fn acquire(keeper: &Keeper, requests: &[(Key, Terms)], wait: Duration) -> Result<Self> {
+        let requests = sort_requests(keeper, requests)?;
         let clock = keeper.clock().clone();
         let end = clock.now() + wait;
         loop {
-            let error = match Self::try_all(keeper, &wants, end.since(clock.now())).await {
+            let error = match Self::try_all(keeper, &requests, end.since(clock.now())).await {
                 Ok(bundle) => return Ok(bundle),
                 Err(error) => error,
             };
@@ -34,25 +34,25 @@ impl Bundle {
             if now >= end {
                 return Err(error);
             }
-            let terms = wants.iter().find(|(wanted, _)| wanted == key).map(|(_, terms)| terms);
-            let pause = terms.map_or(limits::WINDOW, |terms| {
+            let terms = requests.iter().find(|(requested, _)| requested == key).map(|(_, terms)| terms);
+            let pause = terms.map_or(limits::RENEWAL_WINDOW, |terms| {
                 let most = terms.back_off(u32::MAX);
                 busy.remaining.unwrap_or(most).clamp(terms.back_off(1), most)
             });
-            // Those who met the same holder at once do not all come back at once.
-            let jitter = Jitter::draw(&*keeper.shared().entropy);
+            // Bundles that were blocked by the same holder should not retry all at once.
+            let jitter = Jitter::draw(&*keeper.state().entropy);
             clock.sleep_until(end.min(now + jitter.shorten(pause))).await;
         }
     }
 
-    async fn try_all(keeper: &Keeper, wants: &[&(Key, Terms)], wait: Duration) -> Result<Self> {
+    async fn try_all(keeper: &Keeper, requests: &[&(Key, Terms)], wait: Duration) -> Result<Self> {
         let mut taken = Self::default();
-        for (key, terms) in wants {
+        for (key, terms) in requests {
             let wait = if taken.guards.is_empty() { wait } else { Duration::ZERO };
             match keeper.acquire(key.clone(), terms.clone(), wait).await {
                 Ok(guard) => taken.guards.push(guard),
                 Err(error) => {
-                    // What cannot be given back now is the reaper's.
+                    // The reaper retries failed releases.
                     drop(taken.release().await);
                     return Err(error);
                 }
@@ -61,12 +61,12 @@ impl Bundle {
         Ok(taken)
     }
 
-    /// Takes a guard in as the last one.
+    /// Adds a guard as the last one.
     pub fn add(&mut self, guard: Guard) {
         self.guards.push(guard);
     }
 
-    /// The guards, in the order taken: by their keys, then those that were added.
+    /// The guards in the order of their keys, then those that were added.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
@@ -81,12 +81,12 @@ impl Bundle {
         self.guards.iter().map(|guard| guard.deadline()).min()
     }
 
-    /// Whether an act that takes up to `need` is allowed by every guard.
-    pub fn check(&self, need: Duration) -> Result<(), NotSafe> {
+    /// Checks that every guard permits an act that takes up to `need`.
+    pub fn check(&self, need: Duration) -> Result<(), PermitError> {
         self.guards.iter().try_for_each(|guard| guard.permit(need).map(drop))
     }
 
-    /// Waits for the first loss. An empty bundle has nothing to lose and waits for ever.
+    /// Waits for the first loss. An empty bundle waits for ever.
     pub fn lost(&self) -> impl Future<Output = (Key, Lost)> + Send + 'static {
         let losses: Vec<_> = self
             .guards
@@ -104,8 +104,8 @@ impl Bundle {
         }
     }
 
-    /// Gives everything back in reverse order. Goes on after a failure, which the reaper makes good, and
-    /// answers the first.
+    /// Releases everything in reverse order. Continues after a failure, which the reaper retries, and returns the first
+    /// one.
     pub async fn release(mut self) -> Result<()> {
         let mut result = Ok(());
         while let Some(guard) = self.guards.pop() {
@@ -116,18 +116,18 @@ impl Bundle {
     }
 }
 
-/// What is wanted, in the one order in which everybody takes it.
-fn in_order<'w>(keeper: &Keeper, wants: &'w [(Key, Terms)]) -> Result<Vec<&'w (Key, Terms)>> {
-    if wants.is_empty() || wants.len() > limits::BUNDLE {
-        let why = format!("{} keys, 1 to {} are allowed", wants.len(), limits::BUNDLE);
+/// The requests in the order of their keys.
+fn sort_requests<'w>(keeper: &Keeper, requests: &'w [(Key, Terms)]) -> Result<Vec<&'w (Key, Terms)>> {
+    if requests.is_empty() || requests.len() > limits::BUNDLE {
+        let why = format!("{} keys were given, 1 to {} are allowed", requests.len(), limits::BUNDLE);
         return Err(StoreError::invalid("bundle", why).into());
     }
-    wants.iter().try_for_each(|(_, terms)| keeper.check(terms))?;
-    let mut wants: Vec<_> = wants.iter().collect();
-    wants.sort_unstable_by_key(|(key, _)| key);
-    match wants.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(StoreError::invalid("bundle", format!("{} is in it twice", pair[0].0)).into()),
-        None => Ok(wants),
+    requests.iter().try_for_each(|(_, terms)| keeper.check(terms))?;
+    let mut requests: Vec<_> = requests.iter().collect();
+    requests.sort_unstable_by_key(|(key, _)| key);
+    match requests.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(StoreError::invalid("bundle", format!("{} is given twice", pair[0].0)).into()),
+        None => Ok(requests),
     }
 }
 

@@ -1,19 +1,8 @@
-//! The operating system's generator, for tokens and jitter.
+//! Jitter and random numbers.
 
 use std::time::Duration;
 
-use lease::Entropy;
-
-/// The operating system's generator.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OsEntropy;
-
-impl Entropy for OsEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
-        use rand::Rng;
-        rand::rng().fill_bytes(bytes);
-    }
-}
+use tenure_lease::Entropy;
 
 /// How much of a wait to cut off: 0 to 10 %. Jitter only ever shortens, so that it never costs a deadline.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +29,8 @@ pub(crate) fn number(entropy: &dyn Entropy) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tenure_host::OsEntropy;
+
     use super::*;
 
     #[test]

@@ -1,27 +1,26 @@
-//! What can go wrong for a holder.
+//! Errors of a keeper.
 
-use lease::{Busy, Happened, Key};
+use tenure_lease::{Busy, Key, Outcome};
 
-use crate::{Lost, NotSafe};
+use crate::{Lost, PermitError};
 
-/// The result of a keeper's verb.
+/// The result of a keeper's operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why there is no guard, or no effect.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody or something else has the key.
-    #[error("{key} is busy: {}{}", .busy.reason.as_str(), held_by(.busy))]
+    /// The key is not available.
+    #[error("{key} is busy: {}{}", .busy.reason.as_str(), describe_holder(.busy))]
     Busy {
         /// The key that was busy.
         key: Key,
-        /// Who and for how long.
+        /// The holder, and for how long.
         busy: Busy,
     },
-    /// The store did not do it, or may have done it; nothing may be assumed held, and a release is on its way
-    /// where one could be owed.
+    /// The store failed, or the outcome is unknown. Nothing may be assumed held; a release is sent if one could be needed.
     #[error(transparent)]
-    Store(#[from] lease::Error),
+    Store(#[from] tenure_lease::Error),
     /// The lease ended before it could be used.
     #[error("{key} was lost: {lost}")]
     Lost {
@@ -30,11 +29,11 @@ pub enum Error {
         /// Why it ended.
         lost: Lost,
     },
-    /// The guard does not allow this now.
+    /// The guard does not permit this now.
     #[error(transparent)]
-    NotSafe(#[from] NotSafe),
+    NotPermitted(#[from] PermitError),
     /// The store does not accept the gate's proof.
-    #[error("the gate {key} is not held any more: the store refused its proof")]
+    #[error("the gate {key} is no longer held: the store rejected its proof")]
     Unproven {
         /// The gate's key.
         key: Key,
@@ -43,14 +42,16 @@ pub enum Error {
 
 impl Error {
     /// Whether the request may have had an effect.
-    pub const fn happened(&self) -> Happened {
+    pub const fn outcome(&self) -> Outcome {
         match self {
-            Self::Store(error) => error.happened(),
-            Self::Busy { .. } | Self::Lost { .. } | Self::NotSafe(_) | Self::Unproven { .. } => Happened::No,
+            Self::Store(error) => error.outcome(),
+            Self::Busy { .. } | Self::Lost { .. } | Self::NotPermitted(_) | Self::Unproven { .. } => {
+                Outcome::NotApplied
+            }
         }
     }
 
-    /// Who was in the way, if that is what happened.
+    /// Why the key was busy, if it was.
     pub const fn busy(&self) -> Option<&Busy> {
         match self {
             Self::Busy { busy, .. } => Some(busy),
@@ -59,7 +60,7 @@ impl Error {
     }
 }
 
-fn held_by(busy: &Busy) -> String {
+fn describe_holder(busy: &Busy) -> String {
     let holder = busy.holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default();
     let left = busy.remaining.map(|left| format!(" for {} ms", left.as_millis())).unwrap_or_default();
     holder + &left

@@ -3,101 +3,101 @@
 use std::fmt;
 use std::ops::Deref;
 
-use lease::{End, Happened, Holder, Lease, Release, Released, Renewed, Token, Transfer, Transferred};
+use tenure_lease::{End, Holder, Lease, Outcome, Release, Released, Renewed, Token, Transfer, Transferred};
 
-use crate::core::Core;
-use crate::held::Held;
+use crate::handle::LeaseHandle;
+use crate::held_lease::HeldLease;
 use crate::keeper::Keeper;
-use crate::reaper::Debt;
-use crate::reign::Reign;
-use crate::roll::Number;
+use crate::reaper::PendingRelease;
+use crate::reign::ReignState;
+use crate::schedule::EntryId;
 use crate::{Lost, Result, telemetry};
 
-/// Owns a lease: while it lives the keeper renews, and when it is dropped the lease is given back.
+/// Owns a lease: the keeper renews it while the guard lives, and releases it when the guard is dropped.
 ///
-/// Everything that a worker may ask is on [`Held`], to which a guard dereferences.
-#[must_use = "a dropped guard gives its lease back"]
+/// Permits and states are on [`LeaseHandle`], to which a guard dereferences.
+#[must_use = "a dropped guard releases its lease"]
 pub struct Guard {
-    held: Held,
+    handle: LeaseHandle,
     keeper: Keeper,
-    number: Number,
-    /// The store may count the lease as live: somebody must give it back.
-    owed: bool,
+    id: EntryId,
+    /// The store may consider the lease live.
+    needs_release: bool,
 }
 
-/// What became of a transfer.
+/// The outcome of a transfer.
 #[derive(Debug)]
-pub enum Moved {
+pub enum TransferOutcome {
     /// The successor owns the key.
-    To(Lease),
-    /// The successor is not parked on the key; the guard holds as before.
+    Transferred(Lease),
+    /// The successor does not wait for the key; the guard still holds it.
     NoSuccessor(Guard),
-    /// The lease was over before.
+    /// The lease had already ended.
     NotHeld(Lost),
 }
 
 impl Guard {
-    pub(crate) fn new(keeper: &Keeper, lease: Lease, token: Token, reign: Reign) -> Self {
-        let shared = keeper.shared();
-        let core = Core::new(lease, token, shared.clock.clone(), reign);
-        let number = shared.roll.enlist(core.clone(), shared.clock.now());
-        Self { held: Held::new(core), keeper: keeper.clone(), number, owed: true }
+    pub(crate) fn new(keeper: &Keeper, lease: Lease, token: Token, reign: ReignState) -> Self {
+        let state = keeper.state();
+        let lease = HeldLease::new(lease, token, state.clock.clone(), reign);
+        let id = state.schedule.insert(lease.clone(), state.clock.now());
+        Self { handle: LeaseHandle::new(lease), keeper: keeper.clone(), id, needs_release: true }
     }
 
-    /// Gives the key back; the next in line is woken. When this fails the reaper goes on trying.
+    /// Releases the key to the next waiter. If this fails, the reaper retries.
     pub async fn release(self) -> Result<Released> {
-        self.give_back(None).await
+        self.release_with(None).await
     }
 
-    /// Gives the key back for `heir`: granted at once if it is parked, else reserved for two seconds.
-    pub async fn release_to(self, heir: Holder) -> Result<Released> {
-        self.give_back(Some(heir)).await
+    /// Releases the key for `successor`: granted at once if it waits, else reserved for two seconds.
+    pub async fn release_to(self, successor: Holder) -> Result<Released> {
+        self.release_with(Some(successor)).await
     }
 
-    async fn give_back(mut self, to: Option<Holder>) -> Result<Released> {
-        // First nobody in this process may act any more, then the store may know.
+    async fn release_with(mut self, to: Option<Holder>) -> Result<Released> {
+        // Permits are refused before the store is called.
         if !self.withdraw() {
-            self.owed = false;
+            self.needs_release = false;
             return Ok(Released::NotHeld);
         }
         let release =
-            Release { to, generation: None, key: self.key().clone(), token: self.core().token.clone() };
-        let answer = self.bounded(self.keeper.store().release(release)).await;
-        telemetry::release_answered(match &answer {
+            Release { to, generation: None, key: self.key().clone(), token: self.held_lease().token.clone() };
+        let result = self.bounded(self.keeper.store().release(release)).await;
+        telemetry::release_finished(match &result {
             Ok(Released::Released) => "released",
             Ok(Released::NotHeld) => "not_held",
-            Err(error) if error.happened() == Happened::Maybe => "unknown",
+            Err(error) if error.outcome() == Outcome::Indeterminate => "unknown",
             Err(_) => "failed",
         });
-        self.owed = answer.is_err();
-        Ok(answer?)
+        self.needs_release = result.is_err();
+        Ok(result?)
     }
 
-    /// Hands the key to `to`, which must be parked on it. Nobody gets a permit while this runs.
-    pub async fn transfer(mut self, to: Holder) -> Result<Moved> {
-        let drained = self.core().draining();
-        self.core().drain(true);
-        let end = self.keeper.clock().now() + self.core().ttl().as_duration() / 3;
+    /// Transfers the key to `to`, which must wait for it. Permits are refused meanwhile.
+    pub async fn transfer(mut self, to: Holder) -> Result<TransferOutcome> {
+        let drained = self.held_lease().draining();
+        self.held_lease().drain(true);
+        let end = self.keeper.clock().now() + self.held_lease().ttl().as_duration() / 3;
         let mut failures = 0;
         loop {
             let request = Transfer {
                 key: self.key().clone(),
-                token: self.core().token.clone(),
+                token: self.held_lease().token.clone(),
                 generation: self.generation(),
                 to: to.clone(),
             };
             match self.bounded(self.keeper.store().transfer(request)).await {
-                Ok(Transferred::Transferred(lease)) => return Ok(self.moved(lease)),
+                Ok(Transferred::Transferred(lease)) => return Ok(self.transferred(lease)),
                 Ok(Transferred::NoSuccessor) => {
-                    self.core().drain(drained);
-                    return Ok(Moved::NoSuccessor(self));
+                    self.held_lease().drain(drained);
+                    return Ok(TransferOutcome::NoSuccessor(self));
                 }
-                Ok(Transferred::NotHeld) => return self.find_out(&to).await,
-                // The same question again is safe: a transfer that happened answers that nothing is held.
+                Ok(Transferred::NotHeld) => return self.resolve_transfer(&to).await,
+                // Retrying is safe: after a successful transfer the store returns `NotHeld`.
                 Err(error) => {
                     failures += 1;
                     let next =
-                        self.keeper.clock().now() + crate::terms::back_off(self.core().ttl(), failures);
+                        self.keeper.clock().now() + crate::terms::back_off(self.held_lease().ttl(), failures);
                     if next >= end {
                         return Err(error.into());
                     }
@@ -107,17 +107,17 @@ impl Guard {
         }
     }
 
-    fn moved(&mut self, lease: Lease) -> Moved {
-        self.core().lose(Lost::Ended(End::Transferred));
-        self.keeper.shared().roll.strike(self.number);
-        self.owed = false;
-        Moved::To(lease)
+    fn transferred(&mut self, lease: Lease) -> TransferOutcome {
+        self.held_lease().lose(Lost::Ended(End::Transferred));
+        self.keeper.state().schedule.remove(self.id);
+        self.needs_release = false;
+        TransferOutcome::Transferred(lease)
     }
 
-    /// A transfer met no reign: perhaps because an earlier try of it had succeeded unheard.
-    async fn find_out(mut self, to: &Holder) -> Result<Moved> {
-        let answers = self.bounded(self.keeper.store().renew(&[self.core().renewal()])).await?;
-        let end = match answers.first() {
+    /// The store knows no such reign: perhaps because an earlier attempt succeeded without a response.
+    async fn resolve_transfer(mut self, to: &Holder) -> Result<TransferOutcome> {
+        let results = self.bounded(self.keeper.store().renew(&[self.held_lease().renewal()])).await?;
+        let end = match results.first() {
             Some(Renewed::Lost(end)) => *end,
             _ => End::Gone,
         };
@@ -127,55 +127,59 @@ impl Guard {
                 && holder == *to
                 && generation > self.generation()
             {
-                let ttl = self.core().ttl();
-                return Ok(self.moved(Lease { key: status.key, holder, generation, ttl }));
+                let ttl = self.held_lease().ttl();
+                return Ok(self.transferred(Lease { key: status.key, holder, generation, ttl }));
             }
         }
-        Ok(Moved::NotHeld(self.core().lose(Lost::Ended(end))))
+        Ok(TransferOutcome::NotHeld(self.held_lease().lose(Lost::Ended(end))))
     }
 
     pub(crate) fn keeper(&self) -> &Keeper {
         &self.keeper
     }
 
-    /// Ends the lease in this process. Answers whether the store may still have it.
+    /// Ends the lease in this process. Returns whether the store may still consider it live.
     fn withdraw(&self) -> bool {
-        let lost = self.core().lose(Lost::Ended(End::Released));
-        self.keeper.shared().roll.strike(self.number);
-        lost.is_owed() || lost == Lost::Ended(End::Released)
+        let lost = self.held_lease().lose(Lost::Ended(End::Released));
+        self.keeper.state().schedule.remove(self.id);
+        lost.needs_release() || lost == Lost::Ended(End::Released)
     }
 
     /// A store call that takes at most a third of the TTL.
-    async fn bounded<T>(&self, call: impl Future<Output = lease::Result<T>>) -> lease::Result<T> {
-        self.keeper.bounded(self.core().ttl().as_duration() / 3, call).await
+    async fn bounded<T>(
+        &self,
+        call: impl Future<Output = tenure_lease::Result<T>>,
+    ) -> tenure_lease::Result<T> {
+        self.keeper.bounded(self.held_lease().ttl().as_duration() / 3, call).await
     }
 }
 
-/// Stops renewing and leaves the release to the reaper; never waits.
+/// Stops renewing and leaves the release to the reaper, without waiting.
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.owed || !self.withdraw() {
+        if !self.needs_release || !self.withdraw() {
             return;
         }
-        let core = self.core();
-        let ttl = core.ttl();
-        // A renewal on its way may give the store one more TTL from now.
-        let until = core.clock.now() + ttl.as_duration();
-        let debt = Debt { key: core.lease.key.clone(), token: core.token.clone(), ttl, until };
-        self.keeper.shared().reaper.owe(debt);
+        let lease = self.held_lease();
+        let ttl = lease.ttl();
+        // A renewal in flight may extend it by one TTL from now.
+        let expires_by = lease.clock.now() + ttl.as_duration();
+        let release =
+            PendingRelease { key: lease.lease.key.clone(), token: lease.token.clone(), ttl, expires_by };
+        self.keeper.state().reaper.enqueue(release);
     }
 }
 
 impl Deref for Guard {
-    type Target = Held;
+    type Target = LeaseHandle;
 
-    fn deref(&self) -> &Held {
-        &self.held
+    fn deref(&self) -> &LeaseHandle {
+        &self.handle
     }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Guard").field(&self.held).finish()
+        f.debug_tuple("Guard").field(&self.handle).finish()
     }
 }

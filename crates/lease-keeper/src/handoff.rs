@@ -1,102 +1,102 @@
-//! Moving ownership on purpose.
+//! Planned transfers of ownership.
 
 use std::future::{Future, Ready, ready};
 use std::time::Duration;
 
-use lease::{End, Generation, Holder, Lease, Released, Tick};
+use tenure_lease::{End, Generation, Holder, Lease, Released, Tick};
 
-use crate::guard::Moved;
+use crate::guard::TransferOutcome;
 use crate::{Guard, Lost, Result, telemetry, terms};
 
-/// A planned move: from its start nobody gets a permit, the drain lets running work end, then the heir gets
-/// the key in one step.
+/// A planned transfer: permits are refused from its start, the drain lets running work end, then the successor gets the
+/// key in one step.
 #[must_use = "a handoff does nothing until `within` is awaited"]
 #[derive(Debug)]
 pub struct Handoff<D = Ready<()>> {
     guard: Guard,
-    heir: Holder,
+    successor: Holder,
     drain: D,
 }
 
-/// What became of a handoff.
+/// The outcome of a handoff.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Handed {
-    /// The heir owns the key.
+pub enum HandoffOutcome {
+    /// The successor owns the key.
     Transferred {
         /// Its lease.
         lease: Lease,
-        /// Whether the drain had ended by itself.
+        /// Whether the drain completed in time.
         drained: bool,
     },
-    /// The heir was not there in time: the key is free, and reserved for it for two seconds.
+    /// The successor did not wait for the key in time: the key is reserved for it for two seconds.
     Released {
-        /// The generation given up; the heir's will be greater.
+        /// The released generation; the successor's will be greater.
         last: Generation,
-        /// Whether the drain had ended by itself.
+        /// Whether the drain completed in time.
         drained: bool,
     },
-    /// The lease ended on the way.
+    /// The lease ended meanwhile.
     Lost(Lost),
 }
 
 impl Handoff {
-    /// Begins to hand `guard` to `heir`: from now on every permit is refused.
-    pub fn new(guard: Guard, heir: Holder) -> Self {
-        guard.core().drain(true);
-        Self { guard, heir, drain: ready(()) }
+    /// Starts the handoff of `guard` to `successor`: permits are refused from now on.
+    pub fn new(guard: Guard, successor: Holder) -> Self {
+        guard.held_lease().drain(true);
+        Self { guard, successor, drain: ready(()) }
     }
 }
 
 impl<D: Future> Handoff<D> {
-    /// Waits for `drain` before the key moves. It is dropped when the time is up.
+    /// Waits for `drain` before the transfer. It is dropped when the time is up.
     pub fn drain<F: Future>(self, drain: F) -> Handoff<F> {
-        Handoff { guard: self.guard, heir: self.heir, drain }
+        Handoff { guard: self.guard, successor: self.successor, drain }
     }
 
-    /// Hands over within `bound`: drains, transfers as soon as the heir is parked on the key, and gives the
-    /// key back for the heir when it is not there in time.
-    pub async fn within(self, bound: Duration) -> Result<Handed> {
-        let Self { mut guard, heir, drain } = self;
+    /// Hands over within `limit`: drains, transfers as soon as the successor waits for the key, and releases the key for
+    /// the successor if it does not do so in time.
+    pub async fn within(self, limit: Duration) -> Result<HandoffOutcome> {
+        let Self { mut guard, successor, drain } = self;
         let clock = guard.keeper().clock().clone();
         let start = clock.now();
-        let end = start + bound;
+        let end = start + limit;
         let drained = tokio::select! {
             biased;
-            lost = guard.lost() => return Ok(Handed::Lost(lost)),
+            lost = guard.lost() => return Ok(HandoffOutcome::Lost(lost)),
             _ = drain => true,
             () = clock.sleep_until(end) => false,
         };
         let (last, held) = (guard.generation(), guard.share());
-        for tries in 1.. {
-            guard = match guard.transfer(heir.clone()).await? {
-                Moved::To(lease) => {
+        for attempts in 1.. {
+            guard = match guard.transfer(successor.clone()).await? {
+                TransferOutcome::Transferred(lease) => {
                     telemetry::handed_over(clock.now().since(start), "transferred");
-                    return Ok(Handed::Transferred { lease, drained });
+                    return Ok(HandoffOutcome::Transferred { lease, drained });
                 }
-                Moved::NotHeld(lost) => return Ok(Handed::Lost(lost)),
-                Moved::NoSuccessor(guard) => guard,
+                TransferOutcome::NotHeld(lost) => return Ok(HandoffOutcome::Lost(lost)),
+                TransferOutcome::NoSuccessor(guard) => guard,
             };
-            if !again(&guard, tries, end).await {
+            if !wait_to_retry(&guard, attempts, end).await {
                 break;
             }
         }
-        match guard.release_to(heir).await? {
+        match guard.release_to(successor).await? {
             Released::Released => {
                 telemetry::handed_over(clock.now().since(start), "released");
-                Ok(Handed::Released { last, drained })
+                Ok(HandoffOutcome::Released { last, drained })
             }
             Released::NotHeld => {
                 let lost = held.state().lost().filter(|lost| !lost.is_voluntary());
-                Ok(Handed::Lost(lost.unwrap_or(Lost::Ended(End::Gone))))
+                Ok(HandoffOutcome::Lost(lost.unwrap_or(Lost::Ended(End::Gone))))
             }
         }
     }
 }
 
-/// Waits before the next try; false when there is no time for one.
-async fn again(guard: &Guard, tries: u32, end: Tick) -> bool {
+/// Waits before the next attempt; returns false if there is no time for one.
+async fn wait_to_retry(guard: &Guard, attempts: u32, end: Tick) -> bool {
     let clock = guard.keeper().clock();
-    let next = clock.now() + terms::back_off(guard.lease().ttl, tries);
+    let next = clock.now() + terms::back_off(guard.lease().ttl, attempts);
     if next >= end {
         return false;
     }
@@ -104,8 +104,8 @@ async fn again(guard: &Guard, tries: u32, end: Tick) -> bool {
     true
 }
 
-impl Handed {
-    /// The heir's generation, when it is known.
+impl HandoffOutcome {
+    /// The successor's generation, if known.
     pub fn generation(&self) -> Option<Generation> {
         match self {
             Self::Transferred { lease, .. } => Some(lease.generation),

@@ -1,28 +1,28 @@
-//! The one who renews.
+//! The keeper: the leases of a process and the tasks that renew and release them.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Entropy, Generation, Holder, Key, Margins, Store};
+use tenure_lease::{Clock, Entropy, Generation, Holder, Key, Margins, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::acquire::{self, Want};
+use crate::acquire::{self, AcquireMode};
 use crate::reaper::{self, Reaper};
-use crate::roll::Roll;
+use crate::schedule::RenewalSchedule;
 use crate::{Guard, Observer, OsEntropy, Result, Terms, limits, renewer};
 
-/// Holds the leases of a process: one task renews all of them, another gives back what was dropped.
+/// Holds the leases of a process. One task renews all of them, another releases those that were dropped.
 ///
-/// Clones share everything. The tasks end when the last clone and the last guard are gone; releases that
-/// are owed by then are still sent.
+/// Clones share everything. The tasks end after the last clone and the last guard were dropped and pending releases were
+/// sent.
 #[derive(Clone)]
 pub struct Keeper {
-    inner: Arc<Inner>,
+    tasks: Arc<OwnedTasks>,
 }
 
-/// What a keeper is made of.
+/// Settings of a keeper.
 pub struct Builder {
     store: Arc<dyn Store>,
     holder: Holder,
@@ -33,8 +33,8 @@ pub struct Builder {
     observer: Option<Arc<dyn Observer>>,
 }
 
-/// What the tasks share with the handles.
-pub(crate) struct Shared {
+/// What the tasks share with the handles of the keeper.
+pub(crate) struct State {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) holder: Holder,
@@ -43,21 +43,21 @@ pub(crate) struct Shared {
     pub(crate) window: Duration,
     pub(crate) watchdog: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
-    pub(crate) roll: Roll,
+    pub(crate) schedule: RenewalSchedule,
     pub(crate) reaper: Reaper,
     pub(crate) closed: CancellationToken,
 }
 
-/// What only handles hold: with the last of them the tasks end.
-struct Inner {
-    shared: Arc<Shared>,
-    tasks: TaskTracker,
+/// What only handles hold: the tasks end with the last of them.
+struct OwnedTasks {
+    state: Arc<State>,
+    tracker: TaskTracker,
 }
 
-impl Drop for Inner {
+impl Drop for OwnedTasks {
     fn drop(&mut self) {
-        self.tasks.close();
-        self.shared.closed.cancel();
+        self.tracker.close();
+        self.state.closed.cancel();
     }
 }
 
@@ -67,119 +67,119 @@ impl Keeper {
         Self::builder(store, holder).build()
     }
 
-    /// A keeper with settings of its own.
+    /// A keeper with other settings.
     pub fn builder(store: impl Into<Arc<dyn Store>>, holder: Holder) -> Builder {
         Builder {
             store: store.into(),
             holder,
             margins: Margins::default(),
             entropy: Arc::new(OsEntropy),
-            window: limits::WINDOW,
+            window: limits::RENEWAL_WINDOW,
             watchdog: true,
             observer: None,
         }
     }
 
-    /// Takes a key, waiting in its queue for up to `wait`.
+    /// Acquires a key, waiting in its queue for up to `wait`.
     ///
-    /// Cancel-safe: a dropped future leaves nothing held, at the latest when the TTL has run out. Outcomes
-    /// that stay unknown are asked again with the same token for a while; nothing is assumed held.
+    /// Cancel-safe: a dropped future leaves nothing held, at the latest after the TTL. Requests with an unknown outcome
+    /// are retried with the same token for a while; nothing is assumed held.
     pub async fn acquire(&self, key: Key, terms: Terms, wait: Duration) -> Result<Guard> {
-        acquire::acquire(self, key, terms, Want::waiting(wait)).await
+        acquire::acquire(self, key, terms, AcquireMode::waiting(wait)).await
     }
 
-    /// Takes a key if it is free.
+    /// Acquires a key if it is free.
     pub async fn try_acquire(&self, key: Key, terms: Terms) -> Result<Guard> {
-        acquire::acquire(self, key, terms, Want::waiting(Duration::ZERO)).await
+        acquire::acquire(self, key, terms, AcquireMode::waiting(Duration::ZERO)).await
     }
 
-    /// Takes a key from exactly the generation `dead`, whose holder is proven dead.
+    /// Acquires a key from exactly the generation `dead`, whose holder is proven dead.
     pub async fn replace(&self, key: Key, terms: Terms, dead: Generation) -> Result<Guard> {
-        acquire::acquire(self, key, terms, Want::instead_of(dead)).await
+        acquire::acquire(self, key, terms, AcquireMode::instead_of(dead)).await
     }
 
-    /// Refuses terms that this keeper could not keep, as every acquire does: for checks at start.
+    /// Refuses terms that this keeper cannot meet, as every acquire does. For checks at start-up.
     pub fn check(&self, terms: &Terms) -> Result<()> {
-        Ok(terms.check(&self.shared().store.capabilities(), &self.shared().margins)?)
+        Ok(terms.check(&self.state().store.capabilities(), &self.state().margins)?)
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.shared().store
+        &self.state().store
     }
 
-    /// The store's clock, on which the deadlines are.
+    /// The store's clock, which the deadlines refer to.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.shared().clock
+        &self.state().clock
     }
 
-    /// The name under which this keeper holds.
+    /// The holder name of this keeper.
     pub fn holder(&self) -> &Holder {
-        &self.shared().holder
+        &self.state().holder
     }
 
     /// How many leases are being renewed.
     pub fn held(&self) -> usize {
-        self.shared().roll.len()
+        self.state().schedule.len()
     }
 
-    /// Waits until every release that dropped guards and futures owe was sent or is past its bound.
+    /// Waits until every pending release of dropped guards and futures was sent or has expired.
     pub async fn settled(&self) {
-        self.shared().reaper.settled().await;
+        self.state().reaper.settled().await;
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.inner.shared
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.tasks.state
     }
 
-    /// A store call that takes at most `limit`; unanswered by then, its outcome is unknown.
+    /// A store call with a time limit, after which its outcome is unknown.
     pub(crate) async fn bounded<T>(
         &self,
         limit: Duration,
-        call: impl Future<Output = lease::Result<T>>,
-    ) -> lease::Result<T> {
+        call: impl Future<Output = tenure_lease::Result<T>>,
+    ) -> tenure_lease::Result<T> {
         let give_up = self.clock().sleep_until(self.clock().now() + limit);
         tokio::select! {
             biased;
-            answer = call => answer,
+            result = call => result,
             () = give_up => {
-                Err(lease::Error::unknown(self.store().capabilities().engine, "no answer in time"))
+                Err(tenure_lease::Error::unknown(self.store().capabilities().engine, "no response in time"))
             }
         }
     }
 
     pub(crate) fn tasks(&self) -> &TaskTracker {
-        &self.inner.tasks
+        &self.tasks.tracker
     }
 }
 
 impl Builder {
-    /// Other margins between the store's TTL and the holder's deadline.
+    /// Sets the margins between the store's TTL and the holder's deadline.
     pub fn margins(mut self, margins: Margins) -> Self {
         self.margins = margins;
         self
     }
 
-    /// Another source of tokens and jitter: for simulations.
+    /// Sets the source of tokens and jitter, for simulations.
     pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
         self.entropy = entropy;
         self
     }
 
-    /// Renewals due within this time of each other share a call.
+    /// Lets renewals due within this time of each other share a call.
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// Gates get no thread of their own that watches their deadline: for simulations, where a thread would
-    /// bring real time in. In a real process the thread is what ends it when the runtime is stuck.
+    /// Starts no watchdog threads for gates, for simulations, where a thread would bring in real time. In a real process
+    /// the watchdog ends it when the runtime is blocked.
     pub fn without_watchdog(mut self) -> Self {
         self.watchdog = false;
         self
     }
 
-    /// Somebody who is told of every renewal.
+    /// Notifies `observer` of every renewal.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -188,10 +188,10 @@ impl Builder {
     /// Starts the keeper. Must be called inside a tokio runtime.
     pub fn build(self) -> Keeper {
         let clock = self.store.clock();
-        let (reaper, debts) = Reaper::new();
-        let tasks = TaskTracker::new();
-        tasks.spawn(reaper::run(debts, self.store.clone(), clock.clone()));
-        let shared = Arc::new(Shared {
+        let (reaper, releases) = Reaper::new();
+        let tracker = TaskTracker::new();
+        tracker.spawn(reaper::run(releases, self.store.clone(), clock.clone()));
+        let state = Arc::new(State {
             store: self.store,
             clock,
             holder: self.holder,
@@ -200,12 +200,12 @@ impl Builder {
             window: self.window,
             watchdog: self.watchdog,
             observer: self.observer,
-            roll: Roll::default(),
+            schedule: RenewalSchedule::default(),
             reaper,
             closed: CancellationToken::new(),
         });
-        tasks.spawn(renewer::run(shared.clone()));
-        Keeper { inner: Arc::new(Inner { shared, tasks }) }
+        tracker.spawn(renewer::run(state.clone()));
+        Keeper { tasks: Arc::new(OwnedTasks { state, tracker }) }
     }
 }
 

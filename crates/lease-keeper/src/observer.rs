@@ -1,12 +1,12 @@
-//! Who wants to know of renewals.
+//! Notifications about renewals.
 
-use lease::{Error, Lease};
+use tenure_lease::{Error, Lease};
 
-/// Told of the renewals of a keeper as their answers come. Called in the renewer's tasks: must not block.
+/// Is notified of the renewals of a keeper. Called in the renewer's tasks: must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// The store confirmed a lease.
+    /// The store confirmed a renewal.
     fn renewed(&self, lease: &Lease);
 
-    /// A renewal was not answered, or not with yes or no.
+    /// A renewal failed, or its outcome is unknown.
     fn failed(&self, lease: &Lease, error: &Error);
 }

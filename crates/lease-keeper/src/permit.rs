@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use lease::{Deadline, Fence, Generation, Key, Mode};
+use tenure_lease::{Deadline, Fence, Generation, Key, Mode};
 
 use crate::Lost;
-use crate::core::Core;
+use crate::held_lease::HeldLease;
 
-/// Allows one act until its deadline. Borrows the lease and cannot be copied: ask for each act.
+/// Allows one act until its deadline. Borrows the lease and cannot be copied: each act needs its own.
 ///
-/// Between the permit and its effect the process may be stopped; an effect that must not come late carries
-/// the [`Fence`] to where it lands.
+/// The process may be stopped between the permit and its effect. An effect that must not come late carries the [`Fence`]
+/// to the store that it writes to.
 #[derive(Debug)]
 pub struct Permit<'lease> {
-    core: &'lease Core,
+    lease: &'lease HeldLease,
     deadline: Deadline,
 }
 
-/// Why there is no permit.
+/// Why a permit was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NotSafe {
+pub enum PermitError {
     /// The act would end after the deadline.
-    #[error("only {left:?} are left of the lease")]
+    #[error("the lease has only {left:?} left")]
     TooLate {
         /// The time left.
         left: Duration,
@@ -32,34 +32,34 @@ pub enum NotSafe {
     /// The lease is being handed over.
     #[error("the lease is being handed over")]
     Draining,
-    /// The lease is over.
+    /// The lease has ended.
     #[error("the lease is lost: {0}")]
     Lost(Lost),
 }
 
 impl<'lease> Permit<'lease> {
-    pub(crate) fn new(core: &'lease Core, deadline: Deadline) -> Self {
-        Self { core, deadline }
+    pub(crate) fn new(lease: &'lease HeldLease, deadline: Deadline) -> Self {
+        Self { lease, deadline }
     }
 
-    /// The key owned.
+    /// The key.
     pub fn key(&self) -> &Key {
-        &self.core.lease.key
+        &self.lease.lease.key
     }
 
     /// The fencing number to send along.
     pub fn generation(&self) -> Generation {
-        self.core.lease.generation
+        self.lease.lease.generation
     }
 
-    /// The instant before which the act must be over.
+    /// When the act must have ended.
     pub fn deadline(&self) -> Deadline {
         self.deadline
     }
 
-    /// What a fenced write of this act proves. Carries the token: for the store and nobody else.
+    /// The fence for a write of this act. It contains the token: pass it only to the store.
     pub fn fence(&self, mode: Mode) -> Fence {
-        let lease = &self.core.lease;
-        Fence { key: lease.key.clone(), token: self.core.token.clone(), generation: lease.generation, mode }
+        let lease = &self.lease.lease;
+        Fence { key: lease.key.clone(), token: self.lease.token.clone(), generation: lease.generation, mode }
     }
 }

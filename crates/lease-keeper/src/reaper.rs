@@ -1,111 +1,115 @@
-//! Gives back what nobody holds any more.
+//! Releases leases whose guards or futures were dropped.
 //!
-//! A dropped future or guard cannot wait for an answer, so it leaves a debt here. The debt is paid by a
-//! release that carries the token alone; once its bound has passed, the store's own TTL has paid it.
+//! A drop cannot wait for a response, so it queues a release here, which carries the token alone. Once the TTL has ended
+//! the release is no longer needed.
 
 use std::sync::Arc;
 
-use lease::breaks::{Break, broken};
-use lease::{Clock, Error, Key, Release, Released, Store, Tick, Token, Ttl};
+use tenure_lease::breaks::{Break, broken};
+use tenure_lease::{Clock, Error, Key, Release, Released, Store, Tick, Token, Ttl};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::{limits, telemetry, terms};
 
-/// A release that is owed to the store.
+/// A release that must be sent.
 #[derive(Debug)]
-pub(crate) struct Debt {
+pub(crate) struct PendingRelease {
     pub(crate) key: Key,
     pub(crate) token: Token,
     pub(crate) ttl: Ttl,
-    /// When the TTL has run out at the latest.
-    pub(crate) until: Tick,
+    /// When the TTL has ended at the latest.
+    pub(crate) expires_by: Tick,
 }
 
-/// Where debts are left.
+/// Queues pending releases.
 #[derive(Debug)]
 pub(crate) struct Reaper {
-    queue: mpsc::Sender<Counted>,
+    queue: mpsc::Sender<CountedRelease>,
     open: Arc<watch::Sender<usize>>,
 }
 
-/// A debt that counts as open until it is dropped, paid or not.
+/// A pending release that is counted until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Counted {
-    debt: Debt,
+pub(crate) struct CountedRelease {
+    release: PendingRelease,
     open: Arc<watch::Sender<usize>>,
 }
 
-impl Drop for Counted {
+impl Drop for CountedRelease {
     fn drop(&mut self) {
         self.open.send_modify(|open| *open -= 1);
     }
 }
 
 impl Reaper {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Counted>) {
-        let (queue, debts) = mpsc::channel(limits::OWED);
-        (Self { queue, open: Arc::new(watch::Sender::new(0)) }, debts)
+    pub(crate) fn new() -> (Self, mpsc::Receiver<CountedRelease>) {
+        let (queue, releases) = mpsc::channel(limits::PENDING_RELEASES);
+        (Self { queue, open: Arc::new(watch::Sender::new(0)) }, releases)
     }
 
-    /// Leaves a debt without waiting. A full queue leaves the lease to its TTL, which is the bound anyway.
-    pub(crate) fn owe(&self, debt: Debt) {
+    /// Queues a release without waiting. If the queue is full, the lease ends with its TTL.
+    pub(crate) fn enqueue(&self, release: PendingRelease) {
         if broken(Break::NoReaper) {
             return;
         }
         self.open.send_modify(|open| *open += 1);
-        let counted = Counted { debt, open: self.open.clone() };
+        let counted = CountedRelease { release, open: self.open.clone() };
         if let Err(refused) = self.queue.try_send(counted) {
-            telemetry::reaped(&refused.into_inner().debt.key, "dropped");
+            telemetry::reaped(&refused.into_inner().release.key, "dropped");
         }
     }
 
     pub(crate) async fn settled(&self) {
-        // The sender lives in self, so the wait cannot fail.
+        // Cannot fail: self owns the sender.
         drop(self.open.subscribe().wait_for(|open| *open == 0).await);
     }
 }
 
-/// Pays debts until the keeper is gone and all are paid or past their bound.
-pub(crate) async fn run(mut debts: mpsc::Receiver<Counted>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) {
-    let mut paying = JoinSet::new();
+/// Sends releases until the keeper is gone and all were sent or have expired.
+pub(crate) async fn run(
+    mut releases: mpsc::Receiver<CountedRelease>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+) {
+    let mut sending = JoinSet::new();
     loop {
         tokio::select! {
             biased;
-            Some(_) = paying.join_next(), if !paying.is_empty() => {}
-            owed = debts.recv(), if paying.len() < limits::REAPING => match owed {
-                Some(owed) => drop(paying.spawn(settle(owed, store.clone(), clock.clone()))),
+            Some(_) = sending.join_next(), if !sending.is_empty() => {}
+            counted = releases.recv(), if sending.len() < limits::CONCURRENT_RELEASES => match counted {
+                Some(counted) => drop(sending.spawn(process(counted, store.clone(), clock.clone()))),
                 None => break,
             },
         }
     }
-    while paying.join_next().await.is_some() {}
+    while sending.join_next().await.is_some() {}
 }
 
-async fn settle(owed: Counted, store: Arc<dyn Store>, clock: Arc<dyn Clock>) {
-    let result = pay(&owed.debt, &*store, &*clock).await;
-    telemetry::reaped(&owed.debt.key, result);
+async fn process(counted: CountedRelease, store: Arc<dyn Store>, clock: Arc<dyn Clock>) {
+    let label = send_release(&counted.release, &*store, &*clock).await;
+    telemetry::reaped(&counted.release.key, label);
 }
 
-async fn pay(debt: &Debt, store: &dyn Store, clock: &dyn Clock) -> &'static str {
+async fn send_release(pending: &PendingRelease, store: &dyn Store, clock: &dyn Clock) -> &'static str {
     for failures in 1.. {
         let now = clock.now();
-        if now >= debt.until {
+        if now >= pending.expires_by {
             break;
         }
-        let limit = debt.until.min(now + debt.ttl.as_duration() / 3);
-        let answer = tokio::select! {
+        let limit = pending.expires_by.min(now + pending.ttl.as_duration() / 3);
+        let result = tokio::select! {
             biased;
-            answer = store.release(Release::new(debt.key.clone(), debt.token.clone())) => Some(answer),
+            result = store.release(Release::new(pending.key.clone(), pending.token.clone())) => Some(result),
             () = clock.sleep_until(limit) => None,
         };
-        match answer {
+        match result {
             Some(Ok(Released::Released)) => return "released",
             Some(Ok(Released::NotHeld)) => return "not_held",
             Some(Err(Error::Invalid { .. } | Error::Refused(_))) => return "refused",
             Some(Err(Error::Unavailable { .. } | Error::Unknown { .. })) | None => {}
         }
-        clock.sleep_until(clock.now() + terms::back_off(debt.ttl, failures)).await;
+        clock.sleep_until(clock.now() + terms::back_off(pending.ttl, failures)).await;
     }
     "expired"
 }

@@ -2,39 +2,39 @@
 
 use std::sync::Arc;
 
-use lease::breaks::{Break, broken};
-use lease::{Clock, Error, Renewed, Tick, limits};
+use tenure_lease::breaks::{Break, broken};
+use tenure_lease::{Clock, Error, Renewed, Tick, limits};
 use tokio::task::JoinSet;
 
-use crate::core::Core;
 use crate::entropy::Jitter;
-use crate::keeper::Shared;
+use crate::held_lease::HeldLease;
+use crate::keeper::State;
 use crate::reign::Attempt;
-use crate::roll::Number;
+use crate::schedule::EntryId;
 use crate::{Lost, telemetry};
 
-/// One lease in a call that is about to leave.
+/// One lease in a renewal call.
 struct Item {
-    number: Number,
-    core: Arc<Core>,
+    id: EntryId,
+    lease: Arc<HeldLease>,
     attempt: Attempt,
 }
 
 /// Renews until the keeper is gone.
 ///
-/// Calls run beside the loop, so that a store that hangs delays nobody's transitions. What a call learns it
-/// writes to the leases itself; the loop only looks at the clock and decides what leaves.
-pub(crate) async fn run(shared: Arc<Shared>) {
+/// Calls run concurrently with the loop, so that a hanging store does not delay state transitions. A call applies its
+/// results to the leases itself; the loop only reads the clock and decides what to send.
+pub(crate) async fn run(state: Arc<State>) {
     let mut calls = JoinSet::new();
     loop {
         tokio::select! {
             biased;
-            () = shared.closed.cancelled() => return,
+            () = state.closed.cancelled() => return,
             Some(_) = calls.join_next(), if !calls.is_empty() => {}
-            () = shared.roll.changed.notified() => {}
-            () = until(&*shared.clock, shared.roll.next_wake()) => {}
+            () = state.schedule.changed.notified() => {}
+            () = until(&*state.clock, state.schedule.next_wake()) => {}
         }
-        pass(&shared, &mut calls);
+        send_due(&state, &mut calls);
     }
 }
 
@@ -45,38 +45,38 @@ async fn until(clock: &dyn Clock, wake: Option<Tick>) {
     }
 }
 
-/// Looks at every lease whose time has come and sends what is due.
-fn pass(shared: &Arc<Shared>, calls: &mut JoinSet<()>) {
-    let now = shared.clock.now();
-    if shared.roll.next_wake().is_none_or(|wake| wake > now) {
+/// Checks every lease that needs attention and sends the renewals that are due.
+fn send_due(state: &Arc<State>, calls: &mut JoinSet<()>) {
+    let now = state.clock.now();
+    if state.schedule.next_wake().is_none_or(|wake| wake > now) {
         return;
     }
-    let jitter = Jitter::draw(&*shared.entropy);
-    let looked = shared.roll.due(now + shared.window);
-    let numbers: Vec<Number> = looked.iter().map(|(number, _)| *number).collect();
+    let jitter = Jitter::draw(&*state.entropy);
+    let due = state.schedule.due(now + state.window);
+    let ids: Vec<EntryId> = due.iter().map(|(id, _)| *id).collect();
     let (mut together, mut alone) = (Vec::new(), Vec::new());
-    for (number, core) in looked {
-        if let Some(attempt) = core.review(now, shared.window, jitter) {
-            let pile = if core.alone() { &mut alone } else { &mut together };
-            pile.push(Item { number, core, attempt });
+    for (id, lease) in due {
+        if let Some(attempt) = lease.review(now, state.window, jitter) {
+            let batch = if lease.renews_alone() { &mut alone } else { &mut together };
+            batch.push(Item { id, lease, attempt });
         }
     }
-    shared.roll.reschedule(numbers, now);
-    together.sort_by_key(|item| (item.core.deadline(), item.number));
-    alone.sort_by_key(|item| (item.core.deadline(), item.number));
+    state.schedule.reschedule(ids, now);
+    together.sort_by_key(|item| (item.lease.deadline(), item.id));
+    alone.sort_by_key(|item| (item.lease.deadline(), item.id));
     for item in alone {
-        calls.spawn(Call::new(shared, vec![item]).perform());
+        calls.spawn(Call::new(state, vec![item]).perform());
     }
     while !together.is_empty() {
         let rest = together.split_off(together.len().min(limits::BATCH));
-        calls.spawn(Call::new(shared, together).perform());
+        calls.spawn(Call::new(state, together).perform());
         together = rest;
     }
 }
 
-/// One call on its way. Dropped without an answer, by time, panic or shutdown, it counts as unknown.
+/// One call in flight. Dropped without a response, by timeout, panic or shutdown, its outcome is unknown.
 struct Call {
-    shared: Arc<Shared>,
+    state: Arc<State>,
     items: Vec<Item>,
     /// Drawn once per call, so that leases that left together stay together.
     jitter: Jitter,
@@ -84,28 +84,28 @@ struct Call {
 }
 
 impl Call {
-    fn new(shared: &Arc<Shared>, items: Vec<Item>) -> Self {
-        let jitter = Jitter::draw(&*shared.entropy);
-        Self { shared: shared.clone(), items, jitter, answered: false }
+    fn new(state: &Arc<State>, items: Vec<Item>) -> Self {
+        let jitter = Jitter::draw(&*state.entropy);
+        Self { state: state.clone(), items, jitter, answered: false }
     }
 
     async fn perform(mut self) {
-        let renewals: Vec<_> = self.items.iter().map(|item| item.core.renewal()).collect();
-        // Every item counts as failed at its own limit; the call itself may answer until the last of them.
+        let renewals: Vec<_> = self.items.iter().map(|item| item.lease.renewal()).collect();
+        // Every item fails at its own limit; the call itself may take until the last of them.
         let Some(limit) = self.items.iter().map(|item| item.attempt.limit).max() else { return };
-        let shared = self.shared.clone();
-        let give_up = shared.clock.sleep_until(limit);
-        let sent = shared.clock.now();
+        let state = self.state.clone();
+        let give_up = state.clock.sleep_until(limit);
+        let sent = state.clock.now();
         let answer = tokio::select! {
             biased;
-            answer = shared.store.renew(&renewals) => answer,
-            () = give_up => Err(self.unknown("no answer in time")),
+            answer = state.store.renew(&renewals) => answer,
+            () = give_up => Err(self.unknown("no response in time")),
         };
         match answer {
-            Ok(answers) if answers.len() == self.items.len() => self.apply(sent, &answers),
-            Ok(_) => self.fail(&self.unknown("the answer does not fit the request")),
+            Ok(results) if results.len() == self.items.len() => self.apply(sent, &results),
+            Ok(_) => self.fail(&self.unknown("unexpected response: not one result per lease")),
             Err(_) if broken(Break::UnknownIsYes) => {
-                let yes = self.items.iter().map(|item| item.core.ttl().as_duration());
+                let yes = self.items.iter().map(|item| item.lease.ttl().as_duration());
                 let yes: Vec<_> = yes.map(|remaining| Renewed::Renewed { remaining }).collect();
                 self.apply(sent, &yes);
             }
@@ -114,34 +114,34 @@ impl Call {
     }
 
     fn unknown(&self, why: &str) -> Error {
-        Error::unknown(self.shared.store.capabilities().engine, why)
+        Error::unknown(self.state.store.capabilities().engine, why)
     }
 
-    fn apply(&mut self, sent: Tick, answers: &[Renewed]) {
+    fn apply(&mut self, sent: Tick, results: &[Renewed]) {
         self.answered = true;
         let mut lost = 0;
-        for (item, answer) in self.items.iter().zip(answers) {
+        for (item, answer) in self.items.iter().zip(results) {
             match answer {
                 Renewed::Renewed { remaining } => {
-                    item.core.renewed(item.attempt.number, sent, *remaining, self.jitter);
-                    if let Some(observer) = &self.shared.observer {
-                        observer.renewed(&item.core.lease);
+                    item.lease.renewed(item.attempt.number, sent, *remaining, self.jitter);
+                    if let Some(observer) = &self.state.observer {
+                        observer.renewed(&item.lease.lease);
                     }
                 }
                 Renewed::Lost(end) => {
                     lost += 1;
-                    item.core.lose(Lost::Ended(*end));
+                    item.lease.lose(Lost::Ended(*end));
                 }
             }
         }
-        telemetry::renew_answered("renewed", answers.len() - lost);
-        telemetry::renew_answered("lost", lost);
+        telemetry::renewals_finished("renewed", results.len() - lost);
+        telemetry::renewals_finished("lost", lost);
     }
 
     fn fail(&self, error: &Error) {
         telemetry::renew_failed(error, self.items.len());
-        if let Some(observer) = &self.shared.observer {
-            self.items.iter().for_each(|item| observer.failed(&item.core.lease, error));
+        if let Some(observer) = &self.state.observer {
+            self.items.iter().for_each(|item| observer.failed(&item.lease.lease, error));
         }
     }
 }
@@ -150,9 +150,9 @@ impl Drop for Call {
     fn drop(&mut self) {
         if !self.answered {
             for item in &self.items {
-                item.core.failed(item.attempt.number, self.jitter);
+                item.lease.failed(item.attempt.number, self.jitter);
             }
         }
-        self.shared.roll.reschedule(self.items.iter().map(|item| item.number), self.shared.clock.now());
+        self.state.schedule.reschedule(self.items.iter().map(|item| item.id), self.state.clock.now());
     }
 }

@@ -1,71 +1,71 @@
-//! Who is alive.
+//! Live members.
 
 use std::fmt;
 use std::time::Duration;
 
-use lease::{Error as StoreError, Generation, Holder, Key, Meta, Phase, Prefix, Query, Wall, Watch};
+use tenure_lease::{Error as StoreError, Generation, Holder, Key, Meta, Phase, Prefix, Query, Wall, Watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Guard, Keeper, Result, Terms, limits};
 
-/// A place among the living: holds `prefix` + name for as long as it exists, and takes it again when it was
-/// lost. Reading the others needs no place: see [`Roster::live`].
+/// Membership of this process: holds the key `prefix` + name while it exists, and acquires it again after a loss.
+/// [`Roster::live`] lists all members.
 pub struct Roster {
     keeper: Keeper,
     prefix: Prefix,
     own: Key,
-    /// The longest time without a look, should no event come.
-    every: Duration,
+    /// The longest time between two reads if no event arrives.
+    refresh_interval: Duration,
     stop: CancellationToken,
     upkeep: Option<JoinHandle<()>>,
 }
 
-/// Somebody alive.
+/// A live member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Its name on the roster.
     pub name: String,
-    /// Its process.
+    /// Its holder name.
     pub holder: Holder,
     /// Its incarnation: a restart under the same name is a new generation.
     pub generation: Generation,
-    /// What it says about itself.
+    /// Its description.
     pub meta: Meta,
-    /// Since when it is there.
+    /// When it joined.
     pub since: Option<Wall>,
 }
 
 impl Roster {
-    /// Joins under `node`, which nobody else alive may use.
+    /// Joins under `node`, which must be unique among live members.
     ///
-    /// Waits as long as an earlier incarnation of the node may still count as alive: a restart within the TTL
-    /// changes nothing for the others.
+    /// Waits while an earlier incarnation of the node may count as live: to other members a restart within the TTL is no
+    /// change.
     pub async fn join(keeper: &Keeper, prefix: Prefix, node: &str, meta: Meta, terms: Terms) -> Result<Self> {
         if node.is_empty() {
             return Err(StoreError::invalid("node", "must not be empty").into());
         }
         let own = Key::new(format!("{prefix}{node}"))?;
         let terms = terms.meta(meta);
-        let guard = keeper.acquire(own.clone(), terms.clone(), earlier_self(&terms)).await?;
+        let guard = keeper.acquire(own.clone(), terms.clone(), predecessor_timeout(&terms)).await?;
         let stop = CancellationToken::new();
-        let (every, upkeep) =
-            (terms.heartbeat, stay(keeper.clone(), own.clone(), terms, guard, stop.clone()));
+        let (refresh_interval, upkeep) =
+            (terms.heartbeat, maintain(keeper.clone(), own.clone(), terms, guard, stop.clone()));
         let upkeep = Some(keeper.tasks().spawn(upkeep));
-        Ok(Self { keeper: keeper.clone(), prefix, own, every, stop, upkeep })
+        Ok(Self { keeper: keeper.clone(), prefix, own, refresh_interval, stop, upkeep })
     }
 
-    /// The own key.
+    /// The key of this member.
     pub fn key(&self) -> &Key {
         &self.own
     }
 
-    /// Who is alive now, ordered by name.
+    /// The live members, ordered by name.
     pub async fn live(&self) -> Result<Vec<Member>> {
         let mut members = Vec::new();
         let mut query = Query::new(self.prefix.clone());
         loop {
-            let page = self.keeper.bounded(limits::LOOK, self.keeper.store().list(&query)).await?;
+            let page = self.keeper.bounded(limits::READ_TIMEOUT, self.keeper.store().list(&query)).await?;
             for status in page.items {
                 let name = status.key.as_str().strip_prefix(self.prefix.as_str());
                 if let (Phase::Held, Some(name), Some(holder), Some(generation)) =
@@ -82,20 +82,20 @@ impl Roster {
         }
     }
 
-    /// Waits until the living are not those in `seen` any more, and answers who they are. Events wake, and a
-    /// look at every heartbeat makes up for those that were lost.
+    /// Waits until the live members differ from `seen`, and returns them. Reads on events, and once per heartbeat in case
+    /// events were lost.
     pub async fn changed(&self, seen: &[Member]) -> Result<Vec<Member>> {
         let watch = self.keeper.store().watch(&self.prefix, None);
-        let mut events = self.keeper.bounded(limits::LOOK, watch).await.ok();
+        let mut events = self.keeper.bounded(limits::READ_TIMEOUT, watch).await.ok();
         loop {
             let live = self.live().await?;
             if live != seen {
                 return Ok(live);
             }
-            let next = self.keeper.clock().now() + self.every;
+            let next = self.keeper.clock().now() + self.refresh_interval;
             tokio::select! {
                 biased;
-                heard = event(&mut events) => if !heard {
+                open = next_event(&mut events) => if !open {
                     events = None;
                 },
                 () = self.keeper.clock().sleep_until(next) => {}
@@ -103,8 +103,8 @@ impl Roster {
         }
     }
 
-    /// Waits until nobody came or went for `quiet`, and answers who is alive. Acting on each of many changes
-    /// would move work that moves again.
+    /// Waits until the members did not change for `quiet`, and returns them. Acting on each of many changes would move the
+    /// same work repeatedly.
     pub async fn settle(&self, quiet: Duration) -> Result<Vec<Member>> {
         let clock = self.keeper.clock();
         let mut live = self.live().await?;
@@ -118,22 +118,22 @@ impl Roster {
         }
     }
 
-    /// Leaves at once: the others see it without waiting for the TTL.
+    /// Leaves at once, without waiting for the TTL.
     pub async fn leave(mut self) {
         self.stop.cancel();
         if let Some(upkeep) = self.upkeep.take() {
-            // It ends by the token; were it to panic, its guard is the reaper's.
+            // It ends by the cancellation. If it panicked, the reaper releases its guard.
             drop(upkeep.await);
         }
     }
 }
 
-fn earlier_self(terms: &Terms) -> Duration {
-    terms.ttl.as_duration() + terms.patience()
+fn predecessor_timeout(terms: &Terms) -> Duration {
+    terms.ttl.as_duration() + terms.call_timeout()
 }
 
-/// Keeps the place until told to leave.
-async fn stay(keeper: Keeper, own: Key, terms: Terms, mut guard: Guard, stop: CancellationToken) {
+/// Keeps the membership until it is cancelled.
+async fn maintain(keeper: Keeper, own: Key, terms: Terms, mut guard: Guard, stop: CancellationToken) {
     loop {
         let lost = tokio::select! {
             biased;
@@ -141,7 +141,7 @@ async fn stay(keeper: Keeper, own: Key, terms: Terms, mut guard: Guard, stop: Ca
             lost = guard.lost() => lost,
         };
         drop(guard);
-        tracing::warn!(target: "tenure::ownership", key = %own, reason = lost.as_str(), "off the roster, joining again");
+        tracing::warn!(target: "tenure::ownership", key = %own, reason = lost.as_str(), "lost the roster key, joining again");
         guard = tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -152,10 +152,10 @@ async fn stay(keeper: Keeper, own: Key, terms: Terms, mut guard: Guard, stop: Ca
 
 async fn rejoin(keeper: &Keeper, own: &Key, terms: &Terms) -> Guard {
     for failures in 1.. {
-        match keeper.acquire(own.clone(), terms.clone(), earlier_self(terms)).await {
+        match keeper.acquire(own.clone(), terms.clone(), predecessor_timeout(terms)).await {
             Ok(guard) => return guard,
             Err(error) => {
-                tracing::warn!(target: "tenure::ownership", key = %own, %error, "cannot join again yet")
+                tracing::warn!(target: "tenure::ownership", key = %own, %error, "cannot rejoin the roster yet")
             }
         }
         keeper.clock().sleep_until(keeper.clock().now() + terms.back_off(failures)).await;
@@ -163,8 +163,8 @@ async fn rejoin(keeper: &Keeper, own: &Key, terms: &Terms) -> Guard {
     std::future::pending().await
 }
 
-/// Waits for an event. False when the watch is of no use any more.
-async fn event(events: &mut Option<Box<dyn Watch>>) -> bool {
+/// Waits for an event. Returns false if the watch has failed.
+async fn next_event(events: &mut Option<Box<dyn Watch>>) -> bool {
     match events {
         Some(events) => events.next().await.is_ok(),
         None => std::future::pending().await,

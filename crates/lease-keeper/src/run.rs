@@ -1,56 +1,56 @@
-//! Work that lives and dies with its lease.
+//! Work that runs under a lease.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::{Guard, Held, Lost, State};
+use crate::{Guard, GuardState, LeaseHandle, Lost};
 
-/// How work under a lease ended.
+/// How work under a lease outcome.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ended<T> {
-    /// It returned; the lease was given back after it.
+pub enum RunOutcome<T> {
+    /// It returned; the lease was released after it.
     Returned(T),
-    /// It was cut off, and dropped before anybody else could own the key.
-    Cut(Cut),
+    /// It was interrupted, and dropped before another holder could own the key.
+    Interrupted(Interruption),
 }
 
-/// Why work was cut off.
+/// Why work was interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cut {
+pub enum Interruption {
     /// The deadline came before a renewal was confirmed.
     Deadline,
     /// The lease was lost.
     Lost(Lost),
 }
 
-impl<T> Ended<T> {
-    /// What the work returned, if it did.
+impl<T> RunOutcome<T> {
+    /// The value that the work returned, if it did.
     pub fn returned(self) -> Option<T> {
         match self {
             Self::Returned(value) => Some(value),
-            Self::Cut(_) => None,
+            Self::Interrupted(_) => None,
         }
     }
 }
 
 impl Guard {
-    /// Runs `work` under this lease: cuts it off (drops it) at the deadline unless a renewal came, and when
-    /// the lease is lost; gives the lease back only after the work is gone.
+    /// Runs `work` under this lease. Interrupts (drops) it at the deadline unless a renewal moved it, and when the lease is
+    /// lost; releases the lease only after the work has outcome.
     ///
-    /// The work gets a [`Held`] for permits, and for [`Held::stopping`], which tells it to end in time by
-    /// itself.
-    pub async fn run<T, F>(self, work: impl FnOnce(Held) -> F) -> Ended<T>
+    /// The work gets a [`LeaseHandle`] for permits, and for [`LeaseHandle::stopping`], which tells it to end in
+    /// time.
+    pub async fn run<T, F>(self, work: impl FnOnce(LeaseHandle) -> F) -> RunOutcome<T>
     where
         F: Future<Output = T>,
     {
-        let ended = self.supervise(work(self.share())).await;
-        // The reaper goes on where this fails, so there is nothing to tell the caller.
+        let outcome = self.supervise(work(self.share())).await;
+        // The reaper retries if this fails.
         drop(self.release().await);
-        ended
+        outcome
     }
 
-    async fn supervise<T>(&self, work: impl Future<Output = T>) -> Ended<T> {
+    async fn supervise<T>(&self, work: impl Future<Output = T>) -> RunOutcome<T> {
         let mut work = pin!(work);
         loop {
             let mut states = self.states();
@@ -62,28 +62,28 @@ impl Guard {
                     () = self.keeper().clock().sleep_until(self.deadline().tick()) => {}
                 }
             });
-            // The clock is read before every poll of the work: after a suspend no timer may have fired yet,
-            // and still the work must not move.
+            // The clock is read before every poll of the work: after a suspend the work must not continue, even if no
+            // timer has fired yet.
             let step = poll_fn(|cx| {
-                if let Some(cut) = cut(self.state()) {
-                    return Poll::Ready(Some(Ended::Cut(cut)));
+                if let Some(why) = interruption(self.state()) {
+                    return Poll::Ready(Some(RunOutcome::Interrupted(why)));
                 }
                 if let Poll::Ready(value) = work.as_mut().poll(cx) {
-                    return Poll::Ready(Some(Ended::Returned(value)));
+                    return Poll::Ready(Some(RunOutcome::Returned(value)));
                 }
                 alarm.as_mut().poll(cx).map(|()| None)
             });
-            if let Some(ended) = step.await {
-                return ended;
+            if let Some(outcome) = step.await {
+                return outcome;
             }
         }
     }
 }
 
-fn cut(state: State) -> Option<Cut> {
+fn interruption(state: GuardState) -> Option<Interruption> {
     match state {
-        State::Held | State::Jeopardy => None,
-        State::Suspended => Some(Cut::Deadline),
-        State::Lost(lost) => Some(Cut::Lost(lost)),
+        GuardState::Held | GuardState::Jeopardy => None,
+        GuardState::Suspended => Some(Interruption::Deadline),
+        GuardState::Lost(lost) => Some(Interruption::Lost(lost)),
     }
 }

@@ -1,4 +1,4 @@
-//! Equal keys that are shared.
+//! Interchangeable keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,30 +6,30 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{
-    Busy, Error as StoreError, Key, Phase, Prefix, Query, Reason, Status, Tick, Verb, Watch, Watched,
+use tenure_lease::{
+    Busy, BusyReason, Error as StoreError, Key, Phase, Prefix, Query, Status, Tick, Verb, Watch, Watched,
 };
 use tokio::sync::watch;
 
 use crate::entropy;
 use crate::{Error, Guard, Keeper, Result, Terms, limits, telemetry};
 
-/// Numbered keys under one name of which any free one will do. Each is an ordinary lease with generations of
-/// its own. Clones share the size.
+/// Numbered keys under one name that are interchangeable. Each is an ordinary lease with its own generations. Clones share
+/// the offered numbers.
 #[derive(Clone)]
 pub struct Slots {
-    inner: Arc<Inner>,
+    state: Arc<SlotsState>,
 }
 
-struct Inner {
+struct SlotsState {
     keeper: Keeper,
     name: Key,
     prefix: Prefix,
-    /// The numbers that may be taken. Others may still be held: they drain.
+    /// The numbers that may be acquired. Others may still be held, and drain.
     offered: watch::Sender<BTreeSet<u32>>,
 }
 
-/// A slot held.
+/// A held slot.
 #[derive(Debug)]
 pub struct Slot {
     index: u32,
@@ -40,7 +40,7 @@ impl Slots {
     /// Slots `name/0` to `name/<size − 1>`.
     pub fn new(keeper: &Keeper, name: Key, size: u32) -> Result<Self> {
         let prefix = Prefix::new(format!("{name}/"))?;
-        Self::build(keeper, name, prefix, numbers(size))
+        Self::build(keeper, name, prefix, slot_numbers(size))
     }
 
     /// Slots whose keys are the prefix followed by the number, as in `lease:tuner:3`.
@@ -52,38 +52,37 @@ impl Slots {
     fn build(keeper: &Keeper, name: Key, prefix: Prefix, offered: BTreeSet<u32>) -> Result<Self> {
         check(&offered)?;
         let offered = watch::Sender::new(offered);
-        let inner = Inner { keeper: keeper.clone(), name, prefix, offered };
-        Ok(Self { inner: Arc::new(inner) })
+        let state = SlotsState { keeper: keeper.clone(), name, prefix, offered };
+        Ok(Self { state: Arc::new(state) })
     }
 
-    /// Takes any free slot, waiting for up to `wait`. Starts looking at a random one, so that many takers
-    /// seldom meet.
+    /// Acquires any free slot, waiting for up to `wait`. Begins at a random one, so that callers seldom collide.
     pub async fn take(&self, terms: Terms, wait: Duration) -> Result<Slot> {
-        let random = entropy::number(&*self.inner.keeper.shared().entropy) as usize;
+        let random = entropy::number(&*self.state.keeper.state().entropy) as usize;
         let first = {
-            let offered = self.inner.offered.borrow();
+            let offered = self.state.offered.borrow();
             offered.iter().nth(random % offered.len().max(1)).copied().unwrap_or(0)
         };
         self.take_from(first, terms, wait).await
     }
 
-    /// Takes any free slot, beginning with `first`, waiting for up to `wait`.
+    /// Acquires any free slot, beginning with `first`, waiting for up to `wait`.
     pub async fn take_from(&self, first: u32, terms: Terms, wait: Duration) -> Result<Slot> {
-        let keeper = &self.inner.keeper;
+        let keeper = &self.state.keeper;
         keeper.check(&terms)?;
         let end = keeper.clock().now() + wait;
-        let mut resized = self.inner.offered.subscribe();
-        // Watching begins before the first look, so that no release falls between the two.
+        let mut resized = self.state.offered.subscribe();
+        // The watch begins before the first read, so that no release is missed in between.
         let mut events = match wait.is_zero() {
             true => None,
             false => {
-                let watch = keeper.store().watch(&self.inner.prefix, None);
-                keeper.bounded(limits::LOOK, watch).await.ok()
+                let watch = keeper.store().watch(&self.state.prefix, None);
+                keeper.bounded(limits::READ_TIMEOUT, watch).await.ok()
             }
         };
         loop {
             resized.borrow_and_update();
-            let (key, busy) = match self.look(first, &terms).await? {
+            let (key, busy) = match self.try_take(first, &terms).await? {
                 Ok(slot) => return Ok(slot),
                 Err(busy) => busy,
             };
@@ -96,31 +95,31 @@ impl Slots {
         }
     }
 
-    /// Offers slots 0 to `size − 1` from now on. Growing wakes waiters; shrinking evicts nobody: a slot that
-    /// is not offered any more is not given out again.
+    /// Offers slots 0 to `size − 1` from now on. Growing wakes waiters. Shrinking evicts no holder: a withdrawn slot is not
+    /// granted again.
     pub fn resize(&self, size: u32) -> Result<()> {
-        self.offer(numbers(size))
+        self.offer(slot_numbers(size))
     }
 
     /// Offers exactly these slots from now on, as [`Slots::resize`] does.
     pub fn offer(&self, offered: BTreeSet<u32>) -> Result<()> {
         check(&offered)?;
-        self.inner.offered.send_replace(offered);
+        self.state.offered.send_replace(offered);
         Ok(())
     }
 
-    /// The slots that somebody holds, also those that are not offered any more.
+    /// The slots that are held, including withdrawn ones.
     pub async fn in_use(&self) -> Result<BTreeMap<u32, Status>> {
         let mut taken = self.taken().await?;
         taken.retain(|_, status| status.phase == Phase::Held);
-        telemetry::slots(self.inner.name.as_str(), taken.len(), self.inner.offered.borrow().len());
+        telemetry::slots(self.state.name.as_str(), taken.len(), self.state.offered.borrow().len());
         Ok(taken)
     }
 
-    /// One look at all slots: takes the first free one from `first` on, or tells what frees up soonest.
-    async fn look(&self, first: u32, terms: &Terms) -> Result<Result<Slot, (Key, Busy)>> {
+    /// Acquires the first free slot from `first` on, or returns the one that becomes free soonest.
+    async fn try_take(&self, first: u32, terms: &Terms) -> Result<Result<Slot, (Key, Busy)>> {
         let taken = self.taken().await?;
-        let offered = self.inner.offered.borrow().clone();
+        let offered = self.state.offered.borrow().clone();
         let mut soonest: Option<(Key, Busy)> = None;
         for index in offered.range(first..).chain(offered.range(..first)).copied() {
             let busy = match taken.get(&index) {
@@ -138,47 +137,47 @@ impl Slots {
             }
         }
         let none =
-            Busy { holder: None, generation: None, remaining: None, position: 1, reason: Reason::Held };
-        Ok(Err(soonest.unwrap_or((self.inner.name.clone(), none))))
+            Busy { holder: None, generation: None, remaining: None, position: 1, reason: BusyReason::Held };
+        Ok(Err(soonest.unwrap_or((self.state.name.clone(), none))))
     }
 
     async fn claim(&self, index: u32, terms: &Terms) -> Result<Option<Slot>> {
-        let guard = self.inner.keeper.try_acquire(self.key(index)?, terms.clone()).await?;
-        if self.inner.offered.borrow().contains(&index) {
+        let guard = self.state.keeper.try_acquire(self.key(index)?, terms.clone()).await?;
+        if self.state.offered.borrow().contains(&index) {
             return Ok(Some(Slot { index, guard }));
         }
-        // Withdrawn while it was being taken.
+        // Withdrawn while it was acquired.
         drop(guard.release().await);
         Ok(None)
     }
 
-    /// Waits for a reason to look again: a slot was given up, more are offered, or time is up.
+    /// Waits for a reason to try again: a slot was released, more are offered, or the time is up.
     async fn wait(
         &self,
         events: &mut Option<Box<dyn Watch>>,
         resized: &mut watch::Receiver<BTreeSet<u32>>,
         until: Tick,
     ) {
-        let clock = self.inner.keeper.clock();
+        let clock = self.state.keeper.clock();
         tokio::select! {
             biased;
             _ = resized.changed() => {}
-            heard = given_up(events) => if !heard {
-                // Without events there is the timer.
+            open = next_release(events) => if !open {
+                // The timer remains.
                 *events = None;
             },
-            () = clock.sleep_until(until) => telemetry::wake_lost(),
+            () = clock.sleep_until(until) => telemetry::wake_up_missed(),
         }
     }
 
     async fn taken(&self) -> Result<BTreeMap<u32, Status>> {
         let mut taken = BTreeMap::new();
-        let mut query = Query::new(self.inner.prefix.clone());
+        let mut query = Query::new(self.state.prefix.clone());
         loop {
-            let list = self.inner.keeper.store().list(&query);
-            let page = self.inner.keeper.bounded(limits::LOOK, list).await?;
+            let list = self.state.keeper.store().list(&query);
+            let page = self.state.keeper.bounded(limits::READ_TIMEOUT, list).await?;
             for status in page.items {
-                let number = status.key.as_str().strip_prefix(self.inner.prefix.as_str());
+                let number = status.key.as_str().strip_prefix(self.state.prefix.as_str());
                 if let Some(index) = number.and_then(|number| number.parse().ok()) {
                     taken.insert(index, status);
                 }
@@ -191,12 +190,12 @@ impl Slots {
     }
 
     fn key(&self, index: u32) -> Result<Key> {
-        Ok(Key::new(format!("{}{index}", self.inner.prefix))?)
+        Ok(Key::new(format!("{}{index}", self.state.prefix))?)
     }
 }
 
-/// Waits until a reign under the prefix ended. False when the watch is of no use any more.
-async fn given_up(events: &mut Option<Box<dyn Watch>>) -> bool {
+/// Waits until a reign under the prefix ended. Returns false if the watch has failed.
+async fn next_release(events: &mut Option<Box<dyn Watch>>) -> bool {
     let Some(events) = events else { return std::future::pending().await };
     loop {
         match events.next().await {
@@ -209,16 +208,16 @@ async fn given_up(events: &mut Option<Box<dyn Watch>>) -> bool {
 
 fn busy(status: &Status) -> Busy {
     let reason = match status.phase {
-        Phase::Held | Phase::Free => Reason::Held,
-        Phase::Delayed => Reason::Delayed,
-        Phase::Reserved => Reason::Reserved,
+        Phase::Held | Phase::Free => BusyReason::Held,
+        Phase::Delayed => BusyReason::Delayed,
+        Phase::Reserved => BusyReason::Reserved,
     };
     let (holder, generation) = (status.holder.clone(), status.generation);
     Busy { holder, generation, remaining: status.remaining, position: status.waiters + 1, reason }
 }
 
-/// One more than allowed is enough to be refused.
-fn numbers(size: u32) -> BTreeSet<u32> {
+/// The numbers up to `size`; one more than allowed is enough to be refused.
+fn slot_numbers(size: u32) -> BTreeSet<u32> {
     (0..size.min(limits::SLOTS + 1)).collect()
 }
 
@@ -230,12 +229,12 @@ fn check(offered: &BTreeSet<u32>) -> Result<()> {
 }
 
 impl Slot {
-    /// Which slot.
+    /// The number of the slot.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The guard alone, as for a bundle.
+    /// The guard, as for a bundle.
     pub fn into_guard(self) -> Guard {
         self.guard
     }
@@ -251,7 +250,7 @@ impl Deref for Slot {
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let offered = self.inner.offered.borrow();
-        f.debug_struct("Slots").field("name", &self.inner.name).field("offered", &*offered).finish()
+        let offered = self.state.offered.borrow();
+        f.debug_struct("Slots").field("name", &self.state.name).field("offered", &*offered).finish()
     }
 }

@@ -1,43 +1,43 @@
-//! What a guard may believe about its lease.
+//! The states of a guard.
 
 use std::fmt;
 
-use lease::End;
+use tenure_lease::End;
 
 /// The state of a guard. Exclusive in [`Held`](Self::Held) and [`Jeopardy`](Self::Jeopardy), and only there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
-    /// The last renewal is fresh.
+pub enum GuardState {
+    /// Renewals succeed.
     Held,
-    /// A renewal failed or is overdue, and the deadline has not come: finish what runs, start nothing long.
+    /// A renewal failed or is overdue, and the deadline has not passed: finish running work, start nothing long.
     Jeopardy,
-    /// The deadline has passed: no exclusive act. The keeper goes on asking; if the store confirms the same
-    /// generation, nobody else can have had it and the guard is held again.
+    /// The deadline has passed: no exclusive act is allowed. The keeper keeps renewing; if the store confirms the same
+    /// generation, no other holder can have had it, and the guard is held again.
     Suspended,
-    /// Over for this generation.
+    /// Ended for this generation.
     Lost(Lost),
 }
 
-/// Why a guard's lease is over. Terminal.
+/// Why the lease of a guard ended. Terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Lost {
-    /// The store says that the reign ended.
+    /// The store reported the end of the reign.
     Ended(End),
     /// No renewal was confirmed in time.
     Unconfirmed,
     /// The worker made no progress, so the keeper stopped renewing.
     Silent,
-    /// It was held for as long as its terms allow.
+    /// It was held for as long as its terms permit.
     HeldTooLong,
 }
 
-impl State {
+impl GuardState {
     /// Whether exclusive acts are allowed.
     pub const fn is_exclusive(self) -> bool {
         matches!(self, Self::Held | Self::Jeopardy)
     }
 
-    /// Why it is over, if it is.
+    /// Why it ended, if it has.
     pub const fn lost(self) -> Option<Lost> {
         match self {
             Self::Lost(lost) => Some(lost),
@@ -47,7 +47,7 @@ impl State {
 }
 
 impl Lost {
-    /// The word for logs and metrics.
+    /// The name for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ended(end) => end.as_str(),
@@ -57,15 +57,14 @@ impl Lost {
         }
     }
 
-    /// Whether the holder itself gave it up.
+    /// Whether the holder itself ended it.
     pub const fn is_voluntary(self) -> bool {
         matches!(self, Self::Ended(End::Released | End::Transferred))
     }
 
-    /// Whether the store may still count the reign as live, or count one as live that nobody knows of: only what somebody
-    /// ended on purpose is known to have spent the token. Where the network doubled its claim the copy may come after any
-    /// other end, also that of a store which forgot, and be what this reign is told to have been followed by.
-    pub(crate) const fn is_owed(self) -> bool {
+    /// Whether a release must still be sent. Only an intended end is known to have spent the token. After any other end the
+    /// store may still consider the reign live, or may have granted a copy of the claim that the network duplicated.
+    pub(crate) const fn needs_release(self) -> bool {
         !matches!(self, Self::Ended(End::Released | End::Transferred | End::Revoked | End::Wiped))
     }
 }

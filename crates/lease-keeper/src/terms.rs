@@ -1,10 +1,10 @@
-//! On which terms a lease is held.
+//! The terms of a held lease.
 
 use std::time::Duration;
 
-use lease::{Capabilities, Error, Holder, Margins, Meta, Token, Ttl};
+use tenure_lease::{Capabilities, Error, Holder, Margins, Meta, Token, Ttl};
 
-/// The terms of a hold: how long, how it is kept, and what losing it means.
+/// How long a lease is held, how it is renewed, and what happens when it is lost.
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub(crate) ttl: Ttl,
@@ -14,7 +14,7 @@ pub struct Terms {
     pub(crate) meta: Meta,
     pub(crate) liveness: Liveness,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) together: Option<Duration>,
+    pub(crate) renew_early: Option<Duration>,
     pub(crate) holder: Option<Holder>,
     pub(crate) token: Option<Token>,
 }
@@ -22,30 +22,30 @@ pub struct Terms {
 /// What a guard does when renewals fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
-    /// Suspend at the deadline, keep asking for the grace, go on if the store confirms.
+    /// Suspend at the deadline, keep renewing during the grace period, resume if the store confirms.
     #[default]
     Pause,
     /// Lost at the deadline.
     Abort,
-    /// Lost at the first renewal that fails: no jeopardy, no second try. What a [`Gate`](crate::Gate) uses.
+    /// Lost at the first failed renewal: no jeopardy, no retry. Used by [`Gate`](crate::Gate).
     FailClosed,
 }
 
-/// What must be alive for renewals to go on.
+/// What must be alive for renewals to continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Liveness {
     /// The process.
     #[default]
     Process,
-    /// The worker: it calls `tick` at least this often, or renewals stop and the lease runs out.
+    /// The worker: it calls `tick` at least this often, or renewals stop and the lease expires.
     Progress {
-        /// The longest silence.
+        /// The longest time between two ticks.
         max_silence: Duration,
     },
 }
 
 impl Terms {
-    /// Terms with a heartbeat of a third of the TTL, policy pause, a grace of one TTL, and nothing else.
+    /// Terms with a heartbeat of a third of the TTL, the policy pause and a grace period of one TTL.
     pub fn new(ttl: Ttl) -> Self {
         Self {
             ttl,
@@ -55,7 +55,7 @@ impl Terms {
             meta: Meta::default(),
             liveness: Liveness::default(),
             max_hold: None,
-            together: None,
+            renew_early: None,
             holder: None,
             token: None,
         }
@@ -74,45 +74,45 @@ impl Terms {
         self
     }
 
-    /// Keeps asking this long after the deadline (policy pause only).
+    /// Keeps renewing this long after the deadline (policy pause only).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Says this about the holder to anyone who looks.
+    /// Describes the holder to other callers.
     pub fn meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
         self
     }
 
-    /// Sets what must be alive for renewals to go on.
+    /// Sets what must be alive for renewals to continue.
     pub fn liveness(mut self, liveness: Liveness) -> Self {
         self.liveness = liveness;
         self
     }
 
-    /// Holds for at most this long, however healthy.
+    /// Holds for at most this long, even if renewals succeed.
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.max_hold = Some(most);
         self
     }
 
-    /// Lets a renewal leave up to this much before it is due to share a call; a tenth of the heartbeat otherwise.
-    /// The keeper's window must be as long. With half a heartbeat, all leases of a keeper soon share one call.
-    pub fn together(mut self, early: Duration) -> Self {
-        self.together = Some(early);
+    /// Sends a renewal up to this much before it is due in order to share a call; by default a tenth of the heartbeat. The
+    /// keeper's window must be as long. With half a heartbeat, all leases of a keeper soon share one call.
+    pub fn renew_early(mut self, early: Duration) -> Self {
+        self.renew_early = Some(early);
         self
     }
 
-    /// Holds under this name instead of the keeper's, so that one keeper may hold for many.
+    /// Holds under this name instead of the keeper's, so that one keeper can serve several holders.
     pub fn holder(mut self, holder: Holder) -> Self {
         self.holder = Some(holder);
         self
     }
 
-    /// Goes on with a token that was granted before, and not with a fresh one: a lease that it still holds stays as it
-    /// is. A token serves one reign, so terms with one are for one acquire. When that fails, the token is given back.
+    /// Uses a token that was granted before instead of a new one: a lease that it still holds is kept. A token serves one
+    /// reign, so such terms are for one acquire. If that fails, the token is released.
     pub fn token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
@@ -123,7 +123,7 @@ impl Terms {
         self.ttl
     }
 
-    /// Refuses terms that the engine or the margins cannot keep, or whose relations are wrong.
+    /// Refuses terms that the engine or the margins do not support, or that contradict each other.
     pub(crate) fn check(&self, engine: &Capabilities, margins: &Margins) -> Result<(), Error> {
         engine.check(self.ttl)?;
         margins.check(self.ttl)?;
@@ -140,24 +140,24 @@ impl Terms {
         Ok(())
     }
 
-    /// The longest that one attempt at a renewal may take.
-    pub(crate) fn attempt(&self) -> Duration {
+    /// The time limit of one renewal.
+    pub(crate) fn renewal_timeout(&self) -> Duration {
         self.ttl.as_duration() / 6
     }
 
-    /// The longest that one attempt at anything but a renewal may take: those write, and wait for the disk.
-    pub(crate) fn patience(&self) -> Duration {
+    /// The time limit of any other call: those write, and wait for the disk.
+    pub(crate) fn call_timeout(&self) -> Duration {
         self.ttl.as_duration() / 3
     }
 
-    /// The wait before the try after `failures` in a row: a fiftieth of the TTL, doubling, at most a tenth.
+    /// The wait after `failures` in a row: a fiftieth of the TTL, doubling, at most a tenth.
     pub(crate) fn back_off(&self, failures: u32) -> Duration {
         back_off(self.ttl, failures)
     }
 
-    /// How much earlier than due a renewal may go out to share a call.
+    /// How much before it is due a renewal may be sent to share a call.
     pub(crate) fn early(&self, window: Duration) -> Duration {
-        window.min(self.together.unwrap_or(self.heartbeat / 10))
+        window.min(self.renew_early.unwrap_or(self.heartbeat / 10))
     }
 }
 
@@ -169,21 +169,13 @@ pub(crate) fn back_off(ttl: Ttl, failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lease::Loss;
 
     fn engine() -> Capabilities {
-        Capabilities {
-            engine: "test",
-            min_ttl: Ttl::from_millis(250).unwrap(),
-            max_ttl: Ttl::MAX,
-            expiry_lag: Duration::ZERO,
-            failover: Duration::ZERO,
-            loss: Loss::Process,
-        }
+        Capabilities::in_process("test")
     }
 
     #[test]
-    fn terms_that_cannot_be_kept_are_refused_at_the_start() {
+    fn unsupported_terms_are_refused() {
         let ttl = |ms| Ttl::from_millis(ms).unwrap();
         let ms = Duration::from_millis;
         let table = [
@@ -202,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn renewals_share_calls_within_a_tenth_of_the_heartbeat_unless_told_otherwise() {
+    fn renewals_share_calls_within_a_tenth_of_the_heartbeat_by_default() {
         let (terms, ms) = (Terms::new(Ttl::from_secs(30).unwrap()), Duration::from_millis);
         assert_eq!(terms.early(ms(100)), ms(100));
         assert_eq!(terms.early(ms(5_000)), ms(1_000));
-        assert_eq!(terms.together(ms(5_000)).early(ms(5_000)), ms(5_000));
+        assert_eq!(terms.renew_early(ms(5_000)).early(ms(5_000)), ms(5_000));
     }
 
     #[test]

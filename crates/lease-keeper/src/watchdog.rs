@@ -1,41 +1,41 @@
 //! The thread that ends a process whose gate is lost.
 //!
-//! It is an OS thread on purpose: the tasks of a runtime that is stuck (a worker blocks, all are busy, the
-//! process was stopped) do not run, and that is when a fail-closed process must still die. It needs
-//! nothing from the runtime: it knows the deadline and looks at the clock.
+//! An OS thread, because tasks do not run while the runtime is blocked (a worker blocks, all are busy, the process was
+//! stopped), and a fail-closed process must end even then. It needs nothing from the runtime but the deadline and a
+//! clock.
 
 use std::sync::Arc;
 
-use lease::Error;
 use parking_lot::{Condvar, Mutex};
+use tenure_lease::Error;
 
-use crate::core::Core;
+use crate::held_lease::HeldLease;
 use crate::{Lost, limits};
 
-/// What to do about a loss.
+/// The handler of a loss.
 pub(crate) type OnLoss = Box<dyn FnOnce(Lost) + Send>;
 
-/// Calls what was put into it at most once, whoever sees the loss first.
+/// Calls the handler at most once, for whichever side detects the loss first.
 #[derive(Clone)]
-pub(crate) struct Fuse {
+pub(crate) struct LossAction {
     inner: Arc<(Mutex<Option<OnLoss>>, Condvar)>,
 }
 
-impl Fuse {
+impl LossAction {
     pub(crate) fn new(on_loss: OnLoss) -> Self {
         Self { inner: Arc::new((Mutex::new(Some(on_loss)), Condvar::new())) }
     }
 
-    /// Acts on a loss, unless that was done or called off.
-    pub(crate) fn blow(&self, lost: Lost) {
+    /// Handles a loss, unless it was handled or disarmed.
+    pub(crate) fn trigger(&self, lost: Lost) {
         let on_loss = self.take();
         if let Some(on_loss) = on_loss {
             on_loss(lost);
         }
     }
 
-    /// Calls it off.
-    pub(crate) fn defuse(&self) {
+    /// Prevents the handling of a loss.
+    pub(crate) fn disarm(&self) {
         drop(self.take());
     }
 
@@ -47,21 +47,21 @@ impl Fuse {
     }
 }
 
-/// Watches a lease from a thread of its own until the fuse is gone.
-pub(crate) fn watch(core: Arc<Core>, fuse: Fuse) -> Result<(), Error> {
-    let name = format!("gate {}", core.lease.key);
+/// Watches a lease from a thread of its own until the action was triggered or disarmed.
+pub(crate) fn watch(lease: Arc<HeldLease>, action: LossAction) -> Result<(), Error> {
+    let name = format!("gate {}", lease.lease.key);
     let started = std::thread::Builder::new().name(name).spawn(move || {
-        let (slot, changed) = &*fuse.inner;
+        let (slot, changed) = &*action.inner;
         loop {
-            if let Some(lost) = core.state().lost() {
-                return fuse.blow(lost);
+            if let Some(lost) = lease.state().lost() {
+                return action.trigger(lost);
             }
             let mut armed = slot.lock();
             if armed.is_none() {
                 return;
             }
-            let left = core.deadline().left(core.clock.now());
-            changed.wait_for(&mut armed, left.min(limits::WATCHDOG_LOOK));
+            let left = lease.deadline().left(lease.clock.now());
+            changed.wait_for(&mut armed, left.min(limits::WATCHDOG_POLL));
         }
     });
     match started {

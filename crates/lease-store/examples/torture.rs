@@ -7,8 +7,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use lease::{Acquired, Claim, Holder, Key, Leases, Release, Token, Ttl};
-use lease_store::{Local, Options, OsEntropy};
+use tenure_lease::{Acquired, Claim, Holder, Key, Leases, Release, Token, Ttl};
+use tenure_store::{Local, Options, OsEntropy};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -33,7 +33,7 @@ async fn churn(store: Arc<Local>, n: usize) -> anyhow::Result<()> {
         let token = Token::random(&OsEntropy);
         let claim = Claim::new(key.clone(), Holder::new("torture")?, token.clone(), Ttl::from_secs(600)?);
         let Acquired::Granted(grant) = store.acquire(claim.remote()).await? else {
-            // A grant of the run before that nobody released: its token died with that run.
+            // A grant of the previous run that was not released: its token is lost.
             return Ok(());
         };
         say(&format!("+ {key} {}", grant.lease.generation));

@@ -1,37 +1,41 @@
-//! Where leases live: memory, embedded, Redis.
+//! Storage engines for leases: memory, embedded, Redis.
 //!
 //! ```
-//! # async fn f() -> lease::Result<()> {
-//! let store = lease_store::Store::open("memory:").await?;
-//! let free = store.inspect(&lease::Key::new("tuner/0")?).await?;
-//! assert_eq!(free.phase, lease::Phase::Free);
+//! # async fn f() -> tenure_lease::Result<()> {
+//! let store = tenure_store::Store::open("memory:").await?;
+//! let free = store.inspect(&tenure_lease::Key::new("tuner/0")?).await?;
+//! assert_eq!(free.phase, tenure_lease::Phase::Free);
 //! # Ok(()) }
 //! ```
 
-mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    //! What the fuzz targets need to see.
+    //! What the fuzz targets call.
 
     pub use crate::redis::fuzzing::{redis, redis_address, redis_seeds};
 }
 mod handle;
+#[cfg_attr(
+    not(feature = "embedded"),
+    allow(dead_code, reason = "the memory engine uses less of the table than the embedded engine")
+)]
 mod local;
 mod metered;
+#[cfg(feature = "redis")]
 mod redis;
 mod sync;
 
-pub use clock::{BootClock, OsEntropy, TokioClock};
-pub use handle::Store;
+pub use handle::{OpenOptions, Store};
+pub use local::Local;
 #[cfg(any(test, feature = "lockstep"))]
 pub use local::Lockstep;
-pub use local::{Disk, Folder, Local, Medium, Options};
+#[cfg(feature = "embedded")]
+pub use local::{Directory, Options, Storage, StorageFile};
 pub use metered::Metered;
+#[cfg(feature = "redis")]
 pub use redis::Redis;
-
-/// Data that is there and cannot be read.
-pub(crate) fn corrupt(why: impl Into<String>) -> lease::Error {
-    lease::Error::unavailable("embedded", why)
-}
+#[cfg(feature = "lockstep")]
+pub use redis::protocol as redis_protocol;
+pub use tenure_host::{BootClock, OsEntropy, TokioClock};

@@ -2,38 +2,37 @@
 
 use std::sync::{Arc, OnceLock};
 
-use async_trait::async_trait;
-use lease::{
-    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Fence, Happened, Key, Leases, LogEntry,
-    Op, Page, Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
-    Revoke, Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
-};
 use metrics::{Counter, Histogram};
+use tenure_lease::{
+    Acquired, Announcement, Claim, Clock, Committed, Fence, Key, LogEntry, Op, Outcome, Page, Prefix, Query,
+    Record, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status,
+    StoreLayer, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
+};
 
 /// A store whose verbs are counted and timed under the names of the observability guide. What collects metrics must be
 /// installed before the first verb: each metric is looked for once.
 pub struct Metered {
-    store: Arc<dyn lease::Store>,
+    store: Arc<dyn tenure_lease::Store>,
     clock: Arc<dyn Clock>,
-    ops: Found<(&'static str, &'static str), Counter>,
-    seconds: Found<&'static str, Histogram>,
+    ops: MetricCache<(&'static str, &'static str), Counter>,
+    seconds: MetricCache<&'static str, Histogram>,
 }
 
-/// Metrics that were found by their labels once: finding one takes as long as most verbs.
-struct Found<L, M>([OnceLock<(L, M)>; MOST]);
+/// Metrics by their labels: looking one up in the recorder takes as long as most verbs.
+struct MetricCache<L, M>([OnceLock<(L, M)>; CAPACITY]);
 
-/// Most that are kept; what is beyond is found anew each time.
-const MOST: usize = 64;
+/// Cached metrics; others are looked up each time.
+const CAPACITY: usize = 64;
 
-impl<L: Copy + PartialEq, M> Found<L, M> {
+impl<L: Copy + PartialEq, M> MetricCache<L, M> {
     fn new() -> Self {
-        Self([const { OnceLock::new() }; MOST])
+        Self([const { OnceLock::new() }; CAPACITY])
     }
 
     /// Uses the metric with these labels.
     fn with(&self, labels: L, find: impl Fn() -> M, act: impl FnOnce(&M)) {
-        for place in &self.0 {
-            let (kept, metric) = place.get_or_init(|| (labels, find()));
+        for entry in &self.0 {
+            let (kept, metric) = entry.get_or_init(|| (labels, find()));
             if *kept == labels {
                 return act(metric);
             }
@@ -44,10 +43,10 @@ impl<L: Copy + PartialEq, M> Found<L, M> {
 
 impl Metered {
     /// Counts what goes through to `store`.
-    pub fn new(store: impl Into<Arc<dyn lease::Store>>) -> Self {
+    pub fn new(store: impl Into<Arc<dyn tenure_lease::Store>>) -> Self {
         let store = store.into();
         let clock = store.clock();
-        Self { store, clock, ops: Found::new(), seconds: Found::new() }
+        Self { store, clock, ops: MetricCache::new(), seconds: MetricCache::new() }
     }
 
     fn done<T>(
@@ -59,14 +58,14 @@ impl Metered {
     ) -> Result<T> {
         let result = match &answer {
             Ok(outcome) => word(outcome),
-            Err(error) if error.happened() == Happened::Maybe => "unknown",
-            Err(lease::Error::Unavailable { .. }) => "unavailable",
+            Err(error) if error.outcome() == Outcome::Indeterminate => "unknown",
+            Err(tenure_lease::Error::Unavailable { .. }) => "unavailable",
             Err(_) => "refused",
         };
-        let op = || metrics::counter!("store_ops_total", "verb" => verb, "result" => result);
+        let op = || metrics::counter!("tenure_store_ops_total", "verb" => verb, "result" => result);
         self.ops.with((verb, result), op, |ops| ops.increment(1));
         let took = self.clock.now().since(start);
-        let seconds = || metrics::histogram!("store_op_seconds", "verb" => verb);
+        let seconds = || metrics::histogram!("tenure_store_op_seconds", "verb" => verb);
         self.seconds.with(verb, seconds, |seconds| seconds.record(took.as_secs_f64()));
         answer
     }
@@ -85,16 +84,15 @@ fn committed(outcome: &Committed) -> &'static str {
         Committed::Written { .. } => "written",
         Committed::Conflict { .. } => "conflict",
         Committed::FencedOut { .. } => {
-            metrics::counter!("lease_fenced_out_total").increment(1);
+            metrics::counter!("tenure_lease_fenced_out_total").increment(1);
             "fenced_out"
         }
     }
 }
 
-#[async_trait]
-impl Leases for Metered {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
+impl StoreLayer for Metered {
+    fn inner(&self) -> &dyn tenure_lease::Store {
+        &*self.store
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
@@ -117,9 +115,9 @@ impl Leases for Metered {
         let answer = self.store.renew(items).await;
         if let Ok(outcomes) = &answer {
             let lost = outcomes.iter().filter(|outcome| matches!(outcome, Renewed::Lost(_))).count() as u64;
-            metrics::counter!("store_renewals_total", "result" => "renewed")
+            metrics::counter!("tenure_store_renewals_total", "result" => "renewed")
                 .increment(items.len() as u64 - lost);
-            metrics::counter!("store_renewals_total", "result" => "lost").increment(lost);
+            metrics::counter!("tenure_store_renewals_total", "result" => "lost").increment(lost);
         }
         self.done("renew", start, answer, ok)
     }
@@ -192,17 +190,14 @@ impl Leases for Metered {
         let start = self.start();
         let answer = self.store.wipe(wipe).await;
         if let Ok(Wiped::Wiped { count }) = &answer {
-            metrics::counter!("lease_wiped_total").increment(*count as u64);
+            metrics::counter!("tenure_lease_wiped_total").increment(*count as u64);
         }
         self.done("wipe", start, answer, |outcome| match outcome {
             Wiped::Wiped { .. } => "wiped",
             Wiped::Unproven => "unproven",
         })
     }
-}
 
-#[async_trait]
-impl Records for Metered {
     async fn commit(&self, ops: &[Op]) -> Result<Committed> {
         let start = self.start();
         let answer = self.store.commit(ops).await;
@@ -253,24 +248,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_metric_is_looked_for_once_and_beyond_the_bound_each_time() {
-        let (found, looks, used) = (Found::new(), Cell::new(0), Cell::new(0));
+    fn a_metric_is_looked_up_once_and_beyond_the_capacity_each_time() {
+        let (cache, lookups, used) = (MetricCache::new(), Cell::new(0), Cell::new(0));
         let using = |labels: usize| {
             let find = || {
-                looks.set(looks.get() + 1);
+                lookups.set(lookups.get() + 1);
                 labels
             };
-            found.with(labels, find, |metric| {
+            cache.with(labels, find, |metric| {
                 assert_eq!(*metric, labels, "another one's");
                 used.set(used.get() + 1);
             });
-            looks.take()
+            lookups.take()
         };
         assert_eq!((using(7), using(7), using(8), using(7)), (1, 0, 1, 0));
-        for labels in 10..10 + MOST {
+        for labels in 10..10 + CAPACITY {
             using(labels);
         }
         assert_eq!((using(7), using(1_000), using(1_000)), (0, 1, 1));
-        assert_eq!(used.get(), MOST + 7);
+        assert_eq!(used.get(), CAPACITY + 7);
     }
 }

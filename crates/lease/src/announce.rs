@@ -1,26 +1,36 @@
-//! News about what a lease allows to speak for.
+//! Announcements: results that a lease holder publishes.
 
 use std::sync::Arc;
 
-use crate::{Fence, Key, Ttl};
+use crate::{Fence, Key, Mode, Op, Ttl};
 
-/// One piece of news, told and kept only while its fence's lease is live, in one step.
+/// One message, published and stored in one step, only while its fence's lease is live.
 ///
-/// Whoever listens to `channel` outside of this process hears `message`, on engines that have listeners.
+/// On engines with external subscribers, `message` is published to `channel`.
 #[derive(Clone, Debug)]
 pub struct Announcement {
-    /// The lease that allows it; checked as [`Mode::Strict`](crate::Mode::Strict) whatever the fence says.
+    /// The lease that permits it; checked as [`Mode::Strict`](crate::Mode::Strict) whatever the fence says.
     pub fence: Fence,
-    /// Whom to tell.
+    /// The channel of external subscribers.
     pub channel: Key,
-    /// What.
+    /// The message.
     pub message: Arc<[u8]>,
-    /// The record that always has the last one.
+    /// The record that keeps the latest message.
     pub latest: Key,
-    /// When to forget that.
+    /// The TTL of that record.
     pub ttl: Ttl,
-    /// The log that has the last few.
+    /// The log that keeps recent messages.
     pub log: Key,
-    /// How many those are.
+    /// The number of log entries to keep.
     pub max_len: usize,
+}
+
+impl Announcement {
+    /// The strictly fenced write that stores the message.
+    pub fn fenced_write(&self) -> (Fence, [Op; 2]) {
+        let fence = Fence { mode: Mode::Strict, ..self.fence.clone() };
+        let value = self.message.clone();
+        let latest = Op::Put { key: self.latest.clone(), value: value.clone(), ttl: Some(self.ttl) };
+        (fence, [latest, Op::Append { log: self.log.clone(), value, max_len: self.max_len }])
+    }
 }

@@ -1,8 +1,7 @@
-//! Known breaks: what the kernel must not do, switched on one at a time by the simulator, to prove that its
-//! judge would notice. Without the feature `breaks`, which nothing that ships has, none can be switched on
-//! and the compiler removes every question about them.
+//! Known breaks: defects that the simulator switches on one at a time to prove that its judge finds them. Without the
+//! feature `breaks`, which no shipped build has, none can be switched on and the compiler removes every check.
 
-/// A known break.
+/// A known break: a defect of the kernel that can be switched on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Break {
     /// The holder's deadline counts from the reply.
@@ -11,64 +10,64 @@ pub enum Break {
     ParkedFromReply,
     /// The holder keeps no margin for drift and stopping.
     NoMargin,
-    /// A permit rests on the last state that a timer set, not on the clock.
+    /// A permit depends on the state that a timer set last instead of the clock.
     PermitByTimer,
-    /// A renewal without an answer counts as one that succeeded.
+    /// A renewal without a response counts as successful.
     UnknownIsYes,
     /// Permits are given while the lease is being handed over.
     PermitWhileMoving,
     /// The clock does not count suspend.
     SuspendBlind,
-    /// Every token is made of the same numbers.
+    /// All tokens are equal.
     NonceReuse,
-    /// A claim that is asked again gets a new token.
+    /// A retried claim gets a new token.
     NewTokenOnRetry,
-    /// A claim that waited in vain is taken for settled, though a copy of it may still stand in the queue.
+    /// A claim whose wait timed out counts as settled, although a duplicate may still be queued.
     BusyIsSettled,
-    /// Nobody gives back what was dropped.
+    /// Dropped claims are not released.
     NoReaper,
     /// Slots are counted in the process.
     SlotsInMemory,
     /// Generations are a plain counter that dies with the server.
     PlainCounter,
-    /// Expired is what a sweeper swept.
+    /// A reign ends only when a sweep finds it expired.
     SweeperOnly,
-    /// A renewal of a reign that is gone brings it back.
+    /// A renewal recreates a reign that is gone.
     RenewCreates,
-    /// A renewal does not look whether the time is over.
+    /// A renewal ignores the expiry.
     RenewLate,
-    /// A release does not look at the token.
+    /// A release ignores the token.
     ReleaseUnchecked,
-    /// The same name is taken for the same holder.
+    /// Two claims with the same holder name count as one holder.
     NameOnly,
     /// A transfer keeps the generation.
     TransferKeeps,
     /// A revocation leaves no lock-delay.
     NoDelay,
-    /// An expiry wakes nobody.
+    /// An expiry wakes no waiter.
     WakeWithoutTimer,
-    /// A release wakes nobody.
+    /// A release wakes no waiter.
     LostWake,
-    /// The last that came is served first.
+    /// The queue is last in, first out.
     LastInFirstOut,
-    /// A claim that does not wait goes past the queue.
+    /// A claim that does not wait overtakes the queue.
     Overtake,
-    /// A wipe wipes before it looks at the proof.
+    /// A wipe takes effect before the proof is checked.
     WipeFirst,
-    /// A release that finds nothing leaves no mark.
+    /// A release that finds nothing leaves no tombstone.
     NoTombstone,
-    /// A token that has served may serve again.
+    /// A spent token is granted again.
     TokenReuse,
-    /// A fence lets every generation in.
+    /// A fence admits every generation.
     FenceBlind,
-    /// The resource lets every generation in.
+    /// The resource admits every generation.
     ResourceBlind,
-    /// A lock-delay is kept in memory: a store that comes back has forgotten it. Only a store on a disk can show it.
+    /// A lock-delay is lost by a restart. Only a store on a disk can show it.
     DelayInMemory,
 }
 
 impl Break {
-    /// All that a store in memory and its holders can show.
+    /// All that a memory store and its holders can show.
     pub const ALL: [Self; 29] = [
         Self::DeadlineFromReply,
         Self::ParkedFromReply,
@@ -142,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_broken_unless_somebody_says_so() {
+    fn no_break_is_on_by_default() {
         assert!(Break::ALL.into_iter().all(|what| !broken(what)));
     }
 }

@@ -1,4 +1,4 @@
-//! What callers ask of a store.
+//! Requests to a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use crate::{Error, Generation, Holder, Key, Meta, Prefix, Token, Ttl, limits};
 /// A request to own a key.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What to own.
+    /// The key.
     pub key: Key,
-    /// Under which name.
+    /// The owner's name.
     pub holder: Holder,
     /// The secret of the reign, made by the caller. The same token again gives the same lease.
     pub token: Token,
-    /// For how long.
+    /// How long the grant lasts without renewal.
     pub ttl: Ttl,
-    /// How long to stay parked in the queue when the key is busy; none answers at once.
+    /// How long to stay parked in the queue when the key is busy; `None` returns at once.
     pub wait: Option<Duration>,
-    /// What to tell others.
+    /// Public text that travels with the lease.
     pub meta: Meta,
     /// Replace exactly this live generation: for a predecessor that is proven dead.
     pub instead_of: Option<Generation>,
-    /// Whether the holder lives and dies with the store's process.
+    /// Whether the holder runs in the store's process.
     pub origin: Origin,
 }
 
-/// Where a holder lives, as seen from the store.
+/// Where a holder runs, as seen from the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {
     /// In the process that has the store open: its leases end when that process ends.
@@ -38,7 +38,7 @@ pub enum Origin {
 }
 
 impl Claim {
-    /// A claim that does not wait, says nothing about itself, and lives in this process.
+    /// A claim of this process that does not wait and has no meta.
     pub fn new(key: Key, holder: Holder, token: Token, ttl: Ttl) -> Self {
         let (wait, meta, instead_of, origin) = (None, Meta::default(), None, Origin::Local);
         Self { key, holder, token, ttl, wait, meta, instead_of, origin }
@@ -78,7 +78,7 @@ pub struct Renewal {
     pub token: Token,
     /// The generation held.
     pub generation: Generation,
-    /// The TTL from now on; none keeps the current one.
+    /// The TTL from now on; `None` keeps the current one.
     pub ttl: Option<Ttl>,
 }
 
@@ -87,16 +87,16 @@ pub struct Renewal {
 pub struct Release {
     /// The key held.
     pub key: Key,
-    /// The secret of the reign; enough by itself.
+    /// The secret of the reign; sufficient by itself.
     pub token: Token,
-    /// The generation held; none matches whatever the token holds.
+    /// The generation held; `None` matches any generation that the token holds.
     pub generation: Option<Generation>,
-    /// Who should have it next: granted at once if parked, else reserved for two seconds.
+    /// The successor: granted at once if parked, otherwise the key is reserved for it for two seconds.
     pub to: Option<Holder>,
 }
 
 impl Release {
-    /// A release by token alone, to nobody in particular.
+    /// A release by token alone, without a successor.
     pub fn new(key: Key, token: Token) -> Self {
         Self { key, token, generation: None, to: None }
     }
@@ -115,25 +115,25 @@ pub struct Transfer {
     pub to: Holder,
 }
 
-/// The operator's force: end a reign whoever holds it.
+/// An operator's request to end a reign.
 #[derive(Clone, Debug)]
 pub struct Revoke {
     /// The key.
     pub key: Key,
     /// The generation to end; any other is stale.
     pub generation: Generation,
-    /// How long nobody may have the key; none is what was left of the TTL.
+    /// The lock-delay; `None` is the remaining TTL.
     pub delay: Option<Duration>,
-    /// Why, in the operator's words.
-    pub reason: Motive,
+    /// Why, for the log.
+    pub reason: RevokeReason,
 }
 
 /// Why an operator ended a reign: one line of at most 1 KiB, possibly empty.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Motive(Option<Arc<str>>);
+pub struct RevokeReason(Option<Arc<str>>);
 
-impl Motive {
-    /// Checks and takes a text. It ends up in logs, so it has no control characters.
+impl RevokeReason {
+    /// Validates a text. It is logged, so it must not contain control characters.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
         let text = text.as_ref().trim();
         if text.len() > limits::META {
@@ -141,7 +141,7 @@ impl Motive {
             return Err(Error::invalid("reason", why));
         }
         if text.chars().any(char::is_control) {
-            return Err(Error::invalid("reason", "has control characters; write it in one line"));
+            return Err(Error::invalid("reason", "must be one line without control characters"));
         }
         Ok(Self((!text.is_empty()).then(|| Arc::from(text))))
     }
@@ -152,7 +152,7 @@ impl Motive {
     }
 }
 
-impl fmt::Debug for Motive {
+impl fmt::Debug for RevokeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.as_str())
     }
@@ -172,7 +172,7 @@ pub struct Proof {
 /// A request to end every lease under a prefix, with the gate's proof checked in the same step.
 #[derive(Clone, Debug)]
 pub struct Wipe {
-    /// Which keys; the gate's own key is exempt.
+    /// The keys to end; the gate's own key is exempt.
     pub prefix: Prefix,
     /// The proof.
     pub gate: Proof,
@@ -183,12 +183,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_motive_is_one_line_of_at_most_a_kibibyte() {
-        assert_eq!(Motive::new("  node-a does not answer ").unwrap().as_str(), "node-a does not answer");
-        assert_eq!(Motive::new("").unwrap(), Motive::default());
-        assert!(Motive::new("m".repeat(1_024)).is_ok());
+    fn a_revoke_reason_is_one_line_of_at_most_a_kibibyte() {
+        assert_eq!(
+            RevokeReason::new("  node-a does not answer ").unwrap().as_str(),
+            "node-a does not answer"
+        );
+        assert_eq!(RevokeReason::new("").unwrap(), RevokeReason::default());
+        assert!(RevokeReason::new("m".repeat(1_024)).is_ok());
         for bad in [&"m".repeat(1_025), "two\nlines", "a\u{1b}[31mcolour"] {
-            assert!(Motive::new(bad).unwrap_err().to_string().contains("reason"), "{bad}");
+            assert!(RevokeReason::new(bad).unwrap_err().to_string().contains("reason"), "{bad}");
         }
     }
 }

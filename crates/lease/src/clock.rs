@@ -1,4 +1,4 @@
-//! Time as the kernel sees it. Nothing here reads a clock.
+//! Time types and the clock trait. Nothing here reads a clock.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use crate::{Error, Ttl};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tick(u64);
 
-/// Microseconds since the Unix epoch, for people and for the generation floor; never for deadlines.
+/// Microseconds since the Unix epoch, for display and for the generation floor; never for deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Wall(u64);
 
@@ -25,7 +25,7 @@ pub trait Clock: Send + Sync + 'static {
     /// Now, for deadlines.
     fn now(&self) -> Tick;
 
-    /// Now, for people.
+    /// Now, for display.
     fn wall(&self) -> Wall;
 
     /// Ends when [`Clock::now`] has reached `at`. May end late after a suspend, never early.
@@ -34,18 +34,18 @@ pub trait Clock: Send + Sync + 'static {
 
 /// The source of randomness for tokens, names and jitter.
 pub trait Entropy: Send + Sync + 'static {
-    /// Fills `bytes` with numbers nobody can guess.
+    /// Fills `bytes` with unpredictable numbers.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// How much of a TTL the holder gives away to be safe.
+/// The part of a TTL that a holder does not use, for safety.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Margins {
     drift_ppm: u32,
     slack: Option<Duration>,
 }
 
-/// The holder-side instant after which it must not act any more.
+/// The instant on the holder's clock after which it must not act.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Tick);
 
@@ -120,20 +120,20 @@ impl Margins {
         self.slack.unwrap_or_else(|| Duration::from_millis(50).max(ttl.as_duration() / 50))
     }
 
-    /// ρ·ttl + δ: all that is given away.
+    /// ρ·ttl + δ: the whole margin.
     pub fn given_away(&self, ttl: Ttl) -> Duration {
         ttl.as_duration() * self.drift_ppm / 1_000_000 + self.slack(ttl)
     }
 
-    /// Refuses a TTL of which the margins would eat a quarter or more.
+    /// Refuses a TTL if the margins take a quarter of it or more.
     pub fn check(&self, ttl: Ttl) -> Result<(), Error> {
         if self.given_away(ttl) < ttl.as_duration() / 4 {
             return Ok(());
         }
-        let why =
-            format!("{ttl} is too short: drift and stop slack take {:?} of it, a quarter is the most", {
-                self.given_away(ttl)
-            });
+        let why = format!(
+            "{ttl} is too short: drift and stop slack take {:?} of it, at most a quarter is allowed",
+            { self.given_away(ttl) }
+        );
         Err(Error::invalid("ttl", why))
     }
 }
@@ -141,7 +141,7 @@ impl Margins {
 impl Deadline {
     /// t_send + ttl(1−ρ) − δ, where `sent` was read before the request left.
     ///
-    /// The store starts its own ttl after that moment, so a slow reply only shortens what the holder sees.
+    /// The store starts its own TTL after that moment, so a slow reply only shortens the holder's time.
     pub fn from_send(sent: Tick, ttl: Ttl, margins: &Margins) -> Self {
         Self(sent + ttl.as_duration().saturating_sub(margins.given_away(ttl)))
     }
@@ -156,7 +156,7 @@ impl Deadline {
         self.0
     }
 
-    /// What is left at `now`.
+    /// The remaining time at `now`.
     pub const fn left(self, now: Tick) -> Duration {
         self.0.since(now)
     }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_that_the_margins_would_eat_is_refused() {
+    fn a_ttl_that_is_mostly_margin_is_refused() {
         let margins = Margins::default();
         assert!(margins.check(Ttl::from_millis(250).unwrap()).is_ok());
         assert!(margins.check(Ttl::from_millis(200).unwrap()).is_err());

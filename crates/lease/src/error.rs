@@ -1,14 +1,14 @@
-//! What can go wrong, split by whether it may have happened.
+//! Errors, split by whether the request may have taken effect.
 
 use std::error::Error as StdError;
 
 /// The result of a store verb.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a verb has no outcome.
+/// Why a verb failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request cannot be meant; nothing happened.
+    /// The request is malformed; it had no effect.
     #[error("{what}: {why}")]
     Invalid {
         /// Which part of the request.
@@ -16,26 +16,26 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// The request is well formed and refused; nothing happened.
+    /// The store refused a well-formed request; it had no effect.
     #[error("{0}")]
     Refused(Refusal),
-    /// The store cannot answer; nothing happened.
+    /// The store is unavailable; the request had no effect.
     #[error("{engine}: {why}")]
     Unavailable {
         /// Which engine.
         engine: &'static str,
-        /// Why, in words for an operator.
+        /// Why, for an operator.
         why: String,
         /// The cause.
         #[source]
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
-    /// The request left and no answer came: it may have happened.
+    /// The request was sent and no response came: it may have taken effect.
     #[error("{engine}: outcome unknown: {why}")]
     Unknown {
         /// Which engine.
         engine: &'static str,
-        /// Why, in words for an operator.
+        /// Why, for an operator.
         why: String,
         /// The cause.
         #[source]
@@ -43,16 +43,16 @@ pub enum Error {
     },
 }
 
-/// A refusal that asking again will not change.
+/// A refusal that a retry does not change.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The token has served its reign, or was given up before it had one.
+    /// The token has served its reign, or was released before it had one.
     #[error("the token is spent: a token serves one reign, make a new one for each claim")]
     TokenSpent,
-    /// The engine cannot keep such a TTL.
-    #[error("a ttl of {asked_ms} ms is outside of what {engine} can keep ({min_ms} to {max_ms} ms)")]
+    /// The engine does not grant such a TTL.
+    #[error("a ttl of {asked_ms} ms is outside the range of {engine} ({min_ms} to {max_ms} ms)")]
     TtlOutOfRange {
-        /// The TTL asked for.
+        /// The requested TTL.
         asked_ms: u64,
         /// The engine.
         engine: &'static str,
@@ -62,9 +62,9 @@ pub enum Refusal {
         max_ms: u64,
     },
     /// A bound was reached.
-    #[error("too many {what}: {limit} is the most")]
+    #[error("too many {what}: the limit is {limit}")]
     TooMany {
-        /// Of what.
+        /// What there is too much of.
         what: &'static str,
         /// The bound.
         limit: usize,
@@ -77,13 +77,13 @@ pub enum Refusal {
     },
 }
 
-/// Whether a failed request may have had an effect.
+/// What is known about the effect of a failed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Happened {
-    /// It had none.
-    No,
-    /// It may have had one: ask the store, never assume.
-    Maybe,
+pub enum Outcome {
+    /// It had no effect.
+    NotApplied,
+    /// It may have had an effect: read the store, never assume.
+    Indeterminate,
 }
 
 impl Error {
@@ -92,12 +92,12 @@ impl Error {
         Self::Invalid { what, why: why.into() }
     }
 
-    /// A store that could not do it.
+    /// A store that is unavailable.
     pub fn unavailable(engine: &'static str, why: impl Into<String>) -> Self {
         Self::Unavailable { engine, why: why.into(), source: None }
     }
 
-    /// A store that may have done it.
+    /// A request that may have taken effect.
     pub fn unknown(engine: &'static str, why: impl Into<String>) -> Self {
         Self::Unknown { engine, why: why.into(), source: None }
     }
@@ -110,11 +110,11 @@ impl Error {
         self
     }
 
-    /// Whether the request may have had an effect.
-    pub const fn happened(&self) -> Happened {
+    /// Whether the request may have taken effect.
+    pub const fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid { .. } | Self::Refused(_) | Self::Unavailable { .. } => Happened::No,
-            Self::Unknown { .. } => Happened::Maybe,
+            Self::Invalid { .. } | Self::Refused(_) | Self::Unavailable { .. } => Outcome::NotApplied,
+            Self::Unknown { .. } => Outcome::Indeterminate,
         }
     }
 }

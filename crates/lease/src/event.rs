@@ -1,15 +1,15 @@
-//! What watchers see.
+//! Changes and watches.
 
 use async_trait::async_trait;
 
 use crate::{End, Generation, Holder, Key, Prefix, Result, Wall};
 
-/// The place of a change in a store's order of changes; watchers resume from it.
+/// The position of a change in a store's order of changes; watchers resume from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Revision(u64);
 
 impl Revision {
-    /// Takes a revision that a store kept.
+    /// A revision from storage.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
@@ -28,17 +28,17 @@ impl Revision {
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Its place in the order.
+    /// Its position in the order.
     pub revision: Revision,
-    /// When it was decided, for people.
+    /// When it was decided, for display.
     pub at: Wall,
     /// The key of the lease or record.
     pub key: Key,
     /// What happened.
     pub verb: Verb,
-    /// Whose lease; none for records.
+    /// The holder; `None` for records.
     pub holder: Option<Holder>,
-    /// Under which generation; none for records.
+    /// The generation; `None` for records.
     pub generation: Option<Generation>,
 }
 
@@ -56,7 +56,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The word on the wire.
+    /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
@@ -66,7 +66,7 @@ impl Verb {
         }
     }
 
-    /// The verb with this word.
+    /// Parses [`Verb::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "granted" => Some(Self::Granted),
@@ -77,36 +77,36 @@ impl Verb {
     }
 }
 
-/// What a watch gives next.
+/// The next item of a watch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Watched {
     /// A change, in order.
     Event(Event),
-    /// Changes were missed: list again and go on from the revision of the list.
+    /// Changes were missed: list again and resume from the revision of the list.
     Lagged,
 }
 
-/// An ordered stream of changes. A hint to look, never a proof of ownership.
+/// An ordered stream of changes: a hint to read again, never proof of ownership.
 #[async_trait]
 pub trait Watch: Send {
-    /// Waits for what comes next. Dropping the future loses nothing.
+    /// Waits for the next item. Dropping the future loses nothing.
     async fn next(&mut self) -> Result<Watched>;
 }
 
-/// A watch of more than is asked for, and what is asked for.
-pub(crate) struct Sieve {
+/// A watch reduced to some prefixes.
+pub(crate) struct PrefixFilter {
     watch: Box<dyn Watch>,
     prefixes: Box<[Prefix]>,
 }
 
-impl Sieve {
+impl PrefixFilter {
     pub(crate) fn new(watch: Box<dyn Watch>, prefixes: &[Prefix]) -> Self {
         Self { watch, prefixes: prefixes.into() }
     }
 }
 
 #[async_trait]
-impl Watch for Sieve {
+impl Watch for PrefixFilter {
     async fn next(&mut self) -> Result<Watched> {
         loop {
             let watched = self.watch.next().await?;

@@ -1,4 +1,4 @@
-//! The check where the write lands.
+//! Fences: the check where a write lands.
 
 use crate::{Digest, Generation, Key, Token};
 
@@ -26,18 +26,18 @@ pub enum Mode {
 
 /// The high-water mark that fenced writes leave beside the data, and that a monotonic fence is held against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
+pub struct HighWaterMark {
     generation: Generation,
     writer: [u8; 16],
 }
 
-impl Mark {
+impl HighWaterMark {
     /// The mark that a write by this reign leaves.
     pub fn new(generation: Generation, writer: &Digest) -> Self {
         Self { generation, writer: writer.short() }
     }
 
-    /// Takes a mark that a store kept.
+    /// A mark from storage.
     pub const fn from_parts(generation: Generation, writer: [u8; 16]) -> Self {
         Self { generation, writer }
     }
@@ -47,12 +47,12 @@ impl Mark {
         self.generation
     }
 
-    /// Who wrote it, as half of the token's digest.
+    /// The writer: half of its token's digest.
     pub const fn writer(&self) -> &[u8; 16] {
         &self.writer
     }
 
-    /// The mark to keep after a write by `next` landed, strict or not; none when the one before stays.
+    /// The mark to store after a write by `next`, strict or not; `None` when the current one stays.
     pub fn raised(before: Option<&Self>, next: Self) -> Option<Self> {
         before.is_none_or(|b| b.generation <= next.generation && *b != next).then_some(next)
     }
@@ -73,7 +73,9 @@ mod tests {
 
     #[test]
     fn a_mark_admits_only_what_is_not_older() {
-        let mark = |generation, writer| Mark::from_parts(Generation::new(generation).unwrap(), [writer; 16]);
+        let mark = |generation, writer| {
+            HighWaterMark::from_parts(Generation::new(generation).unwrap(), [writer; 16])
+        };
         let before = mark(5, 1);
         let table = [
             (mark(6, 2), true),
@@ -83,17 +85,17 @@ mod tests {
             (mark(4, 1), false),
         ];
         for (next, admitted) in table {
-            assert_eq!(Mark::admits(Some(&before), &next), admitted, "{next:?}");
+            assert_eq!(HighWaterMark::admits(Some(&before), &next), admitted, "{next:?}");
         }
-        assert!(Mark::admits(None, &mark(1, 1)));
+        assert!(HighWaterMark::admits(None, &mark(1, 1)));
     }
 
     #[test]
     fn a_mark_is_raised_and_never_lowered() {
-        let mark = |generation| Mark::from_parts(Generation::new(generation).unwrap(), [1; 16]);
-        assert_eq!(Mark::raised(None, mark(5)), Some(mark(5)));
-        assert_eq!(Mark::raised(Some(&mark(4)), mark(5)), Some(mark(5)));
-        assert_eq!(Mark::raised(Some(&mark(5)), mark(5)), None);
-        assert_eq!(Mark::raised(Some(&mark(6)), mark(5)), None);
+        let mark = |generation| HighWaterMark::from_parts(Generation::new(generation).unwrap(), [1; 16]);
+        assert_eq!(HighWaterMark::raised(None, mark(5)), Some(mark(5)));
+        assert_eq!(HighWaterMark::raised(Some(&mark(4)), mark(5)), Some(mark(5)));
+        assert_eq!(HighWaterMark::raised(Some(&mark(5)), mark(5)), None);
+        assert_eq!(HighWaterMark::raised(Some(&mark(6)), mark(5)), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::{Error, Wall};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(NonZeroU64);
 
-/// The number below which no generation is minted any more; raised once per server incarnation.
+/// The number below which no generation is minted; raised once per server incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Floor(u64);
 
@@ -21,15 +21,15 @@ const END: u64 = 1 << 53;
 const STRIDE: u64 = 1 << 20;
 
 impl Generation {
-    /// Checks and takes a number.
+    /// Validates a number.
     pub fn new(number: u64) -> Result<Self, Error> {
         NonZeroU64::new(number)
             .filter(|n| n.get() < END)
             .map(Self)
-            .ok_or_else(|| Error::invalid("generation", format!("{number} is not within 1 and 2^53 - 1")))
+            .ok_or_else(|| Error::invalid("generation", format!("{number} is not between 1 and 2^53 - 1")))
     }
 
-    /// Takes a number in decimal, as it travels in JSON.
+    /// Parses a decimal number, as in JSON.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
         match text.parse() {
@@ -54,8 +54,8 @@ impl Generation {
 impl Floor {
     /// The floor of a new incarnation: max(floor + 2^20, seconds · 2^20 + microseconds).
     ///
-    /// A jump of a million clears whatever the previous incarnation granted without leaving a trace; the
-    /// time term still rises when the stored floor itself was lost.
+    /// The jump of a million exceeds what the previous incarnation may have granted and lost; the time term still rises
+    /// when the stored floor itself was lost.
     pub fn raise(self, wall: Wall) -> Self {
         if broken(Break::PlainCounter) {
             return self;
@@ -65,7 +65,7 @@ impl Floor {
         Self(self.0.saturating_add(STRIDE).max(stamp).min(END - 2))
     }
 
-    /// Takes a floor that a store kept.
+    /// A floor from storage.
     pub const fn from_raw(number: u64) -> Self {
         Self(number)
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_or_a_clock_beyond_all_numbers_does_not_wrap_around() {
+    fn a_floor_or_clock_out_of_range_saturates() {
         for (floor, wall) in [(u64::MAX, 0), (0, u64::MAX), (u64::MAX - 1, 1)] {
             let raised = Floor::from_raw(floor).raise(Wall::from_micros(wall));
             assert_eq!(raised.get(), END - 2);

@@ -1,4 +1,4 @@
-//! Who owns.
+//! The owner's name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::{Entropy, Error, limits};
 pub struct Holder(Arc<str>);
 
 impl Holder {
-    /// Checks and takes a name.
+    /// Validates a name.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
         let text = text.as_ref();
         if text.is_empty() || text.len() > limits::HOLDER {
             return Err(Error::invalid(
                 "holder",
-                format!("{} bytes, 1 to {} are allowed", text.len(), limits::HOLDER),
+                format!("{} bytes; must be 1 to {}", text.len(), limits::HOLDER),
             ));
         }
         match text.bytes().find(|b| !b.is_ascii_graphic()) {

@@ -1,4 +1,4 @@
-//! The thing that can be owned.
+//! Keys and prefixes of keys.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{Error, limits};
 
-/// The name of a thing that can be owned: 1 to 256 bytes of printable ASCII without spaces.
+/// The name of a resource that can be owned: 1 to 256 bytes of printable ASCII without spaces.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
@@ -15,7 +15,7 @@ pub struct Key(Arc<str>);
 pub struct Prefix(Arc<str>);
 
 impl Key {
-    /// Checks and takes a key.
+    /// Validates a key.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
         let text = text.as_ref();
         if text.is_empty() {
@@ -47,7 +47,7 @@ impl Key {
 }
 
 impl Prefix {
-    /// Checks and takes a prefix.
+    /// Validates a prefix.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
         let text = text.as_ref();
         check("prefix", text)?;
@@ -59,10 +59,10 @@ impl Prefix {
         &self.0
     }
 
-    /// What all of these begin with; everything when there are none.
+    /// The longest common prefix; empty when there are none.
     pub fn common(prefixes: &[Self]) -> Self {
         let Some((first, others)) = prefixes.split_first() else { return Self::default() };
-        // Prefixes are ASCII: every place is between two characters.
+        // Prefixes are ASCII: every byte index is a character boundary.
         let same = |other: &Self| first.0.bytes().zip(other.0.bytes()).take_while(|(a, b)| a == b).count();
         let length = others.iter().map(same).min().unwrap_or(first.0.len());
         Self(Arc::from(first.0.get(..length).unwrap_or_default()))
@@ -73,7 +73,7 @@ fn check(what: &'static str, text: &str) -> Result<(), Error> {
     if text.len() > limits::KEY {
         return Err(Error::invalid(
             what,
-            format!("{} bytes, at most {} are allowed", text.len(), limits::KEY),
+            format!("{} bytes; at most {} are allowed", text.len(), limits::KEY),
         ));
     }
     match text.bytes().find(|b| !b.is_ascii_graphic()) {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_have_in_common_what_they_begin_with() {
+    fn the_common_prefix_is_the_longest_shared_beginning() {
         let common = |texts: &[&str]| {
             let prefixes: Vec<_> = texts.iter().map(|text| Prefix::new(text).unwrap()).collect();
             Prefix::common(&prefixes).as_str().to_owned()

@@ -1,4 +1,4 @@
-//! A granted lease, and what others may see of it.
+//! A granted lease and its public view.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{Generation, Holder, Key, Meta, Ttl, Wall};
 pub struct Lease {
     /// The key owned.
     pub key: Key,
-    /// Who owns it.
+    /// Its owner.
     pub holder: Holder,
     /// The fencing number of this reign.
     pub generation: Generation,
@@ -52,61 +52,61 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-/// What a key is doing.
+/// The phase of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Nobody has it and anybody may.
+    /// Not held; any claim may be granted.
     Free,
-    /// Somebody has it.
+    /// Held by a live lease.
     Held,
-    /// Nobody has it and nobody may, until a lock-delay is over.
+    /// Not held; no claim is granted until the lock-delay ends.
     Delayed,
-    /// Kept for a named heir.
+    /// Reserved for a named successor.
     Reserved,
 }
 
-/// What anyone may know of a key.
+/// The public state of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
     /// The key.
     pub key: Key,
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
-    /// Who holds it, or for whom it is reserved.
+    /// The holder, or the successor that it is reserved for.
     pub holder: Option<Holder>,
     /// The generation held, or the last one minted.
     pub generation: Option<Generation>,
-    /// What is left of the reign, the delay or the reservation; none when unknown or without end.
+    /// The remaining time of the reign, delay or reservation; `None` when unknown or unbounded.
     pub remaining: Option<Duration>,
-    /// What the holder says about itself.
+    /// The holder's public text.
     pub meta: Meta,
     /// Since when it is held.
     pub since: Option<Wall>,
-    /// How many claims are parked on it.
+    /// The number of parked claims.
     pub waiters: u32,
 }
 
 /// One finished or running reign in the history of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reign {
-    /// Who reigned.
+    /// The holder.
     pub holder: Holder,
-    /// Under which generation.
+    /// Its generation.
     pub generation: Generation,
-    /// From when.
+    /// When it began.
     pub from: Wall,
-    /// Until when; none while it lasts.
+    /// When it ended; `None` while it lasts.
     pub until: Option<Wall>,
-    /// Why it ended; none while it lasts.
+    /// Why it ended; `None` while it lasts.
     pub end: Option<End>,
 }
 
 /// Why a reign ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum End {
-    /// The holder gave it back.
+    /// The holder released it.
     Released,
-    /// The holder handed it to a named successor.
+    /// The holder transferred it to a named successor.
     Transferred,
     /// The TTL ran out.
     Expired,
@@ -116,9 +116,9 @@ pub enum End {
     Superseded,
     /// A gate wiped it.
     Wiped,
-    /// The process that held it is gone, proven by the folder it had locked.
+    /// The process that held it is gone: its store directory was unlocked.
     HolderDied,
-    /// The store no longer knows: its data was lost or changed from outside.
+    /// Unknown: the store's data was lost or changed by another program.
     Gone,
 }
 
@@ -137,12 +137,12 @@ impl End {
         }
     }
 
-    /// The end with this word.
+    /// Parses [`End::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|end| end.as_str() == word)
     }
 
-    /// Every end there is.
+    /// All variants.
     pub const ALL: [Self; 8] = [
         Self::Released,
         Self::Transferred,
@@ -154,9 +154,9 @@ impl End {
         Self::Gone,
     ];
 
-    /// Whether the token of such a reign is refused from then on.
+    /// Whether the token of such a reign is spent.
     ///
-    /// An expired or orphaned token may come back: its holder did not choose to end.
+    /// An expired or orphaned token is not: its holder did not end the reign.
     pub const fn spends_token(self) -> bool {
         match self {
             Self::Released | Self::Transferred | Self::Revoked | Self::Superseded | Self::Wiped => true,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_has_a_word_of_its_own() {
+    fn every_end_has_a_distinct_name() {
         for end in End::ALL {
             assert_eq!(End::parse(end.as_str()), Some(end));
         }

@@ -1,11 +1,11 @@
-//! The words and the rules of exclusive ownership.
+//! The types and the rules of exclusive ownership.
 //!
-//! A [`Claim`] asks, a [`Lease`] answers, a [`Fence`] checks where the write lands, a [`Placement`] says
-//! who should own. [`Store`] is the trait every engine implements; [`rules`] decides, as pure functions,
-//! what each verb does to a key.
+//! A [`Claim`] asks for a key, a [`Lease`] is its grant, a [`Fence`] is checked where a write lands, a [`Placement`]
+//! computes preferred owners. Every engine implements [`Store`]; [`rules`] decides, as pure functions, what each verb
+//! does to a key.
 //!
-//! This crate does no I/O, reads no clock, spawns nothing and serialises nothing: time comes in through
-//! [`Clock`], randomness through [`Entropy`], and bytes at rest or in flight belong to other crates.
+//! This crate does no I/O, reads no clock, spawns no task and serializes nothing: time comes in through [`Clock`],
+//! randomness through [`Entropy`], and encodings belong to other crates.
 
 mod announce;
 #[doc(hidden)]
@@ -19,6 +19,7 @@ mod fence;
 mod generation;
 mod holder;
 mod key;
+mod layer;
 mod lease;
 mod meta;
 mod outcome;
@@ -30,23 +31,24 @@ mod token;
 mod ttl;
 
 pub use announce::Announcement;
-pub use capabilities::{Capabilities, Loss};
-pub use claim::{Claim, Motive, Origin, Proof, Release, Renewal, Revoke, Transfer, Wipe};
+pub use capabilities::{Capabilities, Durability, Limits, Wakeup};
+pub use claim::{Claim, Origin, Proof, Release, Renewal, Revoke, RevokeReason, Transfer, Wipe};
 pub use clock::{Clock, Deadline, Entropy, Margins, Sleep, Tick, Wall};
-pub use error::{Error, Happened, Refusal, Result};
+pub use error::{Error, Outcome, Refusal, Result};
 pub use event::{Event, Revision, Verb, Watch, Watched};
-pub use fence::{Fence, Mark, Mode};
+pub use fence::{Fence, HighWaterMark, Mode};
 pub use generation::{Floor, Generation};
 pub use holder::Holder;
 pub use key::{Key, Prefix};
+pub use layer::StoreLayer;
 pub use lease::{End, Lease, LeaseId, Phase, Reign, Status};
 pub use meta::Meta;
 pub use outcome::{
-    Acquired, Busy, Committed, Grant, Reason, Released, Renewed, Revoked, Transferred, Verified, Wiped,
+    Acquired, Busy, BusyReason, Committed, Grant, Released, Renewed, Revoked, Transferred, Verified, Wiped,
 };
 pub use placement::{Placement, seed_weight};
 pub use record::{LogEntry, Op, Page, Query, Record};
-pub use store::{Leases, Records, Store};
+pub use store::{Leases, Records, Store, fallback};
 pub use token::{Digest, Token};
 pub use ttl::Ttl;
 
@@ -80,9 +82,9 @@ pub mod limits {
     pub const EVENTS: usize = 65_536;
     /// Longest wait of a parked acquire, in milliseconds.
     pub const WAIT_MS: u64 = 3_600_000;
-    /// How long a released token that held nothing stays refused, in milliseconds.
+    /// How long a token that was released without holding anything is refused, in milliseconds.
     pub const TOMBSTONE_MS: u64 = 60_000;
-    /// How long a release to a named heir that is not parked keeps the key for it, in milliseconds.
+    /// How long a release reserves the key for a named successor that is not parked, in milliseconds.
     pub const RESERVATION_MS: u64 = 2_000;
     /// Longest lock-delay, in milliseconds.
     pub const DELAY_MS: u64 = 86_400_000;

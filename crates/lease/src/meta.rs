@@ -1,20 +1,20 @@
-//! What a holder says about itself.
+//! Public text of a holder.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{Error, limits};
 
-/// Text that travels with a lease and that anyone may read; at most 1 KiB, usually empty.
+/// Public text that travels with a lease; at most 1 KiB, usually empty.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Meta(Option<Arc<str>>);
 
 impl Meta {
-    /// Checks and takes a text; the empty text is no meta.
+    /// Validates a text; an empty text is no meta.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
         let text = text.as_ref();
         if text.len() > limits::META {
-            let why = format!("{} bytes, at most {} are allowed", text.len(), limits::META);
+            let why = format!("{} bytes; at most {} are allowed", text.len(), limits::META);
             return Err(Error::invalid("meta", why));
         }
         Ok(Self((!text.is_empty()).then(|| Arc::from(text))))

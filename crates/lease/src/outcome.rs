@@ -1,4 +1,4 @@
-//! What stores answer. Busy and lost are outcomes, not errors.
+//! Responses of a store. Busy and lost are outcomes, not errors.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{End, Generation, Holder, Lease, Revision};
 pub enum Acquired {
     /// The caller owns the key.
     Granted(Grant),
-    /// Somebody or something else has it.
+    /// The key is not available.
     Busy(Busy),
 }
 
@@ -26,39 +26,39 @@ pub struct Grant {
 /// Why a claim was not granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Busy {
-    /// Who is in the way, or for whom the key is reserved; none when nobody is.
+    /// The holder, or the successor that the key is reserved for, if any.
     pub holder: Option<Holder>,
-    /// The generation in the way, or the last one minted; none when there never was one.
+    /// The live generation, or the last one minted, if any.
     pub generation: Option<Generation>,
-    /// How long at most until that changes; none when it has no end.
+    /// The longest time until that changes; `None` when it is unbounded.
     pub remaining: Option<Duration>,
-    /// The place in the queue that this claim had or would have had; the first is 1.
+    /// The queue position that this claim had or would have had, from 1.
     pub position: u32,
-    /// What is in the way.
-    pub reason: Reason,
+    /// Why the key is not available.
+    pub reason: BusyReason,
 }
 
-/// What is in the way of a claim.
+/// Why a key is not available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reason {
+pub enum BusyReason {
     /// A live lease.
     Held,
     /// A lock-delay after a revocation.
     Delayed,
-    /// A reservation for a named heir.
+    /// A reservation for a named successor.
     Reserved,
-    /// Others are parked and come first.
+    /// Other claims are parked and come first.
     Queued,
-    /// The server restarted and a holder it forgot may still be alive.
+    /// The server restarted and may have lost a lease whose holder is alive.
     Quarantine,
-    /// The key carries something that is not a lease of ours.
+    /// The key has a value that is not a lease of Tenure.
     Foreign,
     /// `instead_of` named a generation that is not the live one.
     NotThatGeneration,
 }
 
-impl Reason {
-    /// The word for answers and metrics.
+impl BusyReason {
+    /// The name on the wire and in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -71,7 +71,7 @@ impl Reason {
         }
     }
 
-    /// The reason with this word.
+    /// Parses [`BusyReason::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         let all = [
             Self::Held,
@@ -91,7 +91,7 @@ impl Reason {
 pub enum Renewed {
     /// The reign goes on.
     Renewed {
-        /// What the store's clock has left of it.
+        /// The remaining time on the store's clock.
         remaining: Duration,
     },
     /// The reign is over.
@@ -101,7 +101,7 @@ pub enum Renewed {
 /// The answer to a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Released {
-    /// It was held and is free, or handed on.
+    /// It was held and is free, or granted to the next waiter.
     Released,
     /// The token holds nothing.
     NotHeld,
@@ -121,7 +121,7 @@ pub enum Transferred {
 /// The answer to a revocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Revoked {
-    /// The reign is over and nobody may have the key for `delay`.
+    /// The reign is over and the key is not granted for `delay`.
     Revoked {
         /// The lock-delay.
         delay: Duration,
@@ -133,17 +133,17 @@ pub enum Revoked {
     },
 }
 
-/// The answer to a question about a token.
+/// The answer to a verification of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verified {
     /// It holds the key.
     Live {
-        /// Under this generation.
+        /// Its generation.
         generation: Generation,
-        /// For this long without renewal.
+        /// The remaining time without renewal.
         remaining: Duration,
     },
-    /// It held the key, or was given up, and does not hold it now.
+    /// It held the key, or was released without holding it, and does not hold it now.
     Ended,
     /// It never held the key.
     Wrong,
@@ -152,7 +152,7 @@ pub enum Verified {
 /// The answer to a wipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wiped {
-    /// So many leases were ended.
+    /// The leases were ended.
     Wiped {
         /// How many.
         count: usize,
@@ -173,12 +173,12 @@ pub enum Committed {
     Conflict {
         /// Which operation.
         index: usize,
-        /// The revision found there; none when there is no record.
+        /// The record's revision; `None` when there is no record.
         found: Option<Revision>,
     },
     /// The fence refused; nothing changed.
     FencedOut {
-        /// The generation that holds or wrote last; none when there is none.
+        /// The generation that holds the lease or wrote last, if any.
         current: Option<Generation>,
     },
 }

@@ -1,4 +1,4 @@
-//! Who should own what, computed by everyone alike.
+//! Preferred owners, computed alike by every node.
 //!
 //! Both variants are rendezvous hashing: each key ranks all nodes by a hash of the pair, so a node that
 //! leaves or joins moves only its own share. Placement is a preference; the lease decides.
@@ -85,40 +85,41 @@ fn ranked(key: &str, nodes: &[&str]) -> Vec<usize> {
     order.into_iter().map(|(_, _, i)| i).collect()
 }
 
-/// Every key to its first choice; a node above its bound keeps the keys that want it most, and the rest walk
-/// down their own ranking to a node that has room.
+/// Assigns every key to its first choice. A full node keeps the keys that prefer it most; the others go to the next node
+/// of their ranking with capacity.
 fn balanced(keys: &[&str], nodes: &[&str]) -> Vec<usize> {
     let names: HashSet<_> = nodes.iter().collect();
-    let mut room = Room::new(keys.len(), names.len());
-    let mut wishes: Vec<_> = keys.iter().enumerate().map(|(k, key)| (k, ranked(key, nodes))).collect();
-    // Strongest wish first, so who stays on a full node does not depend on the order of the input.
-    wishes.sort_by_cached_key(|(k, order)| (std::cmp::Reverse(weight(nodes[order[0]], keys[*k])), keys[*k]));
+    let mut capacity = Capacity::new(keys.len(), names.len());
+    let mut preferences: Vec<_> = keys.iter().enumerate().map(|(k, key)| (k, ranked(key, nodes))).collect();
+    // Strongest preference first, so that the keys of a full node do not depend on the order of the input.
+    preferences
+        .sort_by_cached_key(|(k, order)| (std::cmp::Reverse(weight(nodes[order[0]], keys[*k])), keys[*k]));
     let mut placed = vec![usize::MAX; keys.len()];
-    let mut turned_away = Vec::new();
-    for (k, order) in wishes {
-        if room.take(order[0]) {
+    let mut rejected = Vec::new();
+    for (k, order) in preferences {
+        if capacity.take(order[0]) {
             placed[k] = order[0];
         } else {
-            turned_away.push((k, order));
+            rejected.push((k, order));
         }
     }
-    for (k, order) in turned_away {
-        if let Some(node) = order.into_iter().find(|node| room.take(*node)) {
+    for (k, order) in rejected {
+        if let Some(node) = order.into_iter().find(|node| capacity.take(*node)) {
             placed[k] = node;
         }
     }
     placed
 }
 
-/// How many keys each node may still take, so that all end between the floor and the ceiling of the mean.
-struct Room {
+/// Remaining capacity per node, so that all loads end between the floor and the ceiling of the mean.
+struct Capacity {
     load: HashMap<usize, usize>,
     floor: usize,
     /// Nodes that may go one above the floor.
     extra: usize,
 }
 
-impl Room {
+impl Capacity {
     fn new(keys: usize, nodes: usize) -> Self {
         Self { load: HashMap::new(), floor: keys / nodes, extra: keys % nodes }
     }

@@ -1,4 +1,4 @@
-//! Records beside the leases: what fenced writes write.
+//! Records and logs stored beside the leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ pub struct Record {
     pub key: Key,
     /// Its value.
     pub value: Arc<[u8]>,
-    /// The revision of its last write; zero when something else than Tenure wrote it.
+    /// The revision of its last write; zero when another program wrote it.
     pub revision: Revision,
-    /// What is left of its TTL; none when it stays.
+    /// The remaining TTL; `None` when it has none.
     pub remaining: Option<Duration>,
 }
 
@@ -30,36 +30,36 @@ pub struct LogEntry {
 /// One operation of a commit. All of a commit's operations take effect, or none.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Write, whatever is there.
+    /// Write unconditionally.
     Put {
         /// The key.
         key: Key,
         /// The value.
         value: Arc<[u8]>,
-        /// When to forget it.
+        /// Its TTL, if any.
         ttl: Option<Ttl>,
     },
-    /// Write only where nothing is.
+    /// Write if there is no record.
     PutIfAbsent {
         /// The key.
         key: Key,
         /// The value.
         value: Arc<[u8]>,
-        /// When to forget it.
+        /// Its TTL, if any.
         ttl: Option<Ttl>,
     },
-    /// Write only over this revision.
+    /// Write if the record has this revision.
     PutIfRevision {
         /// The key.
         key: Key,
         /// The value.
         value: Arc<[u8]>,
-        /// When to forget it.
+        /// Its TTL, if any.
         ttl: Option<Ttl>,
-        /// The revision that must be there.
+        /// The expected revision.
         revision: Revision,
     },
-    /// Delete, if it is there.
+    /// Delete the record if it exists.
     Delete {
         /// The key.
         key: Key,
@@ -70,7 +70,7 @@ pub enum Op {
         log: Key,
         /// The entry.
         value: Arc<[u8]>,
-        /// The most entries kept.
+        /// The number of entries to keep.
         max_len: usize,
     },
 }
@@ -117,7 +117,7 @@ impl Op {
                 return Err(Error::invalid("value", format!("at most {} bytes are allowed", limits::VALUE)));
             }
             if matches!(op, Self::Append { max_len, .. } if *max_len == 0 || *max_len > limits::LOG) {
-                return Err(Error::invalid("max_len", format!("must be within 1 and {}", limits::LOG)));
+                return Err(Error::invalid("max_len", format!("must be between 1 and {}", limits::LOG)));
             }
             let log = |op: &Self| matches!(op, Self::Append { .. });
             if !log(op) && ops[..i].iter().any(|o| !log(o) && o.key() == op.key()) {
@@ -128,14 +128,14 @@ impl Op {
     }
 }
 
-/// What to list.
+/// One page of a listing.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub prefix: Prefix,
     /// Only keys after this one.
     pub after: Option<Key>,
-    /// At most so many; 1 to 1,000.
+    /// The page size; 1 to 1,000.
     pub limit: usize,
 }
 
@@ -149,7 +149,7 @@ impl Query {
     pub fn check(&self) -> Result<()> {
         match self.limit {
             1..=limits::BATCH => Ok(()),
-            n => Err(Error::invalid("limit", format!("{n} is not within 1 and {}", limits::BATCH))),
+            n => Err(Error::invalid("limit", format!("{n} is not between 1 and {}", limits::BATCH))),
         }
     }
 }
@@ -159,8 +159,8 @@ impl Query {
 pub struct Page<T> {
     /// The items.
     pub items: Vec<T>,
-    /// Where the next page begins; none when this is the last.
+    /// The `after` of the next page; `None` when this is the last.
     pub next: Option<Key>,
-    /// The revision that the page includes; watch from here to miss nothing.
+    /// The revision of the page; watch from here to miss nothing.
     pub revision: Revision,
 }

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::event::Sieve;
 use crate::{
-    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Fence, Key, LogEntry, Mode, Op, Page,
-    Prefix, Query, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
-    Revoked, Status, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped, limits,
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Fence, Key, LogEntry, Op, Page, Prefix,
+    Query, Record, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked,
+    Status, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped, limits,
 };
 
-/// Ownership: the lease verbs.
+/// Ownership: the lease verbs. No method has a default; see [`fallback`].
 #[async_trait]
 pub trait Leases: Send + Sync + 'static {
     /// What the engine promises.
@@ -20,27 +19,27 @@ pub trait Leases: Send + Sync + 'static {
     /// The clock of this process, on which holders keep their deadlines.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// Asks for a key. Dropping the future leaves nothing held in process; over a network the caller's
+    /// Acquires a key. Dropping the future leaves nothing held in process; over a network the caller's
     /// reaper releases by token.
     async fn acquire(&self, claim: Claim) -> Result<Acquired>;
 
-    /// Prolongs many reigns in one round trip; one answer per item, in order. Idempotent: never creates, never
+    /// Extends many reigns in one round trip; one result per item, in order. Idempotent: never creates, never
     /// revives, never moves a generation.
     async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>>;
 
-    /// Gives a key back and wakes the next in line.
+    /// Releases a key and grants it to the next waiter.
     async fn release(&self, release: Release) -> Result<Released>;
 
     /// Hands a key to a parked successor in one step.
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred>;
 
-    /// Ends a reign by an operator's force.
+    /// Ends a reign on behalf of an operator.
     async fn revoke(&self, revoke: Revoke) -> Result<Revoked>;
 
-    /// Says whether a token holds a key, and refreshes nothing.
+    /// Checks whether a token holds a key, without refreshing it.
     async fn verify(&self, key: &Key, token: &Token) -> Result<Verified>;
 
-    /// Says what a key is doing.
+    /// The current state of a key.
     async fn inspect(&self, key: &Key) -> Result<Status>;
 
     /// Lists the keys that are not free, ordered.
@@ -51,22 +50,19 @@ pub trait Leases: Send + Sync + 'static {
 
     /// Changes of leases and records under a prefix, after `from` or from now on.
     ///
-    /// Renewals are not among them, nor what changes nothing, nor entries of logs, which are read. That the TTL of a
-    /// record has ended is told by engines in this process and not by Redis: do not wait for it.
+    /// Renewals, calls without effect and log entries emit no event. In-process engines emit one when the TTL of a
+    /// record ends, Redis does not: do not wait for it.
     async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>>;
 
-    /// Changes under any of these prefixes, in their order. An engine that can be asked for several at once does
-    /// not wake the watcher for others.
-    async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>> {
-        let watch = self.watch(&Prefix::common(prefixes), from).await?;
-        Ok(Box::new(Sieve::new(watch, prefixes)))
-    }
+    /// Changes under any of these prefixes, in order. [`fallback::watch_any`] filters a watch of their common prefix,
+    /// for engines that cannot watch several at once.
+    async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>>;
 
     /// Ends every lease under a prefix, with the gate's proof checked in the same step.
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped>;
 }
 
-/// Data beside the leases: the write step.
+/// Data beside the leases, written atomically and optionally under a fence. No method has a default; see [`fallback`].
 #[async_trait]
 pub trait Records: Send + Sync + 'static {
     /// Performs all operations or none.
@@ -81,16 +77,52 @@ pub trait Records: Send + Sync + 'static {
     /// Lists records, ordered by key.
     async fn scan(&self, query: &Query) -> Result<Page<Record>>;
 
-    /// Every record under a prefix, ordered by key, whoever wrote it: also what other programs put into the
-    /// same server. Costs a look at every key there; what Tenure alone writes is better scanned.
+    /// Every record under a prefix, ordered by key, including those that other programs wrote to the same server.
+    /// It reads every key there, so prefer [`Records::scan`] for records that only Tenure writes.
     ///
-    /// A record that something else overwrote may still show the revision of Tenure's last write, and what is
-    /// left of a TTL is not asked for: [`Records::get`] says both exactly.
-    async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
+    /// A record that another program overwrote may still have the revision of Tenure's last write, and `remaining` is
+    /// not filled in: [`Records::get`] has both exactly. [`fallback::discover`] is for engines that other programs
+    /// cannot write to.
+    async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>>;
+
+    /// Publishes announcements, each only while its lease is live. Returns for every item, in order, whether it was
+    /// published. At most [`limits::BATCH`] items. After an error, the first items may have been published.
+    ///
+    /// Not every engine emits an event for an announcement, and a scan may not find it. [`fallback::announce`] is for
+    /// engines without subscribers outside of this process: it only stores the message.
+    async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>>;
+
+    /// Reads a log's entries after `after` (zero: from the oldest kept), at most `limit`.
+    async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>>;
+}
+
+/// Leases and records in one place.
+pub trait Store: Leases + Records {}
+
+impl<T: Leases + Records> Store for T {}
+
+/// Verbs expressed by other verbs, for engines that have nothing better. No trait method has a default, so that an
+/// engine or a network client cannot miss one unnoticed.
+pub mod fallback {
+    use super::*;
+    use crate::event::PrefixFilter;
+
+    /// [`Leases::watch_any`] as a filtered watch of the common prefix.
+    pub async fn watch_any(
+        leases: &dyn Leases,
+        prefixes: &[Prefix],
+        from: Option<Revision>,
+    ) -> Result<Box<dyn Watch>> {
+        let watch = leases.watch(&Prefix::common(prefixes), from).await?;
+        Ok(Box::new(PrefixFilter::new(watch, prefixes)))
+    }
+
+    /// [`Records::discover`] as a scan of all pages.
+    pub async fn discover(records: &dyn Records, prefix: &Prefix) -> Result<Vec<Record>> {
         let mut query = Query::new(prefix.clone());
         let mut found = Vec::new();
         loop {
-            let page = self.scan(&query).await?;
+            let page = records.scan(&query).await?;
             found.extend(page.items.into_iter().map(|record| Record { remaining: None, ..record }));
             if found.len() > limits::DISCOVERY {
                 return Err(
@@ -104,27 +136,17 @@ pub trait Records: Send + Sync + 'static {
         }
     }
 
-    /// Tells news, each only while its lease is live: one answer per item, in order, whether it was told. At
-    /// most [`limits::BATCH`] items. Engines without listeners outside of this process only keep it.
-    /// An error may come after the first of them were told. News does not give an event on every engine, and a scan may not find it.
-    async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
-        let mut told = Vec::with_capacity(items.len());
-        for item in items {
-            let fence = Fence { mode: Mode::Strict, ..item.fence.clone() };
-            let value = item.message.clone();
-            let latest = Op::Put { key: item.latest.clone(), value: value.clone(), ttl: Some(item.ttl) };
-            let log = Op::Append { log: item.log.clone(), value, max_len: item.max_len };
-            let committed = self.write_fenced(&fence, &[latest, log]).await?;
-            told.push(matches!(committed, Committed::Written { .. }));
+    /// [`Records::announce`] as one strictly fenced write per item.
+    pub async fn announce(records: &dyn Records, items: &[Announcement]) -> Result<Vec<bool>> {
+        if items.len() > limits::BATCH {
+            return Err(Refusal::TooMany { what: "announcements in one call", limit: limits::BATCH }.into());
         }
-        Ok(told)
+        let mut published = Vec::with_capacity(items.len());
+        for item in items {
+            let (fence, ops) = item.fenced_write();
+            let committed = records.write_fenced(&fence, &ops).await?;
+            published.push(matches!(committed, Committed::Written { .. }));
+        }
+        Ok(published)
     }
-
-    /// Reads a log's entries after `after` (zero: from the oldest kept), at most `limit`.
-    async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>>;
 }
-
-/// A place where leases and records live together.
-pub trait Store: Leases + Records {}
-
-impl<T: Leases + Records> Store for T {}

@@ -31,7 +31,7 @@ impl Token {
         Self::from_text(URL_SAFE_NO_PAD.encode(bytes).into_boxed_str())
     }
 
-    /// Takes a token that a client made.
+    /// Validates a token that a client made.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let shape = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !shape || !(22..=128).contains(&text.len()) {
@@ -50,14 +50,14 @@ impl Token {
         &self.text
     }
 
-    /// What stores keep of this token.
+    /// The digest that stores keep.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
 }
 
 impl Digest {
-    /// Takes a digest that a store kept.
+    /// A digest from storage.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -75,7 +75,7 @@ impl Digest {
     }
 }
 
-/// Compares in constant time: how much of a guess was right must not show.
+/// Compares in constant time, so that timing does not reveal how much of a guess was right.
 impl PartialEq for Digest {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_known_by_its_digest() {
+    fn equal_tokens_have_equal_digests() {
         let token = Token::random(&Fixed(7));
         assert_eq!(Token::parse(token.reveal()).unwrap().digest(), token.digest());
         assert_ne!(Token::random(&Fixed(8)).digest(), token.digest());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// How long a grant lasts: 1 ms to 24 h, in whole milliseconds. Engines state a higher floor of their own.
+/// How long a grant lasts: 1 ms to 24 h, in whole milliseconds. Engines state a higher minimum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(u32);
 
@@ -13,11 +13,14 @@ impl Ttl {
     /// The longest TTL of any engine.
     pub const MAX: Self = Self(86_400_000);
 
+    /// The shortest TTL of the engines in process.
+    pub(crate) const MIN_IN_PROCESS: Self = Self(250);
+
     /// A TTL in milliseconds.
     pub fn from_millis(ms: u64) -> Result<Self, Error> {
         match u32::try_from(ms) {
             Ok(ms) if ms > 0 && ms <= Self::MAX.0 => Ok(Self(ms)),
-            _ => Err(Error::invalid("ttl", format!("{ms} ms is not within 1 ms and 24 h"))),
+            _ => Err(Error::invalid("ttl", format!("{ms} ms is not between 1 ms and 24 h"))),
         }
     }
 

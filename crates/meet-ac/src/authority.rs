@@ -1,76 +1,50 @@
-//! Who signs what.
+//! The authority: signs tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Entropy};
-use meet_wire::jwt::{
-    Checker, Claims, GuestClaims, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, ServiceClaims,
-    UserClaims, sign,
-};
-use meet_wire::{Id, limits as wire};
 use parking_lot::RwLock;
+use tenure_lease::{Clock, Entropy};
+use tenure_meet_wire::jwt::{
+    Checker, Claims, GuestClaims, GuestTokenRequest, Jwks, KeySet, Kind, MeetingClaims, MemberTokenRequest,
+    ParticipantType, Role, ServiceClaims, UserClaims, sign,
+};
+use tenure_meet_wire::{Id, limits as wire};
 
-use crate::vault::Found;
+use crate::vault::VaultContents;
 use crate::{Clients, Credentials, Vault, limits};
 
-/// Why there is no token.
+/// Why a token was not issued.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// The keys cannot be read or kept.
-    #[error("the signing keys: {0}")]
+    /// The keys cannot be read or stored.
+    #[error("signing keys: {0}")]
     Vault(String),
-    /// There is no key to sign with.
-    #[error("there is no signing key")]
+    /// No signing key is available.
+    #[error("no signing key")]
     NoKey,
-    /// Nobody we know, or not with that secret.
-    #[error("the client is unknown or its secret is wrong")]
+    /// Unknown client or wrong secret.
+    #[error("unknown client or wrong secret")]
     InvalidClient,
-    /// More than the client may do.
-    #[error("the client may not have that scope")]
+    /// A scope that the client does not have.
+    #[error("scope not allowed for the client")]
     InvalidScope,
-    /// A claim that no token may carry.
+    /// An invalid claim.
     #[error("{0}")]
     Invalid(&'static str),
 }
 
-/// A member's seat, to be signed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seat {
-    /// The user.
-    pub user: String,
-    /// The meeting.
-    pub meeting_id: String,
-    /// The user's organisation.
-    pub home_org_id: Option<String>,
-    /// The meeting's organisation.
-    pub meeting_org_id: String,
-    /// Whether the user leads.
-    pub host: bool,
-}
-
-/// A guest's seat, to be signed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Invitation {
-    /// The meeting.
-    pub meeting_id: String,
-    /// The name that the guest gave.
-    pub display_name: String,
-    /// The guest's last token, so that it stays the same guest.
-    pub previous: Option<String>,
-}
-
-/// Signs.
+/// Signs tokens with the current key.
 pub struct Authority {
     vault: Vault,
     clients: Clients,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    found: RwLock<Found>,
+    found: RwLock<VaultContents>,
 }
 
 impl Authority {
-    /// Reads the keys, and makes the first one if there is none.
+    /// Loads the keys, and creates the first one if there is none.
     pub async fn open(
         vault: Vault,
         clients: Clients,
@@ -83,27 +57,24 @@ impl Authority {
         Ok(authority)
     }
 
-    /// Takes what somebody else made meanwhile and turns the keys if it is time. Call it every minute or so; a failure leaves the keys as
-    /// they are, which go on for days.
+    /// Loads keys that another authority stored and rotates them if due. Call it about once a minute. On failure the current keys
+    /// stay in use; they are valid for days.
     pub async fn turn(&self) -> Result<(), Error> {
         let mut found = self.vault.load().await?;
         if let Some(keys) = found.keys.turned(self.clock.wall(), &*self.entropy) {
             found = self.vault.keep(&found, keys, &*self.entropy).await?;
-            tracing::info!(
-                keys = found.keys.published().keys.len(),
-                "the signing keys of meetings have turned"
-            );
+            tracing::info!(keys = found.keys.published().keys.len(), "signing keys rotated");
         }
         *self.found.write() = found;
         Ok(())
     }
 
-    /// Turns the keys when it is time, for ever.
+    /// Rotates the keys when due, until cancelled.
     pub async fn keep_turning(&self) {
         loop {
             self.clock.sleep_until(self.clock.now() + limits::LOOK).await;
             if let Err(error) = self.turn().await {
-                tracing::warn!(%error, "the signing keys could not be looked at; they go on as they are");
+                tracing::warn!(%error, "cannot refresh the signing keys; keeping the current ones");
             }
         }
     }
@@ -113,12 +84,12 @@ impl Authority {
         self.found.read().keys.published()
     }
 
-    /// A checker of its own tokens.
+    /// A checker for tokens of this authority.
     pub fn checker(&self) -> Checker {
         Checker::new(KeySet::from(&self.published()))
     }
 
-    /// A token for a part of the service: all its scopes, or those that it asks for.
+    /// Issues a service token with all scopes of the client, or the requested ones.
     pub fn service(
         &self,
         credentials: &Credentials,
@@ -136,7 +107,7 @@ impl Authority {
         Ok((self.sign(&claims)?, limits::SERVICE))
     }
 
-    /// A token for a person.
+    /// Issues a user token.
     pub fn user(&self, user: &str, org_id: &str, email: &str, roles: &[String]) -> Result<String, Error> {
         checked_user(user)?;
         let (iat, exp, jti) = self.stamp(limits::USER);
@@ -152,47 +123,47 @@ impl Authority {
         })
     }
 
-    /// A token for a member's seat.
-    pub fn seat(&self, seat: &Seat) -> Result<String, Error> {
-        checked_user(&seat.user)?;
-        let home = seat.home_org_id.as_ref();
-        let external = home.is_some_and(|home| *home != seat.meeting_org_id);
+    /// Issues the token of a member of a meeting.
+    pub fn sign_member(&self, request: &MemberTokenRequest) -> Result<String, Error> {
+        checked_user(&request.user)?;
+        let home = request.home_org_id.as_ref();
+        let external = home.is_some_and(|home| *home != request.meeting_org_id);
         let (iat, exp, jti) = self.stamp(limits::MEETING);
         self.sign(&MeetingClaims {
-            sub: seat.user.clone(),
+            sub: request.user.clone(),
             token_type: Kind::Meeting,
-            meeting_id: seat.meeting_id.clone(),
-            home_org_id: seat.home_org_id.clone(),
-            meeting_org_id: seat.meeting_org_id.clone(),
+            meeting_id: request.meeting_id.clone(),
+            home_org_id: request.home_org_id.clone(),
+            meeting_org_id: request.meeting_org_id.clone(),
             participant_type: if external { ParticipantType::External } else { ParticipantType::Member },
-            role: if seat.host { Role::Host } else { Role::Participant },
-            capabilities: capabilities(seat.host),
+            role: if request.host { Role::Host } else { Role::Participant },
+            capabilities: capabilities(request.host),
             iat,
             exp,
             jti,
         })
     }
 
-    /// A token for a guest's seat. With a good last token, or one that ended within an hour, of the same meeting, it is the same guest.
-    pub fn guest(&self, invitation: &Invitation) -> Result<String, Error> {
+    /// Issues a guest token. With a previous token of the same meeting, valid or expired within an hour, the guest keeps its id.
+    pub fn sign_guest(&self, request: &GuestTokenRequest) -> Result<String, Error> {
         let (least, most) = limits::GUEST_NAME;
-        if !(least..=most).contains(&invitation.display_name.len()) {
-            return Err(Error::Invalid("a guest's name has 2 to 100 bytes"));
+        if !(least..=most).contains(&request.display_name.len()) {
+            return Err(Error::Invalid("a guest name must have 2 to 100 bytes"));
         }
         let now = self.clock.wall();
-        let before = invitation.previous.as_ref().and_then(|token| {
+        let before = request.previous.as_ref().and_then(|token| {
             self.checker().check_ended::<GuestClaims>(token, now, limits::GUEST_RENEWAL).ok()
         });
-        let same = before.filter(|claims| claims.meeting_id == invitation.meeting_id);
+        let same = before.filter(|claims| claims.meeting_id == request.meeting_id);
         let sub = same.map_or_else(|| format!("g_{}", Id::new(now, &*self.entropy)), |claims| claims.sub);
         let (iat, exp, jti) = self.stamp(limits::MEETING);
         self.sign(&GuestClaims {
             sub,
             token_type: Kind::Guest,
-            meeting_id: invitation.meeting_id.clone(),
+            meeting_id: request.meeting_id.clone(),
             participant_type: ParticipantType::Guest,
             role: Role::Guest,
-            display_name: invitation.display_name.clone(),
+            display_name: request.display_name.clone(),
             waiting_room: false,
             iat,
             exp,
@@ -208,11 +179,11 @@ impl Authority {
 
     fn sign<C: Claims>(&self, claims: &C) -> Result<String, Error> {
         let key = self.found.read().keys.signing(self.clock.wall()).ok_or(Error::NoKey)?;
-        sign(&key, claims).map_err(|_| Error::Invalid("the claims do not fit into a token"))
+        sign(&key, claims).map_err(|_| Error::Invalid("the claims exceed the size of a token"))
     }
 }
 
-/// What a seat may do, in words that clients show or hide their controls by; the controller decides by the role.
+/// The capabilities of a participant. Clients show or hide controls by them; the controller authorizes by role.
 fn capabilities(host: bool) -> Vec<String> {
     let all = ["publish", "chat", "moderate", "end_meeting"];
     all.into_iter().take(if host { 4 } else { 2 }).map(str::to_owned).collect()
@@ -220,7 +191,7 @@ fn capabilities(host: bool) -> Vec<String> {
 
 fn checked_user(user: &str) -> Result<(), Error> {
     if user.is_empty() || user.len() > wire::USER_ID {
-        return Err(Error::Invalid("the id of a user has 1 to 128 bytes"));
+        return Err(Error::Invalid("a user id must have 1 to 128 bytes"));
     }
     Ok(())
 }

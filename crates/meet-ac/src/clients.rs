@@ -1,40 +1,40 @@
-//! Parts of the service that may ask for tokens.
+//! The service clients that may request tokens.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use meet_wire::jwt::ServiceType;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+use tenure_meet_wire::jwt::ServiceType;
 
 use crate::limits;
 
-/// One part of the service.
+/// A service client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
-    /// Which part it is.
+    /// Its service type.
     pub service_type: ServiceType,
-    /// What it may do.
+    /// Its scopes.
     pub scopes: Vec<String>,
     /// The digest of its secret.
     secret: [u8; 32],
 }
 
-/// Who asks, with the proof.
+/// Client credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The client.
+    /// The client id.
     pub client_id: String,
-    /// Its secret.
+    /// The client secret.
     pub client_secret: String,
 }
 
-/// All of them, by id.
+/// All clients, by id.
 #[derive(Clone, Default, Debug)]
 pub struct Clients(BTreeMap<String, Client>);
 
 impl Clients {
-    /// The same with one more; none when there are too many.
+    /// Adds a client. `None` if there are too many.
     #[must_use]
     pub fn with(
         mut self,
@@ -48,7 +48,7 @@ impl Clients {
         (self.0.len() <= limits::CLIENTS).then_some(self)
     }
 
-    /// The client whose secret this is. Takes as long for an unknown client as for a wrong secret.
+    /// Authenticates a client. Takes the same time for an unknown client as for a wrong secret.
     pub fn check(&self, credentials: &Credentials) -> Option<&Client> {
         let client = self.0.get(&credentials.client_id);
         let expected = client.map_or([0; 32], |client| client.secret);

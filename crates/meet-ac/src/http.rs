@@ -43,7 +43,7 @@ struct Granted {
     expires_in: u64,
 }
 
-/// Client credentials as RFC 6749 has them: in the form or as basic authentication, never both.
+/// Client credentials of RFC 6749: in the form or as basic authentication, not both.
 async fn token(
     State(authority): State<Arc<Authority>>,
     headers: HeaderMap,
@@ -70,7 +70,7 @@ async fn token(
         Err(Error::InvalidClient) => refused(StatusCode::UNAUTHORIZED, "invalid_client"),
         Err(Error::InvalidScope) => refused(StatusCode::BAD_REQUEST, "invalid_scope"),
         Err(error) => {
-            tracing::error!(%error, "no service token");
+            tracing::error!(%error, "cannot issue a service token");
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable")
         }
     }

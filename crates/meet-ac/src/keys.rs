@@ -1,34 +1,34 @@
-//! The signing keys, and their turn.
+//! The signing keys and their rotation.
 //!
-//! A key is published ten minutes before it signs, signs for a week and stays published for another: whoever has the set, fresh or a few
-//! minutes old, can check every token that is still alive.
+//! A key is published ten minutes before it signs, signs for a week and stays published for another week. A verifier whose copy of
+//! the set is a few minutes old can therefore check every valid token.
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lease::{Entropy, Wall};
-use meet_wire::jwt::{Jwks, SigningKey};
 use serde::{Deserialize, Serialize};
+use tenure_lease::{Entropy, Wall};
+use tenure_meet_wire::jwt::{Jwks, SigningKey};
 
 use crate::limits;
 
-/// One key as it is kept.
+/// A stored key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Kept {
+struct StoredKey {
     /// 32 random bytes in base64url.
     seed: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since the Unix epoch.
     made_s: u64,
 }
 
-/// All keys that are published, oldest first. This is also the form in which they are kept; it is secret.
+/// All published keys, oldest first. This is also the stored form; it is secret.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Keys {
-    keys: Vec<Kept>,
+    keys: Vec<StoredKey>,
 }
 
-impl Kept {
+impl StoredKey {
     fn new(now_s: u64, entropy: &dyn Entropy) -> Self {
         let mut seed = [0; 32];
         entropy.fill(&mut seed);
@@ -46,12 +46,12 @@ impl Kept {
 }
 
 impl Keys {
-    /// The keys after their turn, if one is due: without those that are spent, with a new one when the newest has signed for a week.
+    /// The keys after a rotation, if one is due: expired keys are removed, and a new one is added once the newest has signed for a week.
     pub fn turned(&self, now: Wall, entropy: &dyn Entropy) -> Option<Self> {
         let now = seconds(now);
         let life = (limits::LEAD + limits::SIGNS + limits::OVERLAP).as_secs();
-        // A key from the future is from a clock that was set back: it would sign for ever.
-        let mut keys: Vec<Kept> = self
+        // A key from the future comes from a clock that was set back. It would sign forever.
+        let mut keys: Vec<StoredKey> = self
             .keys
             .iter()
             .filter(|key| key.made_s <= now + 86_400 && now < key.made_s + life)
@@ -59,24 +59,24 @@ impl Keys {
             .collect();
         let newest = keys.last().map(|key| key.made_s);
         if newest.is_none_or(|made| now >= made + limits::SIGNS.as_secs()) {
-            keys.push(Kept::new(now, entropy));
+            keys.push(StoredKey::new(now, entropy));
         }
         (keys != self.keys).then_some(Self { keys })
     }
 
-    /// The key that signs now: the newest of those that have been published long enough, or the oldest there is.
+    /// The signing key: the newest one that has been published long enough, or else the oldest one.
     pub fn signing(&self, now: Wall) -> Option<SigningKey> {
         let now = seconds(now);
         let ripe = self.keys.iter().rev().find(|key| now >= key.signs_from());
         ripe.or(self.keys.first())?.key()
     }
 
-    /// The public halves of all of them.
+    /// The public keys.
     pub fn published(&self) -> Jwks {
         Jwks { keys: self.keys.iter().filter_map(|kept| Some(kept.key()?.public())).collect() }
     }
 
-    /// Whether every kept key is one.
+    /// Whether every stored key is valid.
     pub(crate) fn whole(&self) -> bool {
         self.keys.iter().all(|kept| kept.key().is_some())
     }
@@ -101,7 +101,7 @@ mod tests {
     const START: u64 = 1_700_000_000;
     const DAY: u64 = 86_400;
 
-    /// Another seed for every key.
+    /// A different seed for every key.
     #[derive(Default)]
     struct Counting(AtomicU8);
 
@@ -126,15 +126,19 @@ mod tests {
         assert_eq!(first.turned(at(7 * DAY - 1), &entropy), None);
         let second = first.turned(at(7 * DAY), &entropy).unwrap();
         assert_eq!(second.published().keys.len(), 2);
-        assert_eq!(kid(&second, 7 * DAY + 599), kid(&first, 0), "the new one waits until everybody knows it");
+        assert_eq!(
+            kid(&second, 7 * DAY + 599),
+            kid(&first, 0),
+            "the new key does not sign until it has been published long enough"
+        );
         assert_ne!(kid(&second, 7 * DAY + 600), kid(&first, 0));
         assert_eq!(second.turned(at(14 * DAY - 1), &entropy), None);
         let third = second.turned(at(14 * DAY + 600), &entropy).unwrap();
-        assert_eq!(third.published().keys.len(), 2, "the first is spent, a third is there");
+        assert_eq!(third.published().keys.len(), 2, "the first key is removed, a third is added");
     }
 
     #[test]
-    fn at_every_hour_of_six_weeks_what_was_signed_can_be_checked_for_as_long_as_it_lives() {
+    fn for_six_weeks_every_valid_token_can_be_verified() {
         let entropy = Counting::default();
         let mut keys = Keys::default();
         let mut signed: Vec<(u64, String)> = Vec::new();
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_that_slept_or_whose_clock_was_set_back_starts_with_a_new_key() {
+    fn stale_keys_or_keys_from_the_future_are_replaced() {
         let entropy = Counting::default();
         let first = Keys::default().turned(at(0), &entropy).unwrap();
         let slept = first.turned(at(60 * DAY), &entropy).unwrap();
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_debug_output_shows_a_seed() {
+    fn debug_output_hides_the_seeds() {
         let keys = Keys::default().turned(at(0), &Counting::default()).unwrap();
         assert_eq!(format!("{keys:?}"), "Keys { made_s: [1700000000] }");
     }

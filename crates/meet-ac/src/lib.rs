@@ -1,9 +1,9 @@
-//! The authority of meetings: who signs, and what is signed.
+//! The authority of meetings: signs tokens and publishes its keys.
 //!
-//! - [`Keys`] are the signing keys: one signs, the others are still or already published. They turn by time alone ([`Keys::turned`]).
-//! - A [`Vault`] keeps them: a folder that only its owner can touch, or a shared store in which they are sealed.
-//! - The [`Authority`] holds both, turns the keys when it is time and makes tokens for services, users, guests and seats.
-//! - [`routes`] publish the key set and give service tokens for client credentials.
+//! - [`Keys`] are the signing keys: one signs, the others are published before or after their turn. Rotation depends on time alone
+//!   ([`Keys::turned`]). A [`Vault`] stores them: a directory that only its owner can access, or a shared store with sealed records.
+//! - The [`Authority`] holds both, rotates the keys and issues tokens for services, users, guests and members.
+//! - [`routes`] publishes the key set and issues service tokens for client credentials.
 
 mod authority;
 mod clients;
@@ -12,43 +12,43 @@ mod keys;
 mod seal;
 mod vault;
 
-pub use authority::{Authority, Error, Invitation, Seat};
+pub use authority::{Authority, Error};
 pub use clients::{Client, Clients, Credentials};
 pub use http::routes;
 pub use keys::Keys;
 pub use seal::{Seal, WeakSeal};
-pub use vault::{FolderVault, StoreVault, Vault};
+pub use vault::{DirectoryVault, StoreVault, Vault};
 
-/// Bounds and lives, by name.
+/// Limits and lifetimes.
 pub mod limits {
     use std::time::Duration;
 
     /// How long a key signs.
     pub const SIGNS: Duration = Duration::from_secs(7 * 86_400);
-    /// How long it is published after that: longer than any token lives.
+    /// How long a key stays published after that. Longer than any token is valid.
     pub const OVERLAP: Duration = Duration::from_secs(7 * 86_400);
-    /// How long it is published before it signs: longer than anybody keeps the set without asking again.
+    /// How long a key is published before it signs. Longer than verifiers cache the set.
     pub const LEAD: Duration = Duration::from_secs(600);
-    /// How long the set may be kept without asking again.
+    /// How long verifiers may cache the set.
     pub const CACHE: Duration = Duration::from_secs(300);
-    /// The life of a service token.
+    /// Lifetime of a service token.
     pub const SERVICE: Duration = Duration::from_secs(3_600);
-    /// The life of a user token.
+    /// Lifetime of a user token.
     pub const USER: Duration = Duration::from_secs(3_600);
-    /// The life of a meeting or guest token.
+    /// Lifetime of a meeting or guest token.
     pub const MEETING: Duration = Duration::from_secs(900);
-    /// How long after its end a guest token still shows who asks for the next one.
+    /// How long an expired guest token still identifies the guest.
     pub const GUEST_RENEWAL: Duration = Duration::from_secs(3_600);
-    /// The longest file or record of keys.
+    /// Maximum size of the stored keys.
     pub const KEPT: u64 = 64 * 1024;
-    /// The shortest key that seals, in bytes.
+    /// Minimum length of the sealing secret, in bytes.
     pub const SEAL: usize = 32;
-    /// The longest body of a request for a token.
+    /// Maximum body of a token request.
     pub const BODY: usize = 4 * 1024;
-    /// The shortest and the longest name of a guest, in bytes.
+    /// Bounds of a guest name, in bytes.
     pub const GUEST_NAME: (usize, usize) = (2, 100);
-    /// Most clients.
+    /// Maximum clients.
     pub const CLIENTS: usize = 1_024;
-    /// How often the keys are looked at again.
+    /// Interval at which the keys are refreshed.
     pub const LOOK: Duration = Duration::from_secs(60);
 }

@@ -1,26 +1,26 @@
-//! Sealing: what lies in a shared store is of no use to who reads it there.
+//! Sealing: encrypts records in a shared store.
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hkdf::Hkdf;
-use lease::Entropy;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::Sha256;
+use tenure_lease::Entropy;
 
 use crate::limits;
 
-/// A key that is too short to seal with.
+/// The secret is too short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("TENURE_SEAL_KEY has {0} bytes, at least {min} are needed", min = limits::SEAL)]
+#[error("TENURE_SEAL_KEY has {0} bytes; at least {min} are required", min = limits::SEAL)]
 pub struct WeakSeal(usize);
 
-/// Seals and opens, with AES-256-GCM and a key derived from a secret. What was sealed for one name does not open under another.
+/// Encrypts with AES-256-GCM and a key derived from a secret. The record name is authenticated: a record does not open under another name.
 pub struct Seal(Box<LessSafeKey>);
 
 impl Seal {
-    /// A seal from a secret of at least 32 bytes.
+    /// Creates a seal from a secret of at least 32 bytes.
     pub fn new(secret: &[u8]) -> Result<Self, WeakSeal> {
         if secret.len() < limits::SEAL {
             return Err(WeakSeal(secret.len()));
@@ -31,7 +31,7 @@ impl Seal {
         key.map(|key| Self(Box::new(LessSafeKey::new(key)))).ok_or(WeakSeal(secret.len()))
     }
 
-    /// Seals, in text.
+    /// Seals the content as text.
     pub fn seal(&self, name: &str, content: &[u8], entropy: &dyn Entropy) -> Option<String> {
         let mut nonce = [0; NONCE_LEN];
         entropy.fill(&mut nonce);
@@ -41,7 +41,7 @@ impl Seal {
         Some(STANDARD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
-    /// Opens what was sealed under this name with this secret, unchanged.
+    /// Opens a record. `None` if the name, the secret or any bit differs.
     pub fn open(&self, name: &str, sealed: &str) -> Option<Vec<u8>> {
         let raw = STANDARD.decode(sealed).ok()?;
         let (nonce, sealed) = raw.split_first_chunk::<NONCE_LEN>()?;
@@ -61,10 +61,10 @@ impl fmt::Debug for Seal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lease_keeper::OsEntropy;
+    use tenure_keeper::OsEntropy;
 
     #[test]
-    fn only_the_same_secret_and_name_open_what_was_sealed_and_no_bit_may_change() {
+    fn a_record_opens_only_unchanged_with_the_same_secret_and_name() {
         let seal = Seal::new(&[7; 32]).unwrap();
         let sealed = seal.seal("keys", b"secret", &OsEntropy).unwrap();
         assert_eq!(seal.open("keys", &sealed).as_deref(), Some(b"secret".as_slice()));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_key_seals_nothing() {
+    fn a_short_secret_is_rejected() {
         assert_eq!(Seal::new(&[7; 31]).unwrap_err(), WeakSeal(31));
     }
 }

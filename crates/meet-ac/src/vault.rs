@@ -1,4 +1,4 @@
-//! Where the keys are kept.
+//! Storage of the keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lease::{Committed, Entropy, Key, Op, Revision, Store};
+use tenure_lease::{Committed, Entropy, Key, Op, Revision, Store};
 
 use crate::{Error, Keys, Seal, limits};
 
@@ -15,36 +15,36 @@ const FILE: &str = "meet-keys";
 /// The record in a shared store.
 const RECORD: &str = "system:meet:keys";
 
-/// A place for keys.
+/// Storage for the keys.
 pub enum Vault {
-    /// A folder of this process.
-    Folder(FolderVault),
-    /// A store that several share.
+    /// A directory of this process.
+    Folder(DirectoryVault),
+    /// A store shared by several authorities.
     Store(StoreVault),
 }
 
-/// What a vault holds, and how to say that it has not changed since.
+/// The stored keys and their version.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct VaultContents {
     pub(crate) keys: Keys,
     revision: Option<Revision>,
 }
 
 impl Vault {
-    pub(crate) async fn load(&self) -> Result<Found, Error> {
+    pub(crate) async fn load(&self) -> Result<VaultContents, Error> {
         match self {
             Self::Folder(folder) => folder.load(),
             Self::Store(store) => store.load().await,
         }
     }
 
-    /// Keeps `keys` where `found` was, and says what is there afterwards: somebody else's, if they were faster.
+    /// Replaces `found` with `keys` and returns what is stored afterwards: the keys of another authority if it was faster.
     pub(crate) async fn keep(
         &self,
-        found: &Found,
+        found: &VaultContents,
         keys: Keys,
         entropy: &dyn Entropy,
-    ) -> Result<Found, Error> {
+    ) -> Result<VaultContents, Error> {
         match self {
             Self::Folder(folder) => folder.keep(keys),
             Self::Store(store) => store.keep(found, keys, entropy).await,
@@ -52,14 +52,14 @@ impl Vault {
     }
 }
 
-/// A file that only its owner can touch.
+/// A file that only its owner can access.
 #[derive(Clone, Debug)]
-pub struct FolderVault {
+pub struct DirectoryVault {
     dir: PathBuf,
 }
 
-impl FolderVault {
-    /// In this folder.
+impl DirectoryVault {
+    /// Stores the keys in this directory.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
@@ -68,22 +68,22 @@ impl FolderVault {
         self.dir.join(FILE)
     }
 
-    fn load(&self) -> Result<Found, Error> {
+    fn load(&self) -> Result<VaultContents, Error> {
         let content = read(&self.path()).map_err(|error| self.failed(&error))?;
         let keys = match content {
-            Some(content) => parsed(&content).ok_or_else(|| self.failed(&"it does not hold keys"))?,
+            Some(content) => parsed(&content).ok_or_else(|| self.failed(&"malformed keys"))?,
             None => Keys::default(),
         };
-        Ok(Found { keys, revision: None })
+        Ok(VaultContents { keys, revision: None })
     }
 
-    fn keep(&self, keys: Keys) -> Result<Found, Error> {
+    fn keep(&self, keys: Keys) -> Result<VaultContents, Error> {
         let content = serde_json::to_vec(&keys).map_err(|error| self.failed(&error))?;
         self.write(&content).map_err(|error| self.failed(&error))?;
-        Ok(Found { keys, revision: None })
+        Ok(VaultContents { keys, revision: None })
     }
 
-    /// Written aside and renamed: nobody ever reads half of it, and a crash leaves the old one.
+    /// Writes a temporary file and renames it: readers never see a partial file, and a crash leaves the old one.
     fn write(&self, content: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let draft = self.dir.join(format!(".{FILE}.draft"));
@@ -103,14 +103,14 @@ impl FolderVault {
     }
 }
 
-/// The file; nothing if there is none. One that others can read or write is not taken: its keys are not secret any more.
+/// Reads the file, or `None` if there is none. A file that other users can access is rejected: its keys are no longer secret.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        let why = "others can read it, so the keys in it are not secret; remove it and a new one is made";
+        let why = "others can read it, so its keys are not secret; remove it to create new ones";
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
     let mut content = Vec::new();
@@ -129,26 +129,31 @@ pub struct StoreVault {
 }
 
 impl StoreVault {
-    /// In this store, under this seal.
+    /// Stores the keys in this store under this seal.
     pub fn new(store: Arc<dyn Store>, seal: Seal) -> Self {
         Self { store, seal }
     }
 
-    async fn load(&self) -> Result<Found, Error> {
+    async fn load(&self) -> Result<VaultContents, Error> {
         let key = record()?;
         let Some(record) = self.store.get(&key).await.map_err(failed)? else {
-            return Ok(Found { keys: Keys::default(), revision: None });
+            return Ok(VaultContents { keys: Keys::default(), revision: None });
         };
         let text = std::str::from_utf8(&record.value).ok();
         let content = text.and_then(|text| self.seal.open(RECORD, text));
         let keys = content.and_then(|content| parsed(&content)).ok_or_else(|| {
-            failed("the record does not open: TENURE_SEAL_KEY is not the one that it was sealed with, or it was changed")
+            failed("cannot open the record: TENURE_SEAL_KEY is not the one that sealed it, or the record was modified")
         })?;
-        Ok(Found { keys, revision: Some(record.revision) })
+        Ok(VaultContents { keys, revision: Some(record.revision) })
     }
 
-    /// Whoever is first decides; the others take what is there.
-    async fn keep(&self, found: &Found, keys: Keys, entropy: &dyn Entropy) -> Result<Found, Error> {
+    /// The first writer wins. The others use its keys.
+    async fn keep(
+        &self,
+        found: &VaultContents,
+        keys: Keys,
+        entropy: &dyn Entropy,
+    ) -> Result<VaultContents, Error> {
         let content = serde_json::to_vec(&keys).map_err(failed)?;
         let sealed = self.seal.seal(RECORD, &content, entropy).ok_or_else(|| failed("sealing failed"))?;
         let (key, value) = (record()?, Arc::<[u8]>::from(sealed.into_bytes()));
@@ -157,7 +162,7 @@ impl StoreVault {
             None => Op::PutIfAbsent { key, value, ttl: None },
         };
         match self.store.commit(&[op]).await.map_err(failed)? {
-            Committed::Written { revision } => Ok(Found { keys, revision: Some(revision) }),
+            Committed::Written { revision } => Ok(VaultContents { keys, revision: Some(revision) }),
             _ => self.load().await,
         }
     }

@@ -1,21 +1,21 @@
-//! How long to wait before the next attempt.
+//! Backoff between connection attempts.
 
 use std::time::Duration;
 
-use lease::Entropy;
+use tenure_lease::Entropy;
 
 use crate::limits;
 
-/// The wait before attempt `number` (0 is the first): doubling, bounded, and between half of it and all of it, so that those who lost the same
-/// controller do not come back at once.
+/// The wait before attempt `number`, counted from 0: doubling, bounded, with jitter between half of it and all of it, so that clients that
+/// lost the same controller do not reconnect at once.
 pub(crate) fn wait(number: u32, entropy: &dyn Entropy) -> Duration {
     let full = limits::BACKOFF_FIRST.saturating_mul(1 << number.min(16)).min(limits::BACKOFF);
-    // The first one may be at once.
+    // The first attempt may be immediate.
     let least = if number == 0 { Duration::ZERO } else { full / 2 };
     least + share(full - least, entropy)
 }
 
-/// A random part of a time.
+/// A random fraction of a duration.
 fn share(of: Duration, entropy: &dyn Entropy) -> Duration {
     let mut bytes = [0; 4];
     entropy.fill(&mut bytes);
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_a_bound_and_are_spread() {
+    fn waits_double_up_to_a_bound_with_jitter() {
         let longest: Vec<u128> = (0..8).map(|n| wait(n, &Same(0xff)).as_millis()).collect();
         assert_eq!(longest, [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000]);
         let shortest: Vec<u128> = (0..4).map(|n| wait(n, &Same(0)).as_millis()).collect();

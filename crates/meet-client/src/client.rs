@@ -1,34 +1,34 @@
-//! The handle of a client.
+//! The client handle.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use meet_wire::frame;
-use meet_wire::signaling::client_message::Payload;
-use meet_wire::signaling::{
+use parking_lot::Mutex;
+use tenure_meet_wire::frame;
+use tenure_meet_wire::signaling::client_message::Payload;
+use tenure_meet_wire::signaling::{
     ChatRequest, ClientMessage, DataRequest, EndMeetingRequest, HostMuteRequest, KickRequest, LayoutConfig,
     LayoutType, LeaveRequest, MuteRequest, Participant, PublishStream, StreamType, SubscribeToLayout,
     UnmuteRequest, UnmuteResponse, UnpublishStream, UnsubscribeLayout, UpdateLayout,
 };
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::dial::Dial;
-use crate::door::Door;
-use crate::life::{Life, Shared};
+use crate::driver::{Driver, Shared};
+use crate::join_api::JoinApi;
 use crate::limits;
 use crate::options::{Ending, Options, State};
-use crate::request::{Asked, Refused};
+use crate::request::{PendingRequest, Refused};
 use crate::{Event, View};
 
-/// What a client is told, in order. With [`Options::events`] zero there is nothing in it.
+/// The events of a client, in order. Empty if [`Options::events`] is zero.
 pub type Events = mpsc::Receiver<Event>;
 
-/// A participant. Dropping it drops the connection as a crash would: the seat is kept for its time of grace. [`Client::leave`] gives it up.
+/// A participant. Dropping it acts like a crash: the participant stays for its grace period. [`Client::leave`] leaves the meeting.
 pub struct Client {
-    asked: mpsc::Sender<Asked>,
+    asked: mpsc::Sender<PendingRequest>,
     shared: Arc<Shared>,
     options: Options,
     cancel: CancellationToken,
@@ -36,31 +36,39 @@ pub struct Client {
 }
 
 impl Client {
-    /// Joins a meeting: returns with a seat, or with why there is none.
+    /// Joins a meeting. Returns once joined, or with the reason for the failure.
     pub async fn join(
-        door: Arc<dyn Door>,
+        join_api: Arc<dyn JoinApi>,
         dial: Arc<dyn Dial>,
         options: Options,
     ) -> Result<(Self, Events), Ending> {
         let (asked, requests) = mpsc::channel(options.queue.max(1));
-        let (tell, events) = mpsc::channel(options.events.max(1));
-        let tell = (options.events > 0).then_some(tell);
+        let (event_sender, events) = mpsc::channel(options.events.max(1));
+        let event_sender = (options.events > 0).then_some(event_sender);
         let shared = Arc::new(Shared {
             view: Mutex::new(View::new(options.lines)),
             state: watch::Sender::new(State::Connecting),
             version: watch::Sender::new(0),
         });
         let (cancel, mut tasks) = (CancellationToken::new(), JoinSet::new());
-        let life = Life::new(door, dial, options.clone(), shared.clone(), requests, tell, cancel.clone());
+        let driver = Driver::new(
+            join_api,
+            dial,
+            options.clone(),
+            shared.clone(),
+            requests,
+            event_sender,
+            cancel.clone(),
+        );
         let (joined, answer) = oneshot::channel();
-        tasks.spawn(life.run(joined));
+        tasks.spawn(driver.run(joined));
         let client = Self { asked, shared, options, cancel, tasks };
         answer.await.unwrap_or(Err(Ending::Left)).map(|()| (client, events))
     }
 
-    /// Looks at what is known.
-    pub fn view<T>(&self, look: impl FnOnce(&View) -> T) -> T {
-        look(&self.shared.view.lock())
+    /// Reads the view.
+    pub fn view<T>(&self, inspect: impl FnOnce(&View) -> T) -> T {
+        inspect(&self.shared.view.lock())
     }
 
     /// This participant as the meeting sees it.
@@ -68,18 +76,18 @@ impl Client {
         self.view(|view| view.own().cloned())
     }
 
-    /// How it stands with the meeting.
+    /// The connection state.
     pub fn state(&self) -> State {
         self.shared.state.borrow().clone()
     }
 
-    /// Waits until a look at what is known gives something. Without end if it never does; nothing if the client ends first.
-    pub async fn until<T>(&self, look: impl Fn(&View) -> Option<T>) -> Option<T> {
+    /// Waits until `inspect` returns a value for the view. Waits forever if it never does. `None` if the client ends first.
+    pub async fn until<T>(&self, inspect: impl Fn(&View) -> Option<T>) -> Option<T> {
         let mut version = self.shared.version.subscribe();
         let mut state = self.shared.state.subscribe();
         loop {
             version.mark_unchanged();
-            if let Some(found) = self.view(&look) {
+            if let Some(found) = self.view(&inspect) {
                 return Some(found);
             }
             if matches!(*state.borrow_and_update(), State::Over(_)) {
@@ -92,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Waits for the end and says which it was.
+    /// Waits for the end and returns its reason.
     pub async fn over(&self) -> Ending {
         let mut state = self.shared.state.subscribe();
         let over = state.wait_for(|state| matches!(state, State::Over(_))).await;
@@ -102,8 +110,8 @@ impl Client {
         }
     }
 
-    /// Asks the meeting for something and waits for its answer. While there is no connection the request waits; who stops waiting takes it
-    /// back if it was not sent.
+    /// Sends a request and waits for the response. Without a connection, the request is queued. A caller that stops waiting cancels
+    /// a request that was not sent yet.
     pub async fn ask(&self, payload: Payload) -> Result<(), Refused> {
         let message = ClientMessage {
             payload: Some(payload),
@@ -114,7 +122,7 @@ impl Client {
         frame::encode(&message).map_err(|_| Refused::TooLong)?;
         let Some(payload) = message.payload else { return Err(Refused::TooLong) };
         let (answer, answered) = oneshot::channel();
-        self.asked.try_send(Asked { payload, answer }).map_err(|error| match error {
+        self.asked.try_send(PendingRequest { payload, answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::QueueFull,
             mpsc::error::TrySendError::Closed(_) => Refused::Over(self.ended()),
         })?;
@@ -128,23 +136,23 @@ impl Client {
         }
     }
 
-    /// Says something to everybody.
+    /// Sends a chat message.
     pub async fn chat(&self, text: &str) -> Result<(), Refused> {
         self.ask(Payload::ChatRequest(ChatRequest { text: text.to_owned() })).await
     }
 
-    /// Sends bytes to everybody, or to these.
+    /// Sends data to all participants, or to these.
     pub async fn data(&self, topic: &str, payload: Bytes, to: &[String]) -> Result<(), Refused> {
         let request = DataRequest { topic: topic.to_owned(), payload, to_participant_ids: to.to_vec() };
         self.ask(Payload::DataRequest(request)).await
     }
 
-    /// Shows that the own microphone and camera are muted, or not.
+    /// Publishes the own mute state of microphone and camera.
     pub async fn mute(&self, audio: bool, video: bool) -> Result<(), Refused> {
         self.ask(Payload::MuteRequest(MuteRequest { audio_muted: audio, video_muted: video })).await
     }
 
-    /// For hosts: mutes somebody, or takes that back; what is false is not muted afterwards.
+    /// Host only: mutes or unmutes a participant. `false` unmutes.
     pub async fn host_mute(
         &self,
         participant_id: &str,
@@ -156,12 +164,12 @@ impl Client {
         self.ask(Payload::HostMuteRequest(HostMuteRequest { participant_id, audio, video, reason })).await
     }
 
-    /// Asks the hosts to be unmuted.
+    /// Requests the hosts to unmute this participant.
     pub async fn request_unmute(&self, audio: bool, video: bool) -> Result<(), Refused> {
         self.ask(Payload::UnmuteRequest(UnmuteRequest { request_audio: audio, request_video: video })).await
     }
 
-    /// For hosts: answers such a wish; neither is a no.
+    /// Host only: answers an unmute request. `false` for both declines it.
     pub async fn answer_unmute(&self, participant_id: &str, audio: bool, video: bool) -> Result<(), Refused> {
         let participant_id = participant_id.to_owned();
         let answer = UnmuteResponse { participant_id, audio_approved: audio, video_approved: video };
@@ -172,46 +180,47 @@ impl Client {
         answered
     }
 
-    /// Says that a stream is published.
+    /// Announces a published stream.
     pub async fn publish(&self, stream_id: u32, kind: StreamType, metadata: &str) -> Result<(), Refused> {
         let (r#type, metadata) = (kind.into(), metadata.to_owned());
         self.ask(Payload::PublishStream(PublishStream { stream_id, r#type, metadata })).await
     }
 
-    /// Says that it is not any more.
+    /// Withdraws a published stream.
     pub async fn unpublish(&self, stream_id: u32) -> Result<(), Refused> {
         self.ask(Payload::UnpublishStream(UnpublishStream { stream_id })).await
     }
 
-    /// Asks to see others.
+    /// Subscribes to the streams of others.
     pub async fn subscribe(&self, layout: LayoutType, config: LayoutConfig) -> Result<(), Refused> {
         let layout =
             SubscribeToLayout { layout_type: layout.into(), config: Some(config), stream_ids: Vec::new() };
         self.ask(Payload::SubscribeToLayout(layout)).await
     }
 
-    /// Asks to see them in another way.
+    /// Changes the layout of the subscription.
     pub async fn update_layout(&self, config: LayoutConfig) -> Result<(), Refused> {
         self.ask(Payload::UpdateLayout(UpdateLayout { new_config: Some(config) })).await
     }
 
-    /// Asks to see nobody.
+    /// Ends the subscription.
     pub async fn unsubscribe(&self) -> Result<(), Refused> {
         self.ask(Payload::UnsubscribeLayout(UnsubscribeLayout {})).await
     }
 
-    /// For hosts: sends somebody away.
+    /// Host only: removes a participant.
     pub async fn kick(&self, participant_id: &str, reason: &str) -> Result<(), Refused> {
         let (participant_id, reason) = (participant_id.to_owned(), reason.to_owned());
         self.ask(Payload::KickRequest(KickRequest { participant_id, reason })).await
     }
 
-    /// For hosts: ends the meeting for everybody.
+    /// Host only: ends the meeting for all participants.
     pub async fn end_meeting(&self) -> Result<(), Refused> {
         self.ask(Payload::EndMeetingRequest(EndMeetingRequest {})).await
     }
 
-    /// Gives up the seat and ends. If the meeting cannot be told within five seconds, the seat ends by its time of grace.
+    /// Leaves the meeting and ends the client. If the controller does not respond within five seconds, the participant
+    /// stays for its grace period.
     pub async fn leave(mut self) -> Ending {
         let clock = self.options.clock.clone();
         let late = clock.sleep_until(clock.now() + limits::LEAVE);

@@ -1,86 +1,86 @@
-//! A participant of a meeting.
+//! A client of meetings.
 //!
-//! [`Client::join`] asks a [`Door`] for a seat's token and place, connects by a [`Dial`] and stays until the meeting or the caller ends it. A
-//! connection that is lost is made again with the proof of the seat; what was missed is replayed, or everything is sent anew: [`View`]
-//! has seen every event once, in order. Requests that are made meanwhile wait, up to a bound, and take effect once.
+//! [`Client::join`] gets a token and an endpoint from a [`JoinApi`], connects with a [`Dial`] and stays until the meeting or the caller
+//! ends it. A lost connection is resumed: missed events are replayed, or a full snapshot is sent. [`View`] applies every event once,
+//! in order. Requests made while disconnected are queued up to a limit and take effect once.
 //!
-//! - [`view`] is what a participant knows, and [`view::apply`] what a message does to it: no network and no clock.
-//! - [`door`] is the REST interface of meetings, or whatever a test hands in.
-//! - Of requests one is under way at a time, so that the answer to a resume says exactly what became of it.
+//! - [`view`] is the state that a participant knows, and [`view::apply`] applies a message to it, without network or clock.
+//! - [`join_api`] is the REST API of meetings, or a test double.
+//! - Only one request is in flight at a time, so a resume response tells exactly whether it took effect.
 
 mod backoff;
 mod client;
+mod connection;
 mod dial;
-pub mod door;
-mod life;
-mod line;
+mod driver;
+pub mod join_api;
 mod options;
 mod request;
 pub mod view;
 
 pub use client::{Client, Events};
-pub use dial::{Dial, Place};
-pub use door::{Door, DoorError};
+pub use dial::{Dial, Endpoint};
+pub use join_api::{JoinApi, JoinApiError};
 pub use options::{Ending, Options, State};
 pub use request::Refused;
 pub use view::{News, View};
 
 use view::News as Told;
 
-/// Something that a client is told.
+/// An event for the application.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// It has its seat.
+    /// Joined or resumed.
     Connected {
-        /// The seat that was left, and not a new one.
+        /// Whether the participant was resumed, as opposed to a new one.
         resumed: bool,
-        /// What was missed follows; otherwise the roster was sent anew and what was said meanwhile is not known.
+        /// Whether missed events are replayed. Otherwise a snapshot was sent and the chat in between is lost.
         replay: bool,
     },
-    /// It lost the connection and looks for another.
+    /// The connection was lost and the client reconnects.
     Reconnecting {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Something of the meeting.
+    /// An event of the meeting.
     News {
-        /// Its place in the meeting; zero for words to this participant only.
+        /// The event number. Zero for messages to this participant only.
         seq: u64,
-        /// Written down, and not only in the controller's memory.
+        /// Whether the event is persisted, as opposed to only in the controller's memory.
         durable: bool,
-        /// What.
+        /// The event.
         news: Told,
     },
-    /// It is over for this client; nothing follows.
+    /// The client ended. No further event follows.
     Over(Ending),
 }
 
-/// Bounds of a client, by name.
+/// Limits of a client.
 pub mod limits {
     use std::time::Duration;
 
-    /// How long a connection may take to be made.
+    /// Timeout of a connection attempt.
     pub const DIAL: Duration = Duration::from_secs(10);
-    /// How long the answer to a first join may take.
+    /// Timeout of the response to a first join.
     pub const JOIN: Duration = Duration::from_secs(20);
-    /// How long the answer to a resume may take: less than the time in which the same attempt gets the same answer.
+    /// Timeout of the response to a resume. Shorter than the time in which the controller repeats its response to the same attempt.
     pub const RESUME: Duration = Duration::from_secs(4);
-    /// How long a leave is waited for.
+    /// Timeout of a leave.
     pub const LEAVE: Duration = Duration::from_secs(5);
-    /// How long after `MIGRATING` a request is sent again.
+    /// Pause before a request is retried after `MIGRATING`.
     pub const MIGRATING: Duration = Duration::from_millis(500);
-    /// How often it is.
+    /// Number of these retries.
     pub const MIGRATING_TRIES: u32 = 120;
-    /// How long after the first `RATE_LIMITED` a request is sent again; twice as long each time.
+    /// First pause before a request is retried after `RATE_LIMITED`. Doubles each time.
     pub const RATE_LIMITED: Duration = Duration::from_secs(1);
-    /// How often it is.
+    /// Number of these retries.
     pub const RATE_LIMITED_TRIES: u32 = 4;
-    /// The longest wait between two attempts to connect.
+    /// Longest wait between connection attempts.
     pub const BACKOFF: Duration = Duration::from_secs(5);
-    /// The first one.
+    /// First wait between connection attempts.
     pub const BACKOFF_FIRST: Duration = Duration::from_millis(200);
-    /// Refused tokens in a row that are taken for old ones.
+    /// Consecutive token rejections that are treated as expired tokens.
     pub const UNAUTHORIZED_TRIES: u32 = 3;
-    /// Events that were told and not written which are kept to compare.
+    /// Unpersisted events that are kept for comparison.
     pub const VOLATILE: usize = 1_024;
 }

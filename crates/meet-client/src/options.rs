@@ -1,37 +1,37 @@
-//! What a client is made with, and how it ends.
+//! Client options and endings.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Entropy};
-use meet_wire::signaling::ParticipantCapabilities;
+use tenure_lease::{Clock, Entropy};
+use tenure_meet_wire::signaling::ParticipantCapabilities;
 
-/// What a client is made with.
+/// The options of a client.
 #[derive(Clone)]
 pub struct Options {
-    /// The name that others see; a guest's is in its token.
+    /// The display name. A guest's name is in its token.
     pub name: String,
-    /// What it can show and send.
+    /// The media capabilities.
     pub capabilities: Option<ParticipantCapabilities>,
-    /// Requests that wait while there is no connection; one more is refused.
+    /// Requests queued while disconnected. Further ones are rejected.
     pub queue: usize,
-    /// Events that wait for whoever takes them. When there are so many the client reads no further, and is too slow in the end.
-    /// Zero: nobody takes them, and none is kept.
+    /// Capacity of the event queue. When it is full, the client stops reading and is eventually closed as too slow.
+    /// Zero disables events.
     pub events: usize,
-    /// Chat lines that the view keeps; the oldest go first.
+    /// Chat messages that the view keeps. The oldest are dropped first.
     pub lines: usize,
-    /// How long a connection is looked for before the client ends; also the first one.
+    /// How long the client tries to connect before it gives up, also initially.
     pub give_up: Duration,
-    /// The trace that the client belongs to; a new one if there is none.
+    /// The trace context. Generated if absent.
     pub traceparent: Option<String>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness for attempts, traces and waits.
+    /// Randomness for attempt ids, traces and waits.
     pub entropy: Arc<dyn Entropy>,
 }
 
 impl Options {
-    /// The defaults: 64 requests and 1,024 events wait, 500 lines are kept, and a connection is looked for for five minutes.
+    /// The defaults: 64 queued requests, 1,024 events, 500 chat messages, and five minutes of connection attempts.
     pub fn new(name: &str, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         Self {
             name: name.to_owned(),
@@ -46,7 +46,7 @@ impl Options {
         }
     }
 
-    /// For load: nothing is kept and nobody takes events.
+    /// For load tests: keeps no chat and no events.
     #[must_use]
     pub fn bare(self) -> Self {
         Self { events: 0, lines: 0, ..self }
@@ -56,43 +56,43 @@ impl Options {
 /// How a client ended.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Ending {
-    /// It left.
+    /// The client left.
     #[error("left the meeting")]
     Left,
-    /// The meeting is over.
-    #[error("the meeting is over: {0}")]
+    /// The meeting ended.
+    #[error("the meeting ended: {0}")]
     MeetingOver(String),
-    /// A host sent it away.
-    #[error("a host sent this participant away")]
+    /// A host removed the participant.
+    #[error("removed by a host")]
     Kicked,
-    /// Another connection took the seat.
-    #[error("the seat was taken over by another connection of the same participant")]
+    /// Another connection took over the participant.
+    #[error("superseded by another connection of the same participant")]
     Superseded,
-    /// It may not join.
-    #[error("refused: {code}: {message}")]
+    /// The join was rejected.
+    #[error("rejected: {code}: {message}")]
     Refused {
-        /// The stable word.
+        /// The stable code.
         code: String,
-        /// In words.
+        /// The message.
         message: String,
     },
-    /// The controller does not understand it.
-    #[error("the controller refused the protocol of this client")]
+    /// The controller closed the connection for a protocol violation.
+    #[error("the controller reported a protocol violation")]
     Protocol,
-    /// No connection could be had for too long.
+    /// No connection was possible for too long.
     #[error("gave up: {0}")]
     GaveUp(String),
 }
 
-/// How a client stands with its meeting.
+/// The connection state of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It has not been there yet.
+    /// Not joined yet.
     Connecting,
-    /// It is there.
+    /// Connected.
     Connected,
-    /// It was there and looks for the way back; requests wait.
+    /// Disconnected and reconnecting. Requests are queued.
     Reconnecting,
-    /// It is over.
+    /// Ended.
     Over(Ending),
 }

@@ -1,34 +1,34 @@
-//! Requests: one is under way at a time, and it takes effect once.
+//! Requests: one is in flight at a time, and it takes effect once.
 
 use std::time::Duration;
 
-use lease::Tick;
-use meet_wire::signaling::client_message::Payload;
-use meet_wire::signaling::{ErrorCode, ErrorMessage};
+use tenure_lease::Tick;
+use tenure_meet_wire::signaling::client_message::Payload;
+use tenure_meet_wire::signaling::{ErrorCode, ErrorMessage};
 use tokio::sync::oneshot;
 
 use crate::limits;
 use crate::options::Ending;
 
-/// Why a request did nothing, or why nobody knows.
+/// Why a request failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// The meeting says no; nothing changed.
+    /// Rejected by the controller; nothing changed.
     #[error("{code:?}: {message}")]
     No {
-        /// The stable word.
+        /// The stable code.
         code: ErrorCode,
-        /// In words.
+        /// The message.
         message: String,
     },
-    /// Too many requests wait already; this one was not taken.
-    #[error("too many requests wait already")]
+    /// The queue is full; the request was not accepted.
+    #[error("request queue full")]
     QueueFull,
-    /// The message does not fit into a frame; it was not taken.
-    #[error("the message is too long")]
+    /// The message exceeds a frame; it was not accepted.
+    #[error("message too long")]
     TooLong,
-    /// The seat was lost while the request was under way: it may have taken effect.
-    #[error("the seat was lost; the request may have taken effect")]
+    /// The participant was lost while the request was in flight: it may have taken effect.
+    #[error("participant lost; the request may have taken effect")]
     Unknown,
     /// The client ended before the request was sent.
     #[error("the client ended: {0}")]
@@ -37,43 +37,43 @@ pub enum Refused {
 
 pub(crate) type Answer = oneshot::Sender<Result<(), Refused>>;
 
-/// A request and who waits for its answer.
-pub(crate) struct Asked {
+/// A queued request with the channel for its outcome.
+pub(crate) struct PendingRequest {
     pub(crate) payload: Payload,
     pub(crate) answer: Answer,
 }
 
-/// The request that is under way, or waits to be sent again.
-pub(crate) struct Flying {
-    pub(crate) asked: Asked,
-    /// The number under which it was sent; none while it waits.
+/// The request in flight, or waiting for a retry.
+pub(crate) struct InFlightRequest {
+    pub(crate) asked: PendingRequest,
+    /// The number it was sent with. `None` while it waits.
     sent: Option<u64>,
-    /// Not before this.
+    /// The earliest time to send it.
     pub(crate) at: Option<Tick>,
     tries: u32,
 }
 
-/// What an answer means for the request that is under way.
+/// What a response means for the request in flight.
 pub(crate) enum Verdict {
-    /// It is over.
-    Done(Asked, Result<(), Refused>),
-    /// It is to be sent again, later.
-    Later(Flying),
-    /// It was not meant.
-    Other(Flying),
+    /// It is finished.
+    Done(PendingRequest, Result<(), Refused>),
+    /// It is retried later.
+    Later(InFlightRequest),
+    /// The response is for another request.
+    Other(InFlightRequest),
 }
 
-impl Flying {
-    pub(crate) fn new(asked: Asked) -> Self {
+impl InFlightRequest {
+    pub(crate) fn new(asked: PendingRequest) -> Self {
         Self { asked, sent: None, at: None, tries: 0 }
     }
 
-    /// Whether it is to be sent by now.
+    /// Whether it is due.
     pub(crate) fn is_due(&self, now: Tick) -> bool {
         self.sent.is_none() && self.at.is_none_or(|at| now >= at)
     }
 
-    /// When it is to be sent, if it waits.
+    /// When it is due, if it waits.
     pub(crate) fn due(&self) -> Option<Tick> {
         if self.sent.is_none() { self.at } else { None }
     }
@@ -82,7 +82,7 @@ impl Flying {
         self.sent = Some(seq);
     }
 
-    /// Takes an answer.
+    /// Handles a response.
     pub(crate) fn answered(self, seq: u64, error: Option<&ErrorMessage>, now: Tick) -> Verdict {
         if self.sent != Some(seq) {
             return Verdict::Other(self);
@@ -100,12 +100,12 @@ impl Flying {
         Verdict::Later(self.again(now, wait))
     }
 
-    /// It did not take effect: a new number, since the old one may be below another that did.
+    /// The request did not take effect. It needs a new number, because a higher one may have been applied already.
     fn again(self, now: Tick, wait: Duration) -> Self {
         Self { sent: None, at: Some(now + wait), tries: self.tries + 1, ..self }
     }
 
-    /// What a new connection says of it: the seat is the same, and requests up to `applied` took effect.
+    /// After a resume: requests up to `applied` took effect.
     pub(crate) fn resumed(self, applied: u64) -> Verdict {
         match self.sent {
             Some(seq) if seq <= applied => Verdict::Done(self.asked, Ok(())),
@@ -113,29 +113,30 @@ impl Flying {
         }
     }
 
-    /// The seat is another one: what was sent may have taken effect, what was not may still be.
-    pub(crate) fn reseated(self) -> Verdict {
+    /// After a join as a new participant: a sent request may have taken effect, an unsent one is still valid.
+    pub(crate) fn rejoined(self) -> Verdict {
         match self.sent {
             Some(_) => Verdict::Done(self.asked, Err(Refused::Unknown)),
             None => Verdict::Later(self),
         }
     }
 
-    /// Nothing comes any more.
+    /// Fails the request because the client ended.
     pub(crate) fn over(self, ending: &Ending) {
         let refused = if self.sent.is_some() { Refused::Unknown } else { Refused::Over(ending.clone()) };
-        let _nobody_waits = self.asked.answer.send(Err(refused));
+        let _receiver_dropped = self.asked.answer.send(Err(refused));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meet_wire::signaling::LeaveRequest;
+    use tenure_meet_wire::signaling::LeaveRequest;
 
-    fn flying(sent: Option<u64>) -> Flying {
+    fn flying(sent: Option<u64>) -> InFlightRequest {
         let (answer, _) = oneshot::channel();
-        let mut flying = Flying::new(Asked { payload: Payload::LeaveRequest(LeaveRequest {}), answer });
+        let mut flying =
+            InFlightRequest::new(PendingRequest { payload: Payload::LeaveRequest(LeaveRequest {}), answer });
         flying.sent = sent;
         flying
     }
@@ -147,7 +148,7 @@ mod tests {
     const NOW: Tick = Tick::from_nanos(0);
 
     #[test]
-    fn an_answer_ends_a_request_or_has_it_sent_again_later() {
+    fn a_response_completes_a_request_or_schedules_a_retry() {
         assert!(matches!(flying(Some(3)).answered(3, None, NOW), Verdict::Done(_, Ok(()))));
         assert!(matches!(flying(Some(3)).answered(2, None, NOW), Verdict::Other(_)));
         let forbidden = error(ErrorCode::Forbidden);
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_limits_are_waited_out_longer_each_time_and_not_for_ever() {
+    fn rate_limited_requests_back_off_and_finally_fail() {
         let (mut waits, mut current, limited) = (Vec::new(), flying(None), error(ErrorCode::RateLimited));
         loop {
             current.sent_as(1);
@@ -177,18 +178,18 @@ mod tests {
                     assert!(matches!(refused, Err(Refused::No { code: ErrorCode::RateLimited, .. })));
                     break;
                 }
-                Verdict::Other(_) => panic!("it was meant"),
+                Verdict::Other(_) => panic!("the response is for this request"),
             }
         }
         assert_eq!(waits, [1, 2, 4, 8]);
     }
 
     #[test]
-    fn a_resume_says_what_became_of_it_and_a_new_seat_leaves_it_open() {
+    fn a_resume_settles_a_request_and_a_new_participant_leaves_it_unknown() {
         assert!(matches!(flying(Some(3)).resumed(3), Verdict::Done(_, Ok(()))));
         assert!(matches!(flying(Some(3)).resumed(2), Verdict::Later(again) if again.is_due(NOW)));
         assert!(matches!(flying(None).resumed(9), Verdict::Later(_)));
-        assert!(matches!(flying(Some(3)).reseated(), Verdict::Done(_, Err(Refused::Unknown))));
-        assert!(matches!(flying(None).reseated(), Verdict::Later(_)));
+        assert!(matches!(flying(Some(3)).rejoined(), Verdict::Done(_, Err(Refused::Unknown))));
+        assert!(matches!(flying(None).rejoined(), Verdict::Later(_)));
     }
 }

@@ -1,11 +1,11 @@
-//! What a participant knows of its meeting, and what a message does to it. No network, no clock.
+//! The view of a participant, and how messages change it. No network, no clock.
 
 mod apply;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::signaling::{
     ChatMessage, DataMessage, ErrorMessage, LeaveReason, MediaServerInfo, MuteEnforced, Participant,
     ParticipantMuteUpdate, ParticipantPresence, RedirectToMc, Role, StreamPublished, StreamUnpublished,
     UnmuteRequested, UnmuteResponse,
@@ -16,109 +16,109 @@ pub use apply::apply;
 /// What a participant knows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
-    /// This participant; empty before the first welcome.
+    /// The own id. Empty before the first welcome.
     pub me: String,
-    /// What it may do.
+    /// The own role.
     pub role: Role,
-    /// Everybody with a seat, this participant included, by id.
+    /// All participants by id, including the own.
     pub people: BTreeMap<String, Participant>,
-    /// Participants that the controller has told of and not sent yet.
+    /// Participants that the controller announced but has not sent yet.
     pub missing: u32,
-    /// The last event that was taken.
+    /// The last applied event.
     pub event_seq: u64,
-    /// The last one of which is known that it is written down.
+    /// The last event known to be persisted.
     pub durable_seq: u64,
     /// The media handlers of the meeting.
     pub media_servers: Vec<MediaServerInfo>,
-    /// Who asks to be unmuted, for hosts.
+    /// Participants that requested to be unmuted, for hosts.
     pub asks: BTreeMap<String, UnmuteRequested>,
-    /// The last lines of the chat.
-    pub lines: VecDeque<Line>,
-    /// Why the meeting is over, if it is.
+    /// The latest chat messages.
+    pub lines: VecDeque<ChatLine>,
+    /// Why the meeting ended, if it did.
     pub over: Option<String>,
-    /// How many lines are kept.
+    /// Maximum chat messages.
     keep: usize,
-    /// What was told and is not known to be written down, to be compared with what is replayed.
+    /// Applied events that are not known to be persisted, to compare with a replay.
     volatile: VecDeque<(u64, Option<Payload>)>,
 }
 
-/// A line of the chat.
+/// A chat message.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line {
-    /// Its place in the meeting.
+pub struct ChatLine {
+    /// The event number.
     pub seq: u64,
-    /// Who said what.
+    /// The sender and the text.
     pub said: ChatMessage,
 }
 
-/// Something of the meeting.
+/// An event of the meeting.
 #[derive(Clone, PartialEq, Debug)]
 pub enum News {
-    /// Somebody took a seat.
+    /// A participant joined.
     Joined(Participant),
-    /// A seat is gone.
+    /// A participant left.
     Left {
-        /// Whose.
+        /// The participant.
         participant_id: String,
-        /// Why.
+        /// The reason.
         reason: LeaveReason,
     },
-    /// Somebody lost the connection, or is back.
+    /// A participant disconnected or reconnected.
     Presence(ParticipantPresence),
-    /// Somebody is muted, or is not any more.
+    /// The mute state of a participant changed.
     Muted(ParticipantMuteUpdate),
-    /// Somebody said something.
+    /// A chat message.
     Chat(ChatMessage),
-    /// An application said something.
+    /// A data message.
     Data(DataMessage),
-    /// A stream is there.
+    /// A stream was published.
     Published(StreamPublished),
-    /// A stream is gone.
+    /// A stream was withdrawn.
     Unpublished(StreamUnpublished),
-    /// The meeting is over.
+    /// The meeting ended.
     Ended(String),
-    /// Something that is not for this participant, or that this version does not know.
+    /// An event that is not for this participant, or that this version does not know.
     Hidden,
-    /// For hosts: somebody asks to be unmuted.
+    /// For hosts: a participant requests to be unmuted.
     UnmuteAsked(UnmuteRequested),
-    /// The answer to such a wish of this participant.
+    /// The response to an unmute request of this participant.
     UnmuteAnswered(UnmuteResponse),
-    /// For the host who muted: the handlers hold the mute, or some do not.
+    /// For the host that muted: whether the handlers enforce the mute.
     Enforced(MuteEnforced),
-    /// Other media handlers.
+    /// The media handlers changed.
     MediaServers,
 }
 
-/// What a message was.
+/// The effect of a message.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// The welcome: the seat, old or new.
+    /// The welcome, for a resumed or a new participant.
     Welcome {
-        /// The one that was left.
+        /// Whether the participant was resumed.
         resumed: bool,
-        /// What was missed follows.
+        /// Whether missed events are replayed.
         replay: bool,
     },
     /// A further part of the roster.
     Roster,
-    /// Something new.
+    /// A new event.
     New(News),
-    /// An event that was taken before.
+    /// A repeated event.
     Repeated,
-    /// Events are missing before this one; it was not taken.
+    /// Events are missing before this one; it was not applied.
     Gap,
-    /// What was told while the store was away did not happen after all: everything has to be sent anew.
+    /// Events received while the store was unavailable were not persisted. A full snapshot is needed.
     Rewritten,
-    /// An answer to the request with the message's number.
+    /// The response to the request with the message's number.
     Answer(Option<ErrorMessage>),
-    /// The meeting is elsewhere.
+    /// The meeting moved.
     Redirect(RedirectToMc),
-    /// Nothing that matters here.
+    /// No effect.
     Nothing,
 }
 
 impl View {
-    /// Nothing known yet; keeps so many lines of chat.
+    /// An empty view that keeps this many chat messages.
     pub fn new(keep: usize) -> Self {
         Self {
             me: String::new(),
@@ -136,22 +136,22 @@ impl View {
         }
     }
 
-    /// This participant as the meeting sees it.
+    /// The own participant.
     pub fn own(&self) -> Option<&Participant> {
         self.people.get(&self.me)
     }
 
-    /// Everybody else, by id.
+    /// All other participants, by id.
     pub fn others(&self) -> impl Iterator<Item = &Participant> {
         self.people.values().filter(|person| person.participant_id != self.me)
     }
 
-    /// Whether the whole roster is here.
+    /// Whether the roster is complete.
     pub fn is_whole(&self) -> bool {
         !self.me.is_empty() && self.missing == 0
     }
 
-    /// From which event on a new connection is to go on. After what may not have been written, from before it.
+    /// The event to resume from. Events that may not be persisted are requested again.
     pub fn resume_from(&self) -> u64 {
         if self.is_whole() { self.durable_seq } else { u64::MAX }
     }

@@ -1,19 +1,19 @@
-//! Settings of a meeting that runs.
+//! Pushes changed settings to the controller of a running meeting.
 //!
-//! The record is the truth. A controller takes a meeting with the settings of that moment and is told them again when they change. Two who
-//! tell at once may be heard in any order, so each of them looks at the record afterwards and tells again if it says something else.
+//! The record is authoritative. A controller receives the current settings with an assignment and again when they change. Concurrent pushes
+//! may arrive in any order, so each sender reads the record afterwards and pushes again if it differs.
 
-use lease::Key;
-use meet_wire::internal::{MhAssignment, MhRole, RejectionReason};
 use serde::Deserialize;
+use tenure_lease::Key;
+use tenure_meet_wire::internal::{MhAssignment, MhRole, RejectionReason};
 
-use crate::assign::{Home, Owner};
-use crate::book::Meeting;
-use crate::gc::Site;
+use crate::assign::{Assignment, Owner};
+use crate::error::ApiError;
+use crate::gc::GcState;
 use crate::limits;
-use crate::trouble::Trouble;
+use crate::meetings::Meeting;
 
-/// What is read of the row that a controller keeps of its meeting.
+/// The fields of a controller's meeting state that GC reads.
 #[derive(Deserialize)]
 struct StateRow {
     ended: bool,
@@ -43,97 +43,99 @@ impl From<HandlerRow> for MhAssignment {
     }
 }
 
-/// Whether a controller that was told one would be told nothing new by the other.
+/// Whether the two have the same settings for a controller.
 fn same(one: &Meeting, other: &Meeting) -> bool {
     (one.max_participants, one.allow_guests) == (other.max_participants, other.allow_guests)
 }
 
-/// What became of telling a controller.
-enum Told {
-    /// It has them.
+/// The outcome of a push.
+enum AnnounceOutcome {
+    /// The controller applied the settings.
     Taken,
-    /// Somebody else has the meeting by now.
+    /// Another controller owns the meeting now.
     Elsewhere,
-    /// It may have them, or not.
+    /// It is unknown whether the controller applied them.
     Not(String),
 }
 
-impl Site {
-    /// Has the controller of a meeting, if there is one, take the settings over. One that cannot be told keeps those that it has.
+impl GcState {
+    /// Pushes the settings to the controller of a meeting, if it has one. If that fails, the controller keeps its current settings.
     pub(crate) async fn announce(&self, meeting: &Meeting) {
-        let told = tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            told = self.tell(meeting.clone()) => told,
+            outcome = self.push_settings(meeting.clone()) => outcome,
             () = self.pause(limits::ANNOUNCE) => {
-                Err(Trouble::Unavailable(format!("no answer within {} s", limits::ANNOUNCE.as_secs())))
+                Err(ApiError::Unavailable(format!("no response within {} s", limits::ANNOUNCE.as_secs())))
             }
         };
-        if let Err(trouble) = told {
+        if let Err(error) = outcome {
             let meeting = &meeting.id;
             tracing::warn!(
                 meeting,
-                ?trouble,
-                "a running meeting was not told its settings; they hold from its next owner on"
+                ?error,
+                "cannot push settings to a running meeting; they apply from its next owner on"
             );
         }
     }
 
-    /// After a meeting was given to somebody: if its record changed meanwhile, whoever changed it found nobody to tell.
+    /// After an assignment: pushes the settings if the record changed meanwhile. The change itself found no owner to push to.
     pub(crate) async fn catch_up(&self, given: &Meeting) {
         match self.by_id(&given.id).await {
             Ok(kept) if same(&kept.meeting, given) => {}
             Ok(kept) => self.announce(&kept.meeting).await,
-            Err(trouble) => {
+            Err(error) => {
                 let meeting = &given.id;
-                tracing::warn!(
-                    meeting,
-                    ?trouble,
-                    "whether the settings changed during an assignment is not known"
-                );
+                tracing::warn!(meeting, ?error, "cannot check for settings changed during an assignment");
             }
         }
     }
 
-    async fn tell(&self, mut meeting: Meeting) -> Result<(), Trouble> {
+    async fn push_settings(&self, mut meeting: Meeting) -> Result<(), ApiError> {
         for _ in 0..limits::TRIES {
-            // Whoever takes a meeting that nobody has gets the settings with it.
+            // The next owner of an unowned meeting gets the settings with the assignment.
             let Owner::There(home) = self.owner(&meeting.id).await? else { return Ok(()) };
             let Some(handlers) = self.handlers_of(&meeting).await? else { return Ok(()) };
-            let told = self.told(&meeting, &home, handlers).await;
-            if let Told::Not(why) = told {
-                return Err(Trouble::Unavailable(format!("{}: {why}", home.mc_id)));
+            let outcome = self.push_to(&meeting, &home, handlers).await;
+            if let AnnounceOutcome::Not(why) = outcome {
+                return Err(ApiError::Unavailable(format!("{}: {why}", home.mc_id)));
             }
             let kept = self.by_id(&meeting.id).await?.meeting;
-            if matches!(told, Told::Taken) && same(&kept, &meeting) {
+            if matches!(outcome, AnnounceOutcome::Taken) && same(&kept, &meeting) {
                 return Ok(());
             }
             meeting = kept;
         }
-        Err(Trouble::Unavailable("it changes too often".to_owned()))
+        Err(ApiError::Unavailable("the settings change too often".to_owned()))
     }
 
-    /// The handlers that a meeting has; none while its controller is about to take it or to put it away. Who gave it out then looks at the
+    /// The handlers of a meeting, or `None` while its controller is taking it over or ending it. The assignment then rereads the
     /// record itself.
-    async fn handlers_of(&self, meeting: &Meeting) -> Result<Option<Vec<MhAssignment>>, Trouble> {
+    async fn handlers_of(&self, meeting: &Meeting) -> Result<Option<Vec<MhAssignment>>, ApiError> {
         let key = Key::new(format!("meeting:{}:state", meeting.id))?;
         let Some(record) = self.bounded(self.options.store.get(&key)).await? else { return Ok(None) };
-        let row: StateRow = serde_json::from_slice(&record.value)
-            .map_err(|error| lease::Error::invalid("meeting", format!("{key} cannot be read: {error}")))?;
+        let row: StateRow = serde_json::from_slice(&record.value).map_err(|error| {
+            tenure_lease::Error::invalid("meeting", format!("cannot parse {key}: {error}"))
+        })?;
         let handlers = (!row.ended).then_some(row.handlers);
         Ok(handlers.map(|handlers| handlers.into_iter().map(Into::into).collect()))
     }
 
-    async fn told(&self, meeting: &Meeting, home: &Home, handlers: Vec<MhAssignment>) -> Told {
-        match self.send(&home.card.grpc_endpoint, self.request(meeting, handlers, false)).await {
+    async fn push_to(
+        &self,
+        meeting: &Meeting,
+        home: &Assignment,
+        handlers: Vec<MhAssignment>,
+    ) -> AnnounceOutcome {
+        match self.send(&home.node_info.grpc_endpoint, self.request(meeting, handlers, false)).await {
             Ok(answer) if answer.accepted => {
-                tracing::info!(mc = home.mc_id, meeting = meeting.id, "told its settings");
-                Told::Taken
+                tracing::info!(mc = home.mc_id, meeting = meeting.id, "settings pushed");
+                AnnounceOutcome::Taken
             }
             Ok(answer) => match answer.rejection_reason() {
-                RejectionReason::AlreadyOwned => Told::Elsewhere,
-                reason => Told::Not(reason.as_str_name().to_owned()),
+                RejectionReason::AlreadyOwned => AnnounceOutcome::Elsewhere,
+                reason => AnnounceOutcome::Not(reason.as_str_name().to_owned()),
             },
-            Err(status) => Told::Not(status.to_string()),
+            Err(status) => AnnounceOutcome::Not(status.to_string()),
         }
     }
 }

@@ -1,115 +1,116 @@
-//! Where a meeting runs.
+//! Assigns meetings to controllers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Key, Phase, Tick};
-use meet_rpc::{Card, Kind};
-use meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
-use meet_wire::internal::{
+use parking_lot::Mutex;
+use tenure_lease::{Key, Phase, Tick};
+use tenure_meet_rpc::{Kind, NodeInfo};
+use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
+use tenure_meet_wire::internal::{
     AssignMeetingRequest, AssignMeetingResponse, MeetingSettings, MhAssignment, MhRole, RejectionReason,
 };
-use parking_lot::Mutex;
 use tonic::Status;
 
-use crate::book::Meeting;
-use crate::gc::Site;
+use crate::error::ApiError;
+use crate::gc::GcState;
+use crate::meetings::Meeting;
 use crate::registry::Node;
-use crate::select::{self, Near, Placement};
-use crate::trouble::Trouble;
+use crate::select::{self, HandlerSelection, Location};
 use crate::{limits, metric};
 
-/// The controller that has a meeting.
+/// The controller that owns a meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Home {
+pub(crate) struct Assignment {
     pub(crate) mc_id: String,
-    pub(crate) card: Card,
+    pub(crate) node_info: NodeInfo,
 }
 
-/// Who has the lease of a meeting.
+/// The holder of a meeting's lease.
 pub(crate) enum Owner {
-    /// A controller that is there.
-    There(Home),
-    /// One that is gone, or nobody yet; the lease has so much left.
+    /// A registered controller.
+    There(Assignment),
+    /// A controller that is no longer registered, or a lease in its lock-delay. The lease ends after this time.
     Gone(Duration),
-    /// Nobody.
-    Nobody,
+    /// The lease is free.
+    Unowned,
 }
 
-/// What a controller said to an assignment, or what became of asking.
-enum Asked {
+/// The outcome of an assignment request.
+enum AssignOutcome {
     Taken,
     Owned(String),
     Not,
 }
 
-impl Site {
-    /// Who has a meeting.
-    pub(crate) async fn owner(&self, meeting_id: &str) -> Result<Owner, Trouble> {
+impl GcState {
+    /// Returns the owner of a meeting.
+    pub(crate) async fn owner(&self, meeting_id: &str) -> Result<Owner, ApiError> {
         let lease = Key::new(format!("meeting:{meeting_id}"))?;
         let status = self.bounded(self.options.store.inspect(&lease)).await?;
-        let left = status.remaining.unwrap_or(limits::LOOK);
+        let left = status.remaining.unwrap_or(limits::POLL);
         match (status.phase, status.holder) {
-            (Phase::Free, _) => Ok(Owner::Nobody),
+            (Phase::Free, _) => Ok(Owner::Unowned),
             (Phase::Held, Some(holder)) => {
                 let mc_id = holder.as_str().to_owned();
-                let card = self.card(Kind::Controller, &mc_id).await?;
-                Ok(card.map_or(Owner::Gone(left), |card| Owner::There(Home { mc_id, card })))
+                let node_info = self.node_info(Kind::Controller, &mc_id).await?;
+                Ok(node_info
+                    .map_or(Owner::Gone(left), |node_info| Owner::There(Assignment { mc_id, node_info })))
             }
             _ => Ok(Owner::Gone(left)),
         }
     }
 
-    /// Where a meeting runs; if it does not, somebody is asked to take it. However many ask at once in this process, one of them asks
-    /// the controllers; between processes the lease decides.
-    pub(crate) async fn home(&self, meeting: &Meeting) -> Result<Home, Trouble> {
+    /// Returns where a meeting runs, and assigns it first if needed. Concurrent calls in this process share one assignment. Between
+    /// processes, the lease decides.
+    pub(crate) async fn home(&self, meeting: &Meeting) -> Result<Assignment, ApiError> {
         let arrived = self.clock.now();
         if let Owner::There(home) = self.owner(&meeting.id).await? {
             return Ok(home);
         }
         let flight = self.flights.board(&meeting.id);
         let mut last = flight.turn.lock().await;
-        // Who came before somebody asked in vain does not ask again.
-        if let Some((_, trouble)) = last.as_ref().filter(|(at, _)| *at >= arrived) {
-            return Err(trouble.clone());
+        // Do not repeat an attempt that failed after this call arrived.
+        if let Some((_, error)) = last.as_ref().filter(|(at, _)| *at >= arrived) {
+            return Err(error.clone());
         }
         let placed = self.place(meeting).await;
-        if let Err(trouble) = &placed {
-            *last = Some((self.clock.now(), trouble.clone()));
+        if let Err(error) = &placed {
+            *last = Some((self.clock.now(), error.clone()));
         }
         drop(last);
         self.flights.leave(&meeting.id, flight);
         placed
     }
 
-    async fn place(&self, meeting: &Meeting) -> Result<Home, Trouble> {
+    async fn place(&self, meeting: &Meeting) -> Result<Assignment, ApiError> {
         let end = self.clock.now() + limits::WAIT;
         loop {
             let pause = match self.owner(&meeting.id).await? {
                 Owner::There(home) => return Ok(home),
-                Owner::Nobody => {
+                Owner::Unowned => {
                     let offered = self.offer(meeting).await;
-                    // Also after a refusal: somebody may have taken it whose answer got lost.
+                    // Also after a failure: a controller may own the meeting although its response was lost.
                     self.catch_up(meeting).await;
                     match offered? {
                         Some(home) => return Ok(home),
-                        None => limits::LOOK,
+                        None => limits::POLL,
                     }
                 }
-                // Nobody takes a lease from a controller that may be alive: it runs out.
-                Owner::Gone(left) => left.clamp(Duration::from_millis(10), limits::LOOK),
+                // A lease is never taken from a controller that may be alive. Wait until it expires.
+                Owner::Gone(left) => left.clamp(Duration::from_millis(10), limits::POLL),
             };
             if self.clock.now() + pause >= end {
-                let why = "the controller of the meeting is gone, and its lease has not run out yet";
-                return Err(Trouble::Unavailable(why.to_owned()));
+                let why = "the controller of the meeting is gone and its lease has not expired yet";
+                return Err(ApiError::Unavailable(why.to_owned()));
             }
             self.pause(pause).await;
         }
     }
 
-    /// Asks up to three controllers. None: it belongs to one that is not there.
-    async fn offer(&self, meeting: &Meeting) -> Result<Option<Home>, Trouble> {
+    /// Tries up to three controllers. `None` if an unregistered controller owns the meeting.
+    async fn offer(&self, meeting: &Meeting) -> Result<Option<Assignment>, ApiError> {
         let mut tried = Vec::new();
         let controllers = self.nodes(Kind::Controller).await?;
         let handlers = self.nodes(Kind::Handler).await?;
@@ -117,40 +118,43 @@ impl Site {
             let region = &self.options.rules.region;
             let chosen = select::controller(&controllers, region, &tried, &mut |n| self.below(n));
             let Some(chosen) = chosen else { break };
-            let near = Near { region: &chosen.card.region, zone: &chosen.card.zone };
+            let near = Location { region: &chosen.node_info.region, zone: &chosen.node_info.zone };
             let Some(placement) = select::handlers(&handlers, near, &[], &mut |n| self.below(n)) else {
                 metric::assigned("no_handler");
-                return Err(Trouble::Unavailable("no media handler is available".to_owned()));
+                return Err(ApiError::Unavailable("no media handler is available".to_owned()));
             };
             match self.ask(meeting, chosen, &placement).await {
-                Asked::Taken => {
+                AssignOutcome::Taken => {
                     metric::assigned("accepted");
-                    return Ok(Some(Home { mc_id: chosen.id.clone(), card: chosen.card.clone() }));
+                    return Ok(Some(Assignment {
+                        mc_id: chosen.id.clone(),
+                        node_info: chosen.node_info.clone(),
+                    }));
                 }
-                Asked::Owned(owner) => {
+                AssignOutcome::Owned(owner) => {
                     metric::assigned("already_owned");
-                    let card = self.card(Kind::Controller, &owner).await?;
-                    return Ok(card.map(|card| Home { mc_id: owner, card }));
+                    let node_info = self.node_info(Kind::Controller, &owner).await?;
+                    return Ok(node_info.map(|node_info| Assignment { mc_id: owner, node_info }));
                 }
-                Asked::Not => tried.push(chosen.id.clone()),
+                AssignOutcome::Not => tried.push(chosen.id.clone()),
             }
         }
         let result = if tried.is_empty() { "no_controller" } else { "rejected" };
         metric::assigned(result);
-        Err(Trouble::Unavailable("no meeting controller takes the meeting".to_owned()))
+        Err(ApiError::Unavailable("no meeting controller accepts the meeting".to_owned()))
     }
 
-    async fn ask(&self, meeting: &Meeting, node: &Node, placement: &Placement<'_>) -> Asked {
+    async fn ask(&self, meeting: &Meeting, node: &Node, placement: &HandlerSelection<'_>) -> AssignOutcome {
         let now = self.clock.now();
         self.reservations.add(Kind::Controller, &node.id, now);
         let request = self.request(meeting, assignments(placement), placement.degraded);
-        let answer = match self.send(&node.card.grpc_endpoint, request).await {
+        let answer = match self.send(&node.node_info.grpc_endpoint, request).await {
             Ok(answer) => answer,
             Err(status) => {
-                // It may have taken the meeting: then the next one that is asked says so.
-                tracing::warn!(mc = node.id, %status, "a controller did not answer an assignment");
+                // It may own the meeting now. The next controller reports that.
+                tracing::warn!(mc = node.id, %status, "assignment request failed");
                 metric::assigned("no_answer");
-                return Asked::Not;
+                return AssignOutcome::Not;
             }
         };
         if answer.accepted {
@@ -160,18 +164,18 @@ impl Site {
                 metric::degraded();
             }
             tracing::info!(mc = node.id, meeting = meeting.id, degraded = placement.degraded, "assigned");
-            return Asked::Taken;
+            return AssignOutcome::Taken;
         }
         let reason = answer.rejection_reason();
         metric::rejected(reason);
-        tracing::info!(mc = node.id, meeting = meeting.id, ?reason, "a controller does not take a meeting");
+        tracing::info!(mc = node.id, meeting = meeting.id, ?reason, "a controller rejected a meeting");
         match reason {
-            RejectionReason::AlreadyOwned => Asked::Owned(answer.owner_mc_id),
-            _ => Asked::Not,
+            RejectionReason::AlreadyOwned => AssignOutcome::Owned(answer.owner_mc_id),
+            _ => AssignOutcome::Not,
         }
     }
 
-    /// An assignment of a meeting, with its settings as they are.
+    /// An assignment request with the current settings.
     pub(crate) fn request(
         &self,
         meeting: &Meeting,
@@ -197,47 +201,47 @@ impl Site {
         endpoint: &str,
         request: AssignMeetingRequest,
     ) -> Result<AssignMeetingResponse, Status> {
-        let line = self.options.lines.to(endpoint);
-        let line = line.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let mut client = MeetingControllerServiceClient::new(line);
+        let channel = self.options.channels.to(endpoint);
+        let channel = channel.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let mut client = MeetingControllerServiceClient::new(channel);
         client.assign_meeting(request).await.map(tonic::Response::into_inner)
     }
 }
 
-/// The handlers as they travel, ranked.
-pub(crate) fn assignments(placement: &Placement<'_>) -> Vec<MhAssignment> {
+/// The ranked handlers in wire form.
+pub(crate) fn assignments(placement: &HandlerSelection<'_>) -> Vec<MhAssignment> {
     let roles = [MhRole::Primary, MhRole::Backup];
     let ranked = placement.ranked.iter().zip(roles);
     let assignment = |(node, role): (&&Node, MhRole)| MhAssignment {
         mh_id: node.id.clone(),
-        webtransport_endpoint: node.card.webtransport_endpoint.clone(),
-        grpc_endpoint: node.card.grpc_endpoint.clone(),
+        webtransport_endpoint: node.node_info.webtransport_endpoint.clone(),
+        grpc_endpoint: node.node_info.grpc_endpoint.clone(),
         role: role.into(),
-        certificate_sha256: node.card.raw_certificates().into_iter().map(Into::into).collect(),
-        zone: node.card.zone.clone(),
+        certificate_sha256: node.node_info.raw_certificates().into_iter().map(Into::into).collect(),
+        zone: node.node_info.zone.clone(),
     };
     ranked.map(assignment).collect()
 }
 
-/// Joins of meetings that nobody has yet: one at a time for each.
+/// Assignments in progress: one at a time per meeting.
 #[derive(Default)]
-pub(crate) struct Flights(Mutex<HashMap<String, Arc<Flight>>>);
+pub(crate) struct InFlightAssignments(Mutex<HashMap<String, Arc<InFlightAssignment>>>);
 
-/// Those who wait for one meeting. Inside is the last failure, and when it was.
+/// The callers waiting for one meeting. Holds the last failure and its time.
 #[derive(Default)]
-pub(crate) struct Flight {
-    turn: tokio::sync::Mutex<Option<(Tick, Trouble)>>,
+pub(crate) struct InFlightAssignment {
+    turn: tokio::sync::Mutex<Option<(Tick, ApiError)>>,
 }
 
-impl Flights {
-    fn board(&self, meeting_id: &str) -> Arc<Flight> {
+impl InFlightAssignments {
+    fn board(&self, meeting_id: &str) -> Arc<InFlightAssignment> {
         let mut flights = self.0.lock();
-        // Whoever gave up while waiting left an entry behind.
+        // Callers that were cancelled leave their entry behind.
         flights.retain(|_, flight| Arc::strong_count(flight) > 1);
         flights.entry(meeting_id.to_owned()).or_default().clone()
     }
 
-    fn leave(&self, meeting_id: &str, flight: Arc<Flight>) {
+    fn leave(&self, meeting_id: &str, flight: Arc<InFlightAssignment>) {
         drop(flight);
         let mut flights = self.0.lock();
         if flights.get(meeting_id).is_some_and(|flight| Arc::strong_count(flight) == 1) {

@@ -5,36 +5,36 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Result};
 use parking_lot::Mutex;
-use service::Buckets;
+use tenure_lease::{Clock, Result};
+use tenure_service::Buckets;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::assign::Flights;
+use crate::assign::InFlightAssignments;
+use crate::error::ApiError;
 use crate::registry::Reservations;
-use crate::trouble::Trouble;
 use crate::{Options, limits, sweep};
 
-/// A global controller. Cloning shares it.
+/// A global controller. Clones share it.
 #[derive(Clone)]
 pub struct Gc {
-    pub(crate) site: Arc<Site>,
+    pub(crate) state: Arc<GcState>,
 }
 
-/// What all requests share.
-pub(crate) struct Site {
+/// State shared by all requests.
+pub(crate) struct GcState {
     pub(crate) options: Options,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) flights: Flights,
+    pub(crate) flights: InFlightAssignments,
     pub(crate) reservations: Reservations,
     pub(crate) guests: Mutex<Buckets<IpAddr>>,
     joins: Mutex<Buckets<String>>,
     reports: Mutex<Buckets<String>>,
 }
 
-/// What a global controller does by itself.
-#[must_use = "it is to be shut down"]
+/// The background tasks of a global controller.
+#[must_use = "shut it down"]
 pub struct Running {
     tasks: TaskTracker,
     cancel: CancellationToken,
@@ -48,9 +48,9 @@ impl Gc {
         let joins = Buckets::new(rules.join_burst.max(1), rules.join_refill, limits::USERS);
         let (burst, refill) = limits::REPORTS;
         let reports = Buckets::new(burst, refill, limits::USERS);
-        let site = Arc::new(Site {
+        let state = Arc::new(GcState {
             clock: options.store.clock(),
-            flights: Flights::default(),
+            flights: InFlightAssignments::default(),
             reservations: Reservations::default(),
             guests: Mutex::new(guests),
             joins: Mutex::new(joins),
@@ -58,7 +58,7 @@ impl Gc {
             options,
         });
         let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
-        let (swept, ended) = (site.clone(), cancel.clone());
+        let (swept, ended) = (state.clone(), cancel.clone());
         tasks.spawn(async move {
             tokio::select! {
                 biased;
@@ -68,64 +68,64 @@ impl Gc {
             }
         });
         tasks.close();
-        (Self { site }, Running { tasks, cancel })
+        (Self { state }, Running { tasks, cancel })
     }
 
-    /// Looks through all meetings once: closes those in which nothing happened, forgets those that were closed long ago. It also
-    /// happens by itself.
+    /// Sweeps all meetings once: closes inactive ones and deletes those closed long ago. A background task does the same
+    /// periodically.
     pub async fn sweep(&self) -> Result<()> {
-        sweep::sweep(&self.site).await
+        sweep::sweep(&self.state).await
     }
 }
 
 impl Running {
-    /// Ends it.
+    /// Stops the background tasks.
     pub async fn shut_down(self) {
         self.cancel.cancel();
         self.tasks.wait().await;
     }
 }
 
-impl Site {
-    /// The answer of the store, which must come in time. Without one it may have happened.
+impl GcState {
+    /// Bounds a store call by a timeout. After a timeout, a write may have taken effect.
     pub(crate) async fn bounded<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let late = self.clock.sleep_until(self.clock.now() + limits::STORE);
         tokio::select! {
             biased;
             answer = work => answer,
             () = late => {
-                let why = format!("no answer within {} s", limits::STORE.as_secs());
-                Err(lease::Error::unknown("store", why))
+                let why = format!("no response within {} s", limits::STORE.as_secs());
+                Err(tenure_lease::Error::unknown("store", why))
             }
         }
     }
 
-    /// Takes one out of an allowance.
+    /// Takes one permit from a rate limiter.
     pub(crate) fn admit<K: Hash + Eq + Clone>(
         &self,
         allowance: &Mutex<Buckets<K>>,
-        who: &K,
-    ) -> Result<(), Trouble> {
+        key: &K,
+    ) -> Result<(), ApiError> {
         let now = Duration::from_nanos(self.clock.now().as_nanos());
-        allowance.lock().take(who, now).map_or(Ok(()), |wait| Err(Trouble::TooFast(wait)))
+        allowance.lock().take(key, now).map_or(Ok(()), |wait| Err(ApiError::TooFast(wait)))
     }
 
-    /// One more join of a user.
-    pub(crate) fn admit_join(&self, user: &str) -> Result<(), Trouble> {
+    /// Admits a join of a user.
+    pub(crate) fn admit_join(&self, user: &str) -> Result<(), ApiError> {
         self.admit(&self.joins, &user.to_owned())
     }
 
-    /// One more report of a user.
-    pub(crate) fn admit_report(&self, user: &str) -> Result<(), Trouble> {
+    /// Admits a report of a user.
+    pub(crate) fn admit_report(&self, user: &str) -> Result<(), ApiError> {
         self.admit(&self.reports, &user.to_owned())
     }
 
-    /// Waits.
+    /// Sleeps on the clock.
     pub(crate) async fn pause(&self, time: Duration) {
         self.clock.sleep_until(self.clock.now() + time).await;
     }
 
-    /// A number below `n`.
+    /// A random number below `n`.
     pub(crate) fn below(&self, n: usize) -> usize {
         let mut bytes = [0; 8];
         self.options.entropy.fill(&mut bytes);

@@ -1,28 +1,28 @@
-//! What is counted.
+//! Metrics.
 
-use meet_wire::internal::{RejectionReason, UnreachableReason};
+use tenure_meet_wire::internal::{RejectionReason, UnreachableReason};
 
-/// Somebody asked to join.
+/// Counts a join request.
 pub(crate) fn joined(status: &'static str) {
     metrics::counter!("gc_joins_total", "status" => status).increment(1);
 }
 
-/// A meeting was made.
+/// Counts a created meeting.
 pub(crate) fn created() {
     metrics::counter!("gc_meetings_created_total").increment(1);
 }
 
-/// Somebody asked to be a guest.
+/// Counts a request for a guest token.
 pub(crate) fn guest(status: &'static str) {
     metrics::counter!("gc_guest_tokens_total", "status" => status).increment(1);
 }
 
-/// What became of an assignment: `accepted`, `already_owned`, `no_controller`, `no_handler`, `rejected` or `no_answer`.
+/// Counts an assignment by its result: `accepted`, `already_owned`, `no_controller`, `no_handler`, `rejected` or `no_answer`.
 pub(crate) fn assigned(result: &'static str) {
     metrics::counter!("gc_assignments_total", "result" => result).increment(1);
 }
 
-/// A controller did not take a meeting.
+/// Counts a rejected assignment.
 pub(crate) fn rejected(reason: RejectionReason) {
     let reason = match reason {
         RejectionReason::Unspecified => "unspecified",
@@ -35,21 +35,21 @@ pub(crate) fn rejected(reason: RejectionReason) {
     metrics::counter!("gc_assignment_rejections_total", "reason" => reason).increment(1);
 }
 
-/// A meeting got handlers of one zone only.
+/// Counts a meeting whose handlers share one zone.
 pub(crate) fn degraded() {
     metrics::counter!("gc_degraded_placements_total").increment(1);
 }
 
-/// So many nodes of a kind are there.
-pub(crate) fn registered(kind: meet_rpc::Kind, nodes: usize) {
+/// Sets the number of registered nodes of a kind.
+pub(crate) fn registered(kind: tenure_meet_rpc::Kind, nodes: usize) {
     let kind = match kind {
-        meet_rpc::Kind::Controller => "mc",
-        meet_rpc::Kind::Handler => "mh",
+        tenure_meet_rpc::Kind::Controller => "mc",
+        tenure_meet_rpc::Kind::Handler => "mh",
     };
     metrics::gauge!("gc_registered_nodes", "kind" => kind).set(nodes as f64);
 }
 
-/// Somebody cannot reach a controller.
+/// Counts a report of an unreachable controller.
 pub(crate) fn unreachable(reason: UnreachableReason) {
     let reason = match reason {
         UnreachableReason::Unspecified => "unspecified",
@@ -60,12 +60,12 @@ pub(crate) fn unreachable(reason: UnreachableReason) {
     metrics::counter!("gc_unreachable_reports_total", "reason" => reason).increment(1);
 }
 
-/// What a probe of a reported controller found: `alive`, `lost_meeting` or `dead`.
+/// Counts a probe of a reported controller by its result: `alive`, `lost_meeting` or `dead`.
 pub(crate) fn probed(result: &'static str) {
     metrics::counter!("gc_mc_probes_total", "result" => result).increment(1);
 }
 
-/// Meetings were closed or forgotten by a sweep.
+/// Counts meetings that a sweep closed or deleted.
 pub(crate) fn swept(closed: u64, forgotten: u64) {
     metrics::counter!("gc_meetings_swept_total", "action" => "closed").increment(closed);
     metrics::counter!("gc_meetings_swept_total", "action" => "forgotten").increment(forgotten);

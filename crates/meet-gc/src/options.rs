@@ -1,55 +1,56 @@
-//! What a global controller is made of.
+//! Dependencies and settings of a global controller.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Entropy, Store};
-use meet_rpc::{Keyring, Lines};
+use tenure_lease::{Entropy, Store};
+use tenure_meet_rpc::{ChannelPool, Keyring};
+use tenure_meet_wire::jwt::{GuestTokenRequest, MemberTokenRequest};
 
-/// What a global controller is made of.
+/// The dependencies of a global controller.
 pub struct Options {
-    /// Its name, for the controllers that it asks.
+    /// Its id, as controllers see it.
     pub id: String,
-    /// Where everything is kept.
+    /// The store.
     pub store: Arc<dyn Store>,
-    /// Where codes, ids and choices come from.
+    /// The source of codes, ids and random choices.
     pub entropy: Arc<dyn Entropy>,
-    /// Who signs.
+    /// Signs tokens.
     pub signer: Arc<dyn Signer>,
-    /// Who checks what was signed.
+    /// Verifies tokens.
     pub keys: Keyring,
-    /// The way to the controllers, with the tokens of a global controller.
-    pub lines: Lines,
-    /// What may be set.
+    /// Channels to the controllers, with the tokens of a global controller.
+    pub channels: ChannelPool,
+    /// The settings.
     pub rules: Rules,
 }
 
-/// What may be set.
+/// The settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rules {
-    /// What the link of a meeting begins with: `https://meet.example.com`. Empty, it is a path.
+    /// Base URL of join links: `https://meet.example.com`. If empty, links are paths.
     pub public_url: String,
-    /// The region whose controllers are taken first; empty, all are equal.
+    /// The region whose controllers are preferred. If empty, all are equal.
     pub region: String,
-    /// Guests that an address may make at once.
+    /// Burst of guest tokens per address.
     pub guest_burst: u32,
-    /// And then one so often.
+    /// Interval of further guest tokens.
     pub guest_refill: Duration,
-    /// Joins that a user may make at once: many seats may share one user.
+    /// Burst of joins per user. Many participants may share one user.
     pub join_burst: u32,
-    /// And then one so often.
+    /// Interval of further joins.
     pub join_refill: Duration,
-    /// A meeting in which nothing happened for so long is closed.
+    /// Inactivity after which a meeting is closed.
     pub inactive_after: Duration,
-    /// A closed meeting is kept for so long.
+    /// How long a closed meeting is kept.
     pub kept_for: Duration,
-    /// How often meetings are looked through for that.
+    /// Sweep interval.
     pub sweep_every: Duration,
 }
 
 impl Default for Rules {
-    /// An hour without activity, a week of keeping; 30 guests of an address at once and then one every two seconds, 1,000 joins of a user and
-    /// then 100 a second.
+    /// Closes meetings after an hour of inactivity and keeps them for a week. Allows 30 guests per address at once, then
+    /// one every two seconds, and 1,000 joins per user at once, then 100 a second.
     fn default() -> Self {
         Self {
             public_url: String::new(),
@@ -65,57 +66,31 @@ impl Default for Rules {
     }
 }
 
-/// Signs tokens: the authority, which is in the same process.
+/// Signs tokens. Implemented by the authority in the same process.
 pub trait Signer: Send + Sync + 'static {
-    /// A token for a member's seat.
-    fn seat(&self, seat: &Seat) -> Result<Signed, NotSigned>;
+    /// Signs a member token.
+    fn sign_member(&self, request: &MemberTokenRequest) -> Result<Signed, NotSigned>;
 
-    /// A token for a guest's seat.
-    fn guest(&self, invitation: &Invitation) -> Result<Signed, NotSigned>;
+    /// Signs a guest token.
+    fn sign_guest(&self, request: &GuestTokenRequest) -> Result<Signed, NotSigned>;
 }
 
-/// A member's seat, to be signed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seat {
-    /// The user.
-    pub user: String,
-    /// The meeting.
-    pub meeting_id: String,
-    /// The user's organisation.
-    pub home_org_id: Option<String>,
-    /// The meeting's organisation.
-    pub meeting_org_id: String,
-    /// Whether the user leads.
-    pub host: bool,
-}
-
-/// A guest's seat, to be signed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Invitation {
-    /// The meeting.
-    pub meeting_id: String,
-    /// The name that the guest gave.
-    pub display_name: String,
-    /// The guest's last token: good, or ended less than an hour ago, it stays the same guest.
-    pub previous: Option<String>,
-}
-
-/// A token and how long it lives.
+/// A token and its lifetime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signed {
     /// The token.
     pub token: String,
-    /// Its life.
+    /// Its lifetime.
     pub life: Duration,
 }
 
-/// Why there is no token.
+/// Why a token was not signed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotSigned {
-    /// No token may say that.
+    /// The claims are invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Nothing can be signed now.
-    #[error("no token can be signed: {0}")]
+    /// Signing is unavailable.
+    #[error("cannot sign a token: {0}")]
     Unavailable(String),
 }

@@ -1,19 +1,19 @@
-//! Which nodes are there, and how loaded they are.
+//! The registry: which nodes are alive, and their load.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use lease::{Error, Key, Op, Phase, Query, Result, Tick, Ttl};
-use meet_rpc::{Card, Kind};
-use meet_wire::internal::HealthStatus;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tenure_lease::{Error, Key, Op, Phase, Query, Result, Tick, Ttl};
+use tenure_meet_rpc::{Kind, NodeInfo};
+use tenure_meet_wire::internal::HealthStatus;
 
-use crate::gc::Site;
-use crate::trouble::Trouble;
+use crate::error::ApiError;
+use crate::gc::GcState;
 use crate::{limits, metric};
 
-/// What a node last said of its load. Kept beside its lease for half a minute.
+/// The last reported load of a node. Stored next to its lease for half a minute.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Load {
@@ -29,13 +29,13 @@ pub(crate) struct Load {
     pub(crate) memory_percent: f32,
 }
 
-/// A node that is there.
+/// A live node.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Node {
     pub(crate) id: String,
-    pub(crate) card: Card,
+    pub(crate) node_info: NodeInfo,
     pub(crate) load: Load,
-    /// Meetings that it got since it last reported.
+    /// Meetings assigned since its last report.
     pub(crate) reserved: u32,
 }
 
@@ -55,24 +55,24 @@ impl Load {
 }
 
 impl Node {
-    /// The share of a controller's capacity that is taken, with these meetings on top of what it reports.
+    /// The used share of a controller's capacity, with `more` meetings added to its report.
     pub(crate) fn fill(&self, more: u32) -> f64 {
         let share = |used: u32, most: u32| if most == 0 { 0.0 } else { f64::from(used) / f64::from(most) };
-        let most_meetings = first(self.load.max_meetings, self.card.max_meetings);
-        let most_participants = first(self.load.max_participants, self.card.max_participants);
+        let most_meetings = first(self.load.max_meetings, self.node_info.max_meetings);
+        let most_participants = first(self.load.max_participants, self.node_info.max_participants);
         let meetings = share(self.load.meetings.saturating_add(more), most_meetings);
         meetings.max(share(self.load.participants, most_participants))
     }
 
-    /// The share of a handler's streams that is taken, with these meetings on top of what it reports.
+    /// The used share of a handler's streams, with `more` meetings added to its report.
     pub(crate) fn flow(&self, more: u32) -> f64 {
-        let most = first(self.load.max_streams, self.card.max_streams);
+        let most = first(self.load.max_streams, self.node_info.max_streams);
         let streams = self.load.streams.saturating_add(more.saturating_mul(limits::STREAMS));
         if most == 0 { 0.0 } else { f64::from(streams) / f64::from(most) }
     }
 }
 
-/// What it reported, or else what its card says.
+/// The reported value, or else the one in the node info.
 fn first(reported: u32, said: u32) -> u32 {
     if reported == 0 { said } else { reported }
 }
@@ -93,13 +93,13 @@ impl Reservations {
         made.map_or(0, |made| made.iter().filter(|at| now.since(**at) < limits::RESERVATION).count() as u32)
     }
 
-    /// The node reported: what it got is in there.
+    /// Clears the reservations of a node: its report includes them.
     pub(crate) fn settle(&self, kind: Kind, id: &str) {
         self.0.lock().remove(&(kind, id.to_owned()));
     }
 }
 
-impl Site {
+impl GcState {
     /// All nodes of a kind that hold their lease.
     pub(crate) async fn nodes(&self, kind: Kind) -> Result<Vec<Node>> {
         let mut loads = self.loads(kind).await?;
@@ -110,10 +110,10 @@ impl Site {
             let page = self.bounded(self.options.store.list(&query)).await?;
             for status in page.items.iter().filter(|status| status.phase == Phase::Held) {
                 let id = status.key.as_str().split_once(':').map_or("", |(_, id)| id).to_owned();
-                let Some(card) = Card::read(&status.meta) else { continue };
+                let Some(node_info) = NodeInfo::read(&status.meta) else { continue };
                 let load = loads.remove(&id).unwrap_or_default();
                 let reserved = self.reservations.count(kind, &id, now);
-                nodes.push(Node { id, card, load, reserved });
+                nodes.push(Node { id, node_info, load, reserved });
             }
             match page.next {
                 Some(next) if nodes.len() < limits::NODES => query.after = Some(next),
@@ -124,11 +124,11 @@ impl Site {
         Ok(nodes)
     }
 
-    /// Counts the nodes, for ever.
+    /// Counts the nodes periodically.
     pub(crate) async fn keep_counting(&self) {
         loop {
             for kind in [Kind::Controller, Kind::Handler] {
-                // A store that does not answer says so where it matters.
+                // Other callers report store errors.
                 let _uncounted = self.nodes(kind).await;
             }
             self.pause(limits::COUNT).await;
@@ -153,35 +153,35 @@ impl Site {
         }
     }
 
-    /// The card of a node that holds its lease.
-    pub(crate) async fn card(&self, kind: Kind, id: &str) -> Result<Option<Card>> {
-        // A holder with another kind of name is no node.
+    /// The info of a node that holds its lease.
+    pub(crate) async fn node_info(&self, kind: Kind, id: &str) -> Result<Option<NodeInfo>> {
+        // A lease under another holder name is not a node.
         let Ok(key) = kind.lease(id) else { return Ok(None) };
         let status = self.bounded(self.options.store.inspect(&key)).await?;
         let held = status.phase == Phase::Held && status.holder.is_some_and(|holder| holder.as_str() == id);
-        Ok(if held { Card::read(&status.meta) } else { None })
+        Ok(if held { NodeInfo::read(&status.meta) } else { None })
     }
 
-    /// A node is there. It must hold its lease.
-    pub(crate) async fn register(&self, kind: Kind, id: &str, load: Load) -> Result<(), Trouble> {
+    /// Registers a node. It must hold its lease.
+    pub(crate) async fn register(&self, kind: Kind, id: &str, load: Load) -> Result<(), ApiError> {
         let key = load_key(kind, id)?;
-        if self.card(kind, id).await?.is_none() {
-            return Err(Trouble::NotFound("the node does not hold its lease, or says nothing in it"));
+        if self.node_info(kind, id).await?.is_none() {
+            return Err(ApiError::NotFound("the node does not hold its lease, or its meta has no node info"));
         }
         self.put_load(key, load).await
     }
 
-    /// A node says how loaded it is. One that never registered, or was not heard of for long, is to register again.
+    /// Records the load of a node. Fails if the node never registered or its last report expired.
     pub(crate) async fn report(
         &self,
         kind: Kind,
         id: &str,
         change: impl FnOnce(Load) -> Load,
-    ) -> Result<(), Trouble> {
-        const UNKNOWN: Trouble = Trouble::NotFound("the node is not registered");
+    ) -> Result<(), ApiError> {
+        const UNKNOWN: ApiError = ApiError::NotFound("the node is not registered");
         let key = load_key(kind, id)?;
         let record = self.bounded(self.options.store.get(&key)).await?.ok_or(UNKNOWN)?;
-        if self.card(kind, id).await?.is_none() {
+        if self.node_info(kind, id).await?.is_none() {
             return Err(UNKNOWN);
         }
         let last = serde_json::from_slice(&record.value).unwrap_or_default();
@@ -190,7 +190,7 @@ impl Site {
         Ok(())
     }
 
-    async fn put_load(&self, key: Key, load: Load) -> Result<(), Trouble> {
+    async fn put_load(&self, key: Key, load: Load) -> Result<(), ApiError> {
         let ttl = Some(Ttl::from_millis(limits::LOAD.as_millis() as u64)?);
         let put = Op::Put { key, value: load.bytes()?, ttl };
         self.bounded(self.options.store.commit(&[put])).await?;
@@ -198,6 +198,6 @@ impl Site {
     }
 }
 
-fn load_key(kind: Kind, id: &str) -> Result<Key, Trouble> {
-    kind.load(id).map_err(|error| Trouble::BadRequest(error.to_string()))
+fn load_key(kind: Kind, id: &str) -> Result<Key, ApiError> {
+    kind.load(id).map_err(|error| ApiError::BadRequest(error.to_string()))
 }

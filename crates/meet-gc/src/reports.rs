@@ -1,22 +1,22 @@
-//! Reports of controllers that cannot be reached.
+//! Reports of unreachable controllers.
 //!
-//! Each user of a meeting counts once. Who sits in it is read from the seats that its controller wrote, those of people who just dropped
-//! included: a controller that is gone cannot take them out, and with one that is alive they are those who lost it.
+//! Each user of a meeting counts once. The members are the participant records of the controller, including recently disconnected ones: a
+//! dead controller cannot remove them, and under a live one they are the users that lost it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lease::{Committed, Op, Prefix, Query, Ttl};
-use meet_wire::MeetingId;
-use meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
-use meet_wire::internal::{ProbeRequest, UnreachableReason};
-use meet_wire::jwt::{GuestClaims, JwtError, MeetingClaims};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use tenure_lease::{Committed, Op, Prefix, Query, Ttl};
+use tenure_meet_wire::MeetingId;
+use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
+use tenure_meet_wire::internal::{ProbeRequest, UnreachableReason};
+use tenure_meet_wire::jwt::{GuestClaims, JwtError, MeetingClaims};
 
-use crate::assign::{Home, Owner};
-use crate::gc::Site;
-use crate::trouble::Trouble;
+use crate::assign::{Assignment, Owner};
+use crate::error::ApiError;
+use crate::gc::GcState;
 use crate::{limits, metric};
 
 /// A report.
@@ -28,53 +28,53 @@ pub(crate) struct Report<'a> {
     pub(crate) reason: UnreachableReason,
 }
 
-/// How far the reports have come.
+/// The current tally.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
     pub(crate) reports: u32,
     pub(crate) quorum: u32,
 }
 
-/// How many of `members` must say so.
+/// Reports needed among `members`.
 pub(crate) fn quorum(members: usize) -> u32 {
     (members / 2 + 1) as u32
 }
 
-/// What is read of a seat.
+/// The fields of a participant record that GC reads.
 #[derive(Deserialize)]
-struct SeatRow {
+struct ParticipantRow {
     user: String,
 }
 
-impl Site {
-    /// Who shows a token of this meeting.
-    async fn member(&self, meeting_id: &str, token: &str) -> Result<String, Trouble> {
+impl GcState {
+    /// The user of a meeting token.
+    async fn member(&self, meeting_id: &str, token: &str) -> Result<String, ApiError> {
         let keys = &self.options.keys;
         let (user, meeting) = match keys.check::<MeetingClaims>(token).await {
             Ok(claims) => (claims.sub, claims.meeting_id),
             Err(JwtError::Kind) => {
-                let claims = keys.check::<GuestClaims>(token).await.map_err(|_| Trouble::InvalidToken)?;
+                let claims = keys.check::<GuestClaims>(token).await.map_err(|_| ApiError::InvalidToken)?;
                 (claims.sub, claims.meeting_id)
             }
-            Err(_) => return Err(Trouble::InvalidToken),
+            Err(_) => return Err(ApiError::InvalidToken),
         };
-        if meeting == meeting_id { Ok(user) } else { Err(Trouble::InvalidToken) }
+        if meeting == meeting_id { Ok(user) } else { Err(ApiError::InvalidToken) }
     }
 
-    /// Takes a report, and probes the controller at the first one.
-    pub(crate) async fn unreachable(&self, report: Report<'_>) -> Result<Tally, Trouble> {
+    /// Counts a report, and probes the controller on the first one.
+    pub(crate) async fn unreachable(&self, report: Report<'_>) -> Result<Tally, ApiError> {
         let user = self.member(report.meeting_id, report.token).await?;
         self.admit_report(&user)?;
-        let meeting = MeetingId::parse(report.meeting_id).ok_or(Trouble::NO_MEETING)?;
+        let meeting = MeetingId::parse(report.meeting_id).ok_or(ApiError::NO_MEETING)?;
         let Owner::There(home) = self.owner(meeting.as_str()).await? else {
-            return Err(Trouble::Conflict("the controller is gone already; join again".to_owned()));
+            return Err(ApiError::Conflict("the controller is gone already; join again".to_owned()));
         };
         if home.mc_id != report.mc_id {
-            return Err(Trouble::Conflict("another controller has the meeting; join again".to_owned()));
+            return Err(ApiError::Conflict("another controller has the meeting; join again".to_owned()));
         }
         let members = self.members(&meeting).await?;
         if !members.contains(&user) {
-            return Err(Trouble::Forbidden("only who sits in the meeting can report".to_owned()));
+            return Err(ApiError::Forbidden("only participants of the meeting can report".to_owned()));
         }
         let (reports, new) = self.count(&meeting, &home, &user, &members).await?;
         let tally = Tally { reports, quorum: quorum(members.len()) };
@@ -88,47 +88,47 @@ impl Site {
         Ok(tally)
     }
 
-    /// The users that have a seat.
-    async fn members(&self, meeting: &MeetingId) -> Result<BTreeSet<String>, Trouble> {
+    /// The users among the participants.
+    async fn members(&self, meeting: &MeetingId) -> Result<BTreeSet<String>, ApiError> {
         let mut members = BTreeSet::new();
         self.each(&format!("meeting:{meeting}:seat:"), |_, value| {
-            members.extend(serde_json::from_slice::<SeatRow>(value).map(|seat| seat.user));
+            members.extend(serde_json::from_slice::<ParticipantRow>(value).map(|row| row.user));
         })
         .await?;
         Ok(members)
     }
 
-    /// Puts the report of one user down, and counts those of all that still sit there. Also says whether it is new.
+    /// Stores the report of one user and counts the reports of current members. Also returns whether it is new.
     async fn count(
         &self,
         meeting: &MeetingId,
-        home: &Home,
+        home: &Assignment,
         user: &str,
         members: &BTreeSet<String>,
-    ) -> Result<(u32, bool), Trouble> {
+    ) -> Result<(u32, bool), ApiError> {
         let prefix = format!("gc:report:{meeting}:{}:", home.mc_id);
         let ttl = Some(Ttl::from_millis(limits::REPORT.as_millis() as u64)?);
-        let key = lease::Key::new(format!("{prefix}{}", short(user)))?;
+        let key = tenure_lease::Key::new(format!("{prefix}{}", short(user)))?;
         let put = Op::PutIfAbsent { key, value: Arc::from([]), ttl };
         let put = self.bounded(self.options.store.commit(&[put])).await?;
         let new = matches!(put, Committed::Written { .. });
-        let sitting: BTreeSet<String> = members.iter().map(|user| short(user)).collect();
+        let current: BTreeSet<String> = members.iter().map(|user| short(user)).collect();
         let mut reports = 0;
         self.each(&prefix, |key, _| {
             reports +=
-                u32::from(key.strip_prefix(prefix.as_str()).is_some_and(|user| sitting.contains(user)));
+                u32::from(key.strip_prefix(prefix.as_str()).is_some_and(|user| current.contains(user)));
         })
         .await?;
         Ok((reports, new))
     }
 
-    /// Looks at every record under a prefix.
-    async fn each(&self, prefix: &str, mut look: impl FnMut(&str, &[u8])) -> Result<(), Trouble> {
+    /// Visits every record under a prefix.
+    async fn each(&self, prefix: &str, mut visit: impl FnMut(&str, &[u8])) -> Result<(), ApiError> {
         let mut query = Query::new(Prefix::new(prefix)?);
         let mut seen = 0;
         loop {
             let page = self.bounded(self.options.store.scan(&query)).await?;
-            page.items.iter().for_each(|record| look(record.key.as_str(), &record.value));
+            page.items.iter().for_each(|record| visit(record.key.as_str(), &record.value));
             seen += page.items.len();
             match page.next {
                 Some(next) if seen < limits::SEATS => query.after = Some(next),
@@ -137,12 +137,12 @@ impl Site {
         }
     }
 
-    /// Asks the controller itself. What it finds is counted; nothing is done about it yet.
-    async fn probe(&self, meeting: &MeetingId, home: &Home) {
-        let Ok(line) = self.options.lines.to(&home.card.grpc_endpoint) else {
+    /// Probes the controller. The result is only counted for now.
+    async fn probe(&self, meeting: &MeetingId, home: &Assignment) {
+        let Ok(channel) = self.options.channels.to(&home.node_info.grpc_endpoint) else {
             return metric::probed("dead");
         };
-        let mut client = MeetingControllerServiceClient::new(line);
+        let mut client = MeetingControllerServiceClient::new(channel);
         let late = self.clock.sleep_until(self.clock.now() + limits::PROBE);
         let answer = tokio::select! {
             biased;
@@ -155,11 +155,11 @@ impl Site {
             None => "dead",
         };
         metric::probed(result);
-        tracing::warn!(mc = home.mc_id, meeting = %meeting, result, "a reported controller was probed");
+        tracing::warn!(mc = home.mc_id, meeting = %meeting, result, "probed a reported controller");
     }
 }
 
-/// A user as part of a key.
+/// A short form of a user id for keys.
 fn short(user: &str) -> String {
     Sha256::digest(user)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_half_is_a_quorum_and_nobody_is_outvoted_by_nobody() {
+    fn a_quorum_is_more_than_half_and_at_least_one() {
         for (members, needed) in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (100, 51)] {
             assert_eq!(quorum(members), needed, "{members}");
         }

@@ -1,92 +1,97 @@
-//! Which nodes get a meeting. Nothing here waits, reads a clock or draws a number by itself.
+//! Node selection. Pure: no waiting, no clock and no randomness of its own.
 //!
-//! Of two nodes that chance names the less loaded one is taken: the best of all would get every meeting until it reports again.
+//! Uses the power of two choices: the least loaded node of all would get every meeting until its next report.
 
-use meet_wire::internal::HealthStatus;
+use tenure_meet_wire::internal::HealthStatus;
 
 use crate::limits;
 use crate::registry::Node;
 
-/// Gives a number below another one.
-pub(crate) type Chance<'a> = &'a mut dyn FnMut(usize) -> usize;
+/// Returns a random number below the argument.
+pub(crate) type RandomIndex<'a> = &'a mut dyn FnMut(usize) -> usize;
 
-/// Where a meeting is.
+/// The location of a meeting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Near<'a> {
+pub(crate) struct Location<'a> {
     pub(crate) region: &'a str,
     pub(crate) zone: &'a str,
 }
 
-/// The handlers of a meeting: the first is its primary, the second its backup.
+/// The handlers of a meeting: the first is the primary, the second the backup.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Placement<'a> {
+pub(crate) struct HandlerSelection<'a> {
     pub(crate) ranked: Vec<&'a Node>,
-    /// Both are in one zone, or there is only one.
+    /// Both share a zone, or there is only one.
     pub(crate) degraded: bool,
 }
 
-/// The controller that is asked to take a meeting. Those that were tried are not asked again.
+/// Selects a controller for a meeting, excluding those already tried.
 pub(crate) fn controller<'a>(
     nodes: &'a [Node],
     region: &str,
     tried: &[String],
-    chance: Chance<'_>,
+    chance: RandomIndex<'_>,
 ) -> Option<&'a Node> {
     let takes = |node: &&Node| {
         let well = !matches!(node.load.health(), HealthStatus::Unhealthy | HealthStatus::Draining);
         well && !tried.contains(&node.id) && node.fill(0) < 1.0
     };
     let usable: Vec<&Node> = nodes.iter().filter(takes).collect();
-    let usable = preferring(usable, |node| region.is_empty() || node.card.region == region);
+    let usable = preferring(usable, |node| region.is_empty() || node.node_info.region == region);
     let usable = preferring(usable, |node| node.fill(node.reserved) < limits::BUSY);
     two_choices(&usable, |node| -node.fill(node.reserved), chance)
 }
 
-/// The handlers of a meeting near its controller.
+/// Selects handlers near the controller of a meeting.
 pub(crate) fn handlers<'a>(
     nodes: &'a [Node],
-    near: Near<'_>,
+    near: Location<'_>,
     failed: &[String],
-    chance: Chance<'_>,
-) -> Option<Placement<'a>> {
+    chance: RandomIndex<'_>,
+) -> Option<HandlerSelection<'a>> {
     let takes = |node: &&Node| !failed.contains(&node.id) && node.flow(0) < 1.0 && score(node, near) > 0.0;
     let usable: Vec<&Node> = nodes.iter().filter(takes).collect();
-    let here = preferring(usable.clone(), |node| node.card.region == near.region);
+    let here = preferring(usable.clone(), |node| node.node_info.region == near.region);
     let primary = two_choices(&here, |node| score(node, near), chance)?;
     let others = usable.into_iter().filter(|node| node.id != primary.id).collect();
-    let elsewhere =
-        |node: &Node| (&node.card.region, &node.card.zone) != (&primary.card.region, &primary.card.zone);
+    let elsewhere = |node: &Node| {
+        (&node.node_info.region, &node.node_info.zone) != (&primary.node_info.region, &primary.node_info.zone)
+    };
     let others = preferring(others, elsewhere);
-    let others = preferring(others, |node| node.card.region == near.region);
+    let others = preferring(others, |node| node.node_info.region == near.region);
     let backup = two_choices(&others, |node| score(node, near), chance);
     let degraded = !backup.is_some_and(elsewhere);
-    Some(Placement { ranked: [Some(primary), backup].into_iter().flatten().collect(), degraded })
+    Some(HandlerSelection { ranked: [Some(primary), backup].into_iter().flatten().collect(), degraded })
 }
 
-/// How good a handler is for a meeting: its health, what is free of it, and how near it is.
-pub(crate) fn score(node: &Node, near: Near<'_>) -> f64 {
+/// Scores a handler by health, free capacity and proximity.
+pub(crate) fn score(node: &Node, near: Location<'_>) -> f64 {
     let health = match node.load.health() {
         HealthStatus::Healthy => 1.0,
-        // One that has not reported yet is there, and nobody knows more.
+        // A node that has not reported yet is assumed to be idle.
         HealthStatus::Degraded | HealthStatus::Pending => 0.5,
         HealthStatus::Unhealthy | HealthStatus::Draining => 0.0,
     };
     let place = match () {
-        () if node.card.region == near.region && node.card.zone == near.zone => 1.2,
-        () if node.card.region == near.region => 1.1,
+        () if node.node_info.region == near.region && node.node_info.zone == near.zone => 1.2,
+        () if node.node_info.region == near.region => 1.1,
         () => 1.0,
     };
     health * (1.0 - node.flow(node.reserved).min(1.0) * 0.5) * place
 }
 
-/// Those for which it holds, or all if it holds for none.
+/// The nodes that satisfy the predicate, or all of them if none does.
 fn preferring(nodes: Vec<&Node>, holds: impl Fn(&Node) -> bool) -> Vec<&Node> {
     let (fit, rest): (Vec<&Node>, Vec<&Node>) = nodes.into_iter().partition(|node| holds(node));
     if fit.is_empty() { rest } else { fit }
 }
 
-/// The better one of two that chance names.
-fn two_choices<'a>(nodes: &[&'a Node], worth: impl Fn(&Node) -> f64, chance: Chance<'_>) -> Option<&'a Node> {
+/// The better of two random nodes.
+fn two_choices<'a>(
+    nodes: &[&'a Node],
+    worth: impl Fn(&Node) -> f64,
+    chance: RandomIndex<'_>,
+) -> Option<&'a Node> {
     match nodes {
         [] => None,
         [only] => Some(only),
@@ -102,30 +107,35 @@ fn two_choices<'a>(nodes: &[&'a Node], worth: impl Fn(&Node) -> f64, chance: Cha
 
 #[cfg(test)]
 mod tests {
-    use meet_rpc::Card;
+    use tenure_meet_rpc::NodeInfo;
 
     use super::*;
     use crate::registry::Load;
 
-    const NEAR: Near<'static> = Near { region: "r", zone: "a" };
+    const NEAR: Location<'static> = Location { region: "r", zone: "a" };
 
     fn handler(id: &str, region: &str, zone: &str, streams: u32, health: HealthStatus) -> Node {
-        let card = Card { region: region.to_owned(), zone: zone.to_owned(), ..Card::default() };
+        let node_info = NodeInfo { region: region.to_owned(), zone: zone.to_owned(), ..NodeInfo::default() };
         let load = Load { health: health.into(), streams, max_streams: 100, ..Load::default() };
-        Node { id: id.to_owned(), card, load, reserved: 0 }
+        Node { id: id.to_owned(), node_info, load, reserved: 0 }
     }
 
     fn controller_at(id: &str, meetings: u32, reserved: u32) -> Node {
         let load = Load { health: 1, meetings, max_meetings: 100, max_participants: 10, ..Load::default() };
-        Node { id: id.to_owned(), card: Card { region: "r".to_owned(), ..Card::default() }, load, reserved }
+        Node {
+            id: id.to_owned(),
+            node_info: NodeInfo { region: "r".to_owned(), ..NodeInfo::default() },
+            load,
+            reserved,
+        }
     }
 
-    /// Every pair of numbers that chance could give for so many nodes.
-    fn all_chances(nodes: usize, mut look: impl FnMut(Chance<'_>)) {
+    /// Every pair of random numbers for this many nodes.
+    fn all_chances(nodes: usize, mut visit: impl FnMut(RandomIndex<'_>)) {
         let most = nodes.max(2);
         for seed in 0..most * most * most * most {
             let mut left = seed;
-            look(&mut |n| {
+            visit(&mut |n| {
                 let number = left % n;
                 left /= n;
                 number
@@ -133,12 +143,12 @@ mod tests {
         }
     }
 
-    fn ids(placement: &Placement<'_>) -> Vec<String> {
+    fn ids(placement: &HandlerSelection<'_>) -> Vec<String> {
         placement.ranked.iter().map(|node| node.id.clone()).collect()
     }
 
     #[test]
-    fn the_score_is_the_one_of_the_table_without_its_cap() {
+    fn the_score_matches_the_table_without_its_cap() {
         use HealthStatus::{Degraded, Draining, Healthy, Pending, Unhealthy};
         let table = [
             (handler("h", "r", "a", 0, Healthy), 1.2),
@@ -158,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn full_and_sick_handlers_are_never_chosen_and_two_of_a_kind_are_in_two_zones() {
+    fn handlers_are_healthy_not_full_and_in_two_zones() {
         use HealthStatus::{Healthy, Unhealthy};
         let nodes = [
             handler("a1", "r", "a", 10, Healthy),
@@ -173,13 +183,13 @@ mod tests {
             let ids = ids(&placement);
             assert!(!placement.degraded);
             assert!(!ids.contains(&"full".to_owned()) && !ids.contains(&"sick".to_owned()), "{ids:?}");
-            assert_ne!(placement.ranked[0].card.zone, placement.ranked[1].card.zone, "{ids:?}");
-            assert!(!ids.contains(&"far".to_owned()), "a region is left only where it must be: {ids:?}");
+            assert_ne!(placement.ranked[0].node_info.zone, placement.ranked[1].node_info.zone, "{ids:?}");
+            assert!(!ids.contains(&"far".to_owned()), "the region is left only if necessary: {ids:?}");
         });
     }
 
     #[test]
-    fn one_zone_alone_is_used_and_said() {
+    fn a_single_zone_is_used_and_flagged() {
         use HealthStatus::Healthy;
         let one_zone = [handler("a1", "r", "a", 0, Healthy), handler("a2", "r", "a", 0, Healthy)];
         all_chances(2, |chance| {
@@ -193,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn another_zone_is_worth_more_than_the_same_region() {
+    fn another_zone_outweighs_the_same_region() {
         use HealthStatus::Healthy;
         let nodes = [
             handler("a1", "r", "a", 0, Healthy),
@@ -207,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_just_got_meetings_counts_as_loaded() {
+    fn recent_assignments_count_as_load() {
         let nodes = [controller_at("a", 10, 0), controller_at("b", 5, 10)];
         all_chances(2, |chance| assert_eq!(controller(&nodes, "r", &[], chance).unwrap().id, "a"));
     }
 
     #[test]
-    fn full_tried_draining_and_busy_controllers_come_last_or_not_at_all() {
+    fn full_tried_and_draining_controllers_are_skipped_and_busy_ones_come_last() {
         let draining = Load { health: HealthStatus::Draining.into(), ..controller_at("d", 0, 0).load };
         let nodes = [
             controller_at("full", 100, 0),
@@ -234,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_spreads_equal_controllers() {
+    fn equal_controllers_share_the_meetings() {
         let nodes: Vec<Node> = (0..4).map(|n| controller_at(&n.to_string(), 10, 0)).collect();
         let mut chosen = std::collections::BTreeSet::new();
         all_chances(4, |chance| {

@@ -1,32 +1,32 @@
-//! Meetings in which nothing happens are closed, and forgotten in the end.
+//! Closes inactive meetings and later deletes them.
 
-use lease::{Key, Phase, Result};
+use tenure_lease::{Key, Phase, Result};
 
-use crate::book::Kept;
-use crate::gc::Site;
+use crate::gc::GcState;
+use crate::meetings::StoredMeeting;
 use crate::{limits, metric};
 
-/// Sweeps for ever. Every controller does; a meeting is closed or forgotten once.
-pub(crate) async fn keep_sweeping(site: &Site) {
+/// Sweeps periodically. Every global controller does; concurrent sweeps are safe.
+pub(crate) async fn keep_sweeping(state: &GcState) {
     loop {
-        site.pause(site.options.rules.sweep_every).await;
-        if let Err(error) = sweep(site).await {
-            tracing::warn!(%error, "the meetings could not be looked through");
+        state.pause(state.options.rules.sweep_every).await;
+        if let Err(error) = sweep(state).await {
+            tracing::warn!(%error, "meeting sweep failed");
         }
     }
 }
 
-/// Looks at every meeting once.
-pub(crate) async fn sweep(site: &Site) -> Result<()> {
+/// Checks every meeting once.
+pub(crate) async fn sweep(state: &GcState) -> Result<()> {
     let (mut closed, mut forgotten, mut seen) = (0, 0, 0);
     let mut after = None;
     loop {
-        let (page, next) = site.page(after).await?;
+        let (page, next) = state.page(after).await?;
         seen += page.len();
         for kept in page {
-            match due(site, &kept).await? {
-                Some(Due::Close) => closed += u64::from(close(site, kept).await),
-                Some(Due::Forget) => forgotten += u64::from(site.forget(&kept).await.unwrap_or(false)),
+            match due(state, &kept).await? {
+                Some(Due::Close) => closed += u64::from(close(state, kept).await),
+                Some(Due::Forget) => forgotten += u64::from(state.forget(&kept).await.unwrap_or(false)),
                 None => {}
             }
         }
@@ -44,10 +44,10 @@ enum Due {
     Forget,
 }
 
-async fn due(site: &Site, kept: &Kept) -> Result<Option<Due>> {
-    let rules = &site.options.rules;
+async fn due(state: &GcState, kept: &StoredMeeting) -> Result<Option<Due>> {
+    let rules = &state.options.rules;
     let over = |since: u64, time: std::time::Duration| {
-        u128::from(site.now_ms().saturating_sub(since)) >= time.as_millis()
+        u128::from(state.now_ms().saturating_sub(since)) >= time.as_millis()
     };
     if let Some(since) = kept.meeting.closed_ms {
         return Ok(over(since, rules.kept_for).then_some(Due::Forget));
@@ -55,17 +55,17 @@ async fn due(site: &Site, kept: &Kept) -> Result<Option<Due>> {
     if !over(kept.meeting.active_ms, rules.inactive_after) {
         return Ok(None);
     }
-    // Somebody may sit in it for hours without anybody joining.
+    // A meeting can run for hours without a new join.
     let lease = Key::new(format!("meeting:{}", kept.meeting.id))?;
-    let held = site.bounded(site.options.store.inspect(&lease)).await?.phase == Phase::Held;
+    let held = state.bounded(state.options.store.inspect(&lease)).await?.phase == Phase::Held;
     Ok((!held).then_some(Due::Close))
 }
 
-async fn close(site: &Site, kept: Kept) -> bool {
-    let now = site.now_ms();
+async fn close(state: &GcState, kept: StoredMeeting) -> bool {
+    let now = state.now_ms();
     let active = kept.meeting.active_ms;
-    let closed = site.change(kept, |meeting| {
-        // Whoever joined meanwhile keeps it open.
+    let closed = state.change(kept, |meeting| {
+        // A join in the meantime keeps it open.
         if meeting.active_ms == active {
             meeting.closed_ms = meeting.closed_ms.or(Some(now));
         }

@@ -1,17 +1,17 @@
-//! The circuit breaker before the store: closed → open → half-open → closed.
+//! The circuit breaker in front of the store: closed → open → half-open → closed.
 
 use std::time::Duration;
 
-use lease::Tick;
+use tenure_lease::Tick;
 
-/// Failures in a row that open it.
+/// Consecutive failures that open it.
 const FAILURES: u32 = 3;
-/// How long it stays open before one may try.
+/// How long it stays open before a probe.
 pub(crate) const OPEN: Duration = Duration::from_secs(5);
-/// How long an answer of the store is waited for.
+/// How long a call to the store may take.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether the store is asked.
+/// The state of the breaker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Closed { failures: u32 },
@@ -19,20 +19,20 @@ enum State {
     HalfOpen,
 }
 
-/// The breaker of one process. Everything that is written goes through it.
+/// The circuit breaker of one process. All writes pass it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     state: State,
 }
 
-impl Default for Breaker {
+impl Default for CircuitBreaker {
     fn default() -> Self {
         Self { state: State::Closed { failures: 0 } }
     }
 }
 
-impl Breaker {
-    /// Whether the store may be asked now. After the pause one may, and the others wait for what it finds.
+impl CircuitBreaker {
+    /// Whether the store may be called now. After the pause one call is allowed as a probe.
     pub fn allows(&mut self, now: Tick) -> bool {
         match self.state {
             State::Closed { .. } => true,
@@ -44,12 +44,12 @@ impl Breaker {
         }
     }
 
-    /// The store answered.
+    /// A call succeeded.
     pub fn succeeded(&mut self) {
         self.state = State::Closed { failures: 0 };
     }
 
-    /// The store did not answer, or not with what it should.
+    /// A call failed or timed out.
     pub fn failed(&mut self, now: Tick) {
         self.state = match self.state {
             State::Closed { failures } if failures + 1 < FAILURES => State::Closed { failures: failures + 1 },
@@ -57,19 +57,19 @@ impl Breaker {
         };
     }
 
-    /// Who was allowed to try did not come to it.
-    pub fn gave_up(&mut self, now: Tick) {
+    /// The probe was not made.
+    pub fn probe_abandoned(&mut self, now: Tick) {
         if self.state == State::HalfOpen {
             self.state = State::Open { until: now };
         }
     }
 
-    /// Whether the store is taken to be there.
+    /// Whether the store is considered available.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed { .. })
     }
 
-    /// The word for logs and metrics.
+    /// The name in logs and metrics.
     pub fn as_str(&self) -> &'static str {
         match self.state {
             State::Closed { .. } => "closed",
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn three_failures_in_a_row_open_it_and_fewer_do_not() {
-        let mut breaker = Breaker::default();
+    fn three_consecutive_failures_open_it() {
+        let mut breaker = CircuitBreaker::default();
         for _ in 0..10 {
             breaker.failed(at(0));
             breaker.failed(at(0));
@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn after_the_pause_one_tries_and_its_success_closes() {
-        let mut breaker = Breaker::default();
+    fn after_the_pause_one_probe_decides() {
+        let mut breaker = CircuitBreaker::default();
         (0..3).for_each(|_| breaker.failed(at(0)));
-        assert!(breaker.allows(at(5_000)), "one tries");
+        assert!(breaker.allows(at(5_000)), "one probe");
         assert!(!breaker.allows(at(5_000)), "the others wait");
         assert_eq!(breaker.as_str(), "half_open");
         breaker.failed(at(5_100));
@@ -114,11 +114,11 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_its_try_leaves_it_to_another() {
-        let mut breaker = Breaker::default();
+    fn an_abandoned_probe_leaves_it_to_another_caller() {
+        let mut breaker = CircuitBreaker::default();
         (0..3).for_each(|_| breaker.failed(at(0)));
         assert!(breaker.allows(at(5_000)));
-        breaker.gave_up(at(5_000));
+        breaker.probe_abandoned(at(5_000));
         assert!(breaker.allows(at(5_000)));
     }
 }

@@ -1,79 +1,84 @@
-//! What other parts of the service ask of a controller.
+//! The gRPC services of a controller, for GC and media handlers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meet_rpc::{Gatekeeper, Keyring, Part};
-use meet_wire::MeetingId;
-use meet_wire::internal::media_coordination_service_server::{
+use parking_lot::Mutex;
+use tenure_meet_rpc::{Gatekeeper, Keyring, ServiceRole};
+use tenure_meet_wire::MeetingId;
+use tenure_meet_wire::internal::media_coordination_service_server::{
     MediaCoordinationService, MediaCoordinationServiceServer,
 };
-use meet_wire::internal::meeting_controller_service_server::{
+use tenure_meet_wire::internal::meeting_controller_service_server::{
     MeetingControllerService, MeetingControllerServiceServer,
 };
-use meet_wire::internal::{
+use tenure_meet_wire::internal::{
     AssignMeetingRequest, AssignMeetingResponse, ControllerCapacity, HealthStatus, MediaNotificationResponse,
     MhAssignment, MhLoadNotification, MhRole, MigrateMeetingsRequest, MigrateMeetingsResponse,
     ParticipantMediaConnected, ParticipantMediaDisconnected, ProbeRequest, ProbeResponse, RejectionReason,
     RequestDrainRequest, RequestDrainResponse,
 };
-use parking_lot::Mutex;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use crate::actor::{Assigned, Assignment, Controller, Rejection};
-use crate::meeting::{Handler, Settings};
+use crate::meeting::{HandlerInfo, Settings};
 use crate::metric;
 
-/// Media handlers whose load is remembered.
-const LOADS: usize = 1_024;
+/// Media handlers whose load is kept.
+const MAX_LOADS: usize = 1_024;
 
-/// The load of media handlers, as they last said.
+/// The last reported load of media handlers.
 #[derive(Clone, Debug, Default)]
-pub struct Loads(Arc<Mutex<HashMap<String, u32>>>);
+pub struct HandlerLoads(Arc<Mutex<HashMap<String, u32>>>);
 
-impl Loads {
-    fn note(&self, mh_id: &str, percent: u32) {
+impl HandlerLoads {
+    fn record(&self, mh_id: &str, percent: u32) {
         let mut loads = self.0.lock();
-        if loads.len() < LOADS || loads.contains_key(mh_id) {
+        if loads.len() < MAX_LOADS || loads.contains_key(mh_id) {
             loads.insert(mh_id.to_owned(), percent);
         }
     }
 
-    /// What a handler last said, in percent.
-    pub fn of(&self, mh_id: &str) -> Option<u32> {
+    /// The last reported load of a handler, in percent.
+    pub fn get(&self, mh_id: &str) -> Option<u32> {
         self.0.lock().get(mh_id).copied()
     }
 }
 
 #[derive(Clone)]
-struct Face {
+struct GrpcService {
     controller: Controller,
-    times: Times,
-    loads: Loads,
+    timeouts: SeatTimeouts,
+    loads: HandlerLoads,
 }
 
-/// How long what is lost is kept.
+/// How long the seat of a disconnected participant is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Times {
-    /// The seat of somebody who dropped.
+pub struct SeatTimeouts {
+    /// The seat.
     pub grace: Duration,
-    /// The proof of that seat.
+    /// The binding token that resumes it.
     pub binding_ttl: Duration,
 }
 
-/// The services of a controller, behind its gatekeeper.
-pub fn grpc(controller: &Controller, keyring: Keyring, times: Times, loads: Loads) -> Routes {
-    let face = Face { controller: controller.clone(), times, loads };
+/// The services of a controller, behind the check of service tokens.
+pub fn grpc(
+    controller: &Controller,
+    keyring: Keyring,
+    timeouts: SeatTimeouts,
+    loads: HandlerLoads,
+) -> Routes {
+    let face = GrpcService { controller: controller.clone(), timeouts, loads };
     let routes = Routes::new(MeetingControllerServiceServer::new(face.clone()))
         .add_service(MediaCoordinationServiceServer::new(face));
-    Gatekeeper::new(Part::Mc, keyring).guard(routes)
+    Gatekeeper::new(ServiceRole::Mc, keyring).guard(routes)
 }
 
-/// How much a controller has and may have, for those who choose one.
+/// The counts and the capacity of a controller.
 pub async fn capacity(controller: &Controller) -> ControllerCapacity {
-    let (counts, most) = (controller.counts().await, controller.most());
+    let (counts, most) = (controller.counts().await, controller.capacity());
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     ControllerCapacity {
         max_meetings: number(most.meetings),
@@ -83,24 +88,24 @@ pub async fn capacity(controller: &Controller) -> ControllerCapacity {
     }
 }
 
-/// How a controller is, for those who choose one.
+/// The health of a controller.
 pub async fn health(controller: &Controller) -> HealthStatus {
     match () {
         () if controller.is_draining() => HealthStatus::Draining,
-        () if !controller.store_is_there() => HealthStatus::Unhealthy,
+        () if !controller.store_available() => HealthStatus::Unhealthy,
         () if controller.is_degraded().await => HealthStatus::Degraded,
         () => HealthStatus::Healthy,
     }
 }
 
-fn handler(assignment: MhAssignment, index: usize) -> Option<Handler> {
+fn handler(assignment: MhAssignment, index: usize) -> Option<HandlerInfo> {
     let primary = match assignment.role() {
         MhRole::Primary => true,
         MhRole::Backup => false,
         MhRole::Unspecified => index == 0,
     };
-    let named = !assignment.mh_id.is_empty() && !assignment.grpc_endpoint.is_empty();
-    named.then(|| Handler {
+    let valid = !assignment.mh_id.is_empty() && !assignment.grpc_endpoint.is_empty();
+    valid.then(|| HandlerInfo {
         id: assignment.mh_id,
         webtransport_endpoint: assignment.webtransport_endpoint,
         grpc_endpoint: assignment.grpc_endpoint,
@@ -109,23 +114,23 @@ fn handler(assignment: MhAssignment, index: usize) -> Option<Handler> {
     })
 }
 
-/// The handlers of an assignment; none unless each has a name and an endpoint, and there is one at least.
-pub(crate) fn handlers(assignments: Vec<MhAssignment>) -> Option<Vec<Handler>> {
+/// The handlers of an assignment; `None` if there is none, or one without id or endpoint.
+pub(crate) fn handlers(assignments: Vec<MhAssignment>) -> Option<Vec<HandlerInfo>> {
     let parsed = assignments.into_iter().enumerate().map(|(index, given)| handler(given, index));
     parsed.collect::<Option<Vec<_>>>().filter(|handlers| !handlers.is_empty())
 }
 
-impl Face {
+impl GrpcService {
     fn assignment(&self, request: AssignMeetingRequest) -> Option<Assignment> {
         let meeting = MeetingId::parse(&request.meeting_id)?;
         let handlers = handlers(request.mh_assignments)?;
         let given = request.settings.unwrap_or_default();
-        let whole = Settings::default();
+        let defaults = Settings::default();
         let max_participants = match given.max_participants {
-            0 => whole.max_participants,
+            0 => defaults.max_participants,
             most => most,
         };
-        let Times { grace, binding_ttl } = self.times;
+        let SeatTimeouts { grace, binding_ttl } = self.timeouts;
         let settings = Settings { max_participants, allow_guests: given.allow_guests, grace, binding_ttl };
         Some(Assignment { meeting, settings, handlers })
     }
@@ -137,7 +142,7 @@ impl Face {
         }
     }
 
-    async fn heard(
+    async fn notified(
         &self,
         kind: &'static str,
         meeting: &str,
@@ -148,7 +153,7 @@ impl Face {
 }
 
 #[tonic::async_trait]
-impl MeetingControllerService for Face {
+impl MeetingControllerService for GrpcService {
     async fn assign_meeting(
         &self,
         request: Request<AssignMeetingRequest>,
@@ -178,7 +183,7 @@ impl MeetingControllerService for Face {
         Ok(Response::new(answer))
     }
 
-    /// There is no migration yet, so a drain on demand would throw everybody out: it is refused.
+    /// Refused: without migration a drain would disconnect all participants.
     async fn request_drain(
         &self,
         _request: Request<RequestDrainRequest>,
@@ -186,7 +191,7 @@ impl MeetingControllerService for Face {
         Ok(Response::new(RequestDrainResponse { accepted: false }))
     }
 
-    /// There is no migration yet: none of the meetings is moved.
+    /// Migration is not supported yet: no meeting is moved.
     async fn migrate_meetings(
         &self,
         _request: Request<MigrateMeetingsRequest>,
@@ -206,19 +211,19 @@ impl MeetingControllerService for Face {
 }
 
 #[tonic::async_trait]
-impl MediaCoordinationService for Face {
+impl MediaCoordinationService for GrpcService {
     async fn notify_participant_connected(
         &self,
         request: Request<ParticipantMediaConnected>,
     ) -> Result<Response<MediaNotificationResponse>, Status> {
-        self.heard("connected", &request.into_inner().meeting_id).await
+        self.notified("connected", &request.into_inner().meeting_id).await
     }
 
     async fn notify_participant_disconnected(
         &self,
         request: Request<ParticipantMediaDisconnected>,
     ) -> Result<Response<MediaNotificationResponse>, Status> {
-        self.heard("disconnected", &request.into_inner().meeting_id).await
+        self.notified("disconnected", &request.into_inner().meeting_id).await
     }
 
     async fn notify_load(
@@ -227,7 +232,7 @@ impl MediaCoordinationService for Face {
     ) -> Result<Response<MediaNotificationResponse>, Status> {
         metric::notified("load");
         let load = request.into_inner();
-        self.loads.note(&load.mh_id, load.capacity_percent);
+        self.loads.record(&load.mh_id, load.capacity_percent);
         Ok(Response::new(MediaNotificationResponse { acknowledged: true }))
     }
 }

@@ -1,58 +1,58 @@
-//! The names of what a meeting has in the store.
+//! The keys of a meeting in the store.
 
-use lease::{Key, Prefix, Result};
-use meet_wire::binding::Nonce;
-use meet_wire::{Id, MeetingId};
+use tenure_lease::{Key, Prefix, Result};
+use tenure_meet_wire::binding::Nonce;
+use tenure_meet_wire::{Id, MeetingId};
 
-/// The names of one meeting.
+/// The keys of one meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Keys {
+pub struct MeetingKeys {
     meeting: MeetingId,
 }
 
-impl Keys {
-    /// Those of this meeting.
+impl MeetingKeys {
+    /// The keys of this meeting.
     pub fn new(meeting: &MeetingId) -> Self {
         Self { meeting: meeting.clone() }
     }
 
-    fn part(&self, part: &str) -> Result<Key> {
-        Key::new(format!("meeting:{}:{part}", self.meeting))
+    fn key(&self, suffix: &str) -> Result<Key> {
+        Key::new(format!("meeting:{}:{suffix}", self.meeting))
     }
 
-    /// The lease. Its holder is the assignment.
+    /// The lease. Its holder owns the meeting.
     pub fn lease(&self) -> Result<Key> {
         Key::new(format!("meeting:{}", self.meeting))
     }
 
-    /// The generation that wrote last, in decimal, for operators.
+    /// The generation of the last writer, in decimal.
     pub fn generation(&self) -> Result<Key> {
-        self.part("gen")
+        self.key("gen")
     }
 
-    /// The controller that wrote last, for operators.
+    /// The controller id of the last writer.
     pub fn controller(&self) -> Result<Key> {
-        self.part("mc")
+        self.key("mc")
     }
 
-    /// What the meeting was made with and where it stands.
+    /// Settings, mute epoch and media handlers.
     pub fn state(&self) -> Result<Key> {
-        self.part("state")
+        self.key("state")
     }
 
-    /// When its controller was last alive.
+    /// The last heartbeat of the owner.
     pub fn alive(&self) -> Result<Key> {
-        self.part("alive")
+        self.key("alive")
     }
 
-    /// What happened.
+    /// The event log.
     pub fn log(&self) -> Result<Key> {
-        self.part("log")
+        self.key("log")
     }
 
     /// One seat.
     pub fn seat(&self, participant: Id) -> Result<Key> {
-        self.part(&format!("seat:{participant}"))
+        self.key(&format!("seat:{participant}"))
     }
 
     /// All seats.
@@ -62,6 +62,6 @@ impl Keys {
 
     /// A spent nonce.
     pub fn nonce(&self, nonce: &Nonce) -> Result<Key> {
-        self.part(&format!("nonce:{}", nonce.to_hex()))
+        self.key(&format!("nonce:{}", nonce.to_hex()))
     }
 }

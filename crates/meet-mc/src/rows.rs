@@ -1,21 +1,21 @@
-//! Seats and meetings as they lie in the store.
+//! Stored rows of meetings and seats. Field names are the storage format.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::Wall;
-use meet_wire::Id;
-use meet_wire::binding::Nonce;
-use meet_wire::seq::Applied;
 use serde::{Deserialize, Serialize};
+use tenure_lease::Wall;
+use tenure_meet_wire::Id;
+use tenure_meet_wire::binding::Nonce;
+use tenure_meet_wire::seq::Applied;
 
 use crate::meeting::{
-    Ask, Binding, Handler, Layout, LayoutConfig, Mutes, Now, Presence, Previous, Role, Seat, Settings,
-    Stream, StreamKind, limits,
+    Binding, HandlerInfo, Layout, LayoutConfig, Mutes, Now, Presence, PreviousBinding, Role, Seat, Settings,
+    Stream, StreamKind, UnmuteRequest, limits,
 };
 
-/// A meeting without its seats. The settings are for operators: who takes the meeting is told them by GC, whose record is newer.
+/// A meeting without its seats. The settings are for operators: a new owner receives newer ones from GC.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct MeetingRow {
     pub(crate) max_participants: u32,
@@ -36,7 +36,7 @@ pub(crate) struct HandlerRow {
 }
 
 impl MeetingRow {
-    pub(crate) fn new(settings: &Settings, handlers: &[Handler]) -> Self {
+    pub(crate) fn new(settings: &Settings, handlers: &[HandlerInfo]) -> Self {
         Self {
             max_participants: settings.max_participants,
             allow_guests: settings.allow_guests,
@@ -53,19 +53,19 @@ impl MeetingRow {
         *self = Self { mute_epoch, ended, handlers, ..Self::new(settings, &[]) };
     }
 
-    pub(crate) fn handlers(&self) -> Vec<Handler> {
-        self.handlers.iter().map(Handler::from).collect()
+    pub(crate) fn handlers(&self) -> Vec<HandlerInfo> {
+        self.handlers.iter().map(HandlerInfo::from).collect()
     }
 }
 
-impl From<&Handler> for HandlerRow {
-    fn from(handler: &Handler) -> Self {
-        let Handler { id, webtransport_endpoint, grpc_endpoint, primary, certificates } = handler.clone();
+impl From<&HandlerInfo> for HandlerRow {
+    fn from(handler: &HandlerInfo) -> Self {
+        let HandlerInfo { id, webtransport_endpoint, grpc_endpoint, primary, certificates } = handler.clone();
         Self { id, webtransport_endpoint, grpc_endpoint, primary, certificates }
     }
 }
 
-impl From<&HandlerRow> for Handler {
+impl From<&HandlerRow> for HandlerInfo {
     fn from(row: &HandlerRow) -> Self {
         let HandlerRow { id, webtransport_endpoint, grpc_endpoint, primary, certificates } = row.clone();
         Self { id, webtransport_endpoint, grpc_endpoint, primary, certificates }
@@ -79,7 +79,7 @@ struct SeatRow {
     name: String,
     role: String,
     joined_at_us: u64,
-    /// Since when nobody is there; none when somebody is.
+    /// When the connection was lost; absent while connected.
     away_since_us: Option<u64>,
     epoch: u64,
     mutes: MutesRow,
@@ -124,45 +124,47 @@ struct PreviousRow {
     at_us: u64,
 }
 
-/// A row as bytes.
+/// Encodes a row.
 pub(crate) fn encode(row: &impl Serialize) -> Option<Arc<[u8]>> {
     serde_json::to_vec(row).ok().map(Arc::from)
 }
 
-/// A seat as bytes.
-pub(crate) fn seat(seat: &Seat) -> Option<Arc<[u8]>> {
+/// Encodes a seat.
+pub(crate) fn encode_seat(seat: &Seat) -> Option<Arc<[u8]>> {
     encode(&SeatRow::from(seat))
 }
 
-/// A seat from bytes, as its new owner sees it at `now`. Whoever was there when the last owner was alive last may come back: the connection
-/// went with the owner.
-pub(crate) fn read_seat(bytes: &[u8], now: Now, alive: Option<Wall>, grace: Duration) -> Option<Seat> {
+/// Decodes a seat for a new owner. The seat is disconnected, since its connection ended with the previous owner: at the
+/// latest when that owner was last alive.
+pub(crate) fn decode_seat(bytes: &[u8], now: Now, alive: Option<Wall>, grace: Duration) -> Option<Seat> {
     let row: SeatRow = serde_json::from_slice(bytes).ok()?;
     let since = row.away_since_us.map(Wall::from_micros).or(alive).unwrap_or(now.wall);
     let kept = grace + limits::SKEW;
-    let gone = Duration::from_micros(now.wall.as_micros().saturating_sub(since.as_micros()));
-    // A clock that was set back must not keep a seat for longer than any is kept.
-    let left = kept.saturating_sub(gone).min(kept);
-    let ask = row.ask.map(|(audio, video)| Ask { audio, video, until: now.tick + limits::ASK });
-    Some(Seat { presence: Presence::Away { since, until: now.tick + left }, ask, ..row.seat()? })
+    let elapsed = Duration::from_micros(now.wall.as_micros().saturating_sub(since.as_micros()));
+    // A clock that was set back must not extend the deadline.
+    let left = kept.saturating_sub(elapsed).min(kept);
+    let until = now.tick + limits::UNMUTE_REQUEST;
+    let unmute_request = row.ask.map(|(audio, video)| UnmuteRequest { audio, video, until });
+    let presence = Presence::Disconnected { since, until: now.tick + left };
+    Some(Seat { presence, unmute_request, ..row.into_seat()? })
 }
 
 impl From<&Seat> for SeatRow {
     fn from(seat: &Seat) -> Self {
-        let stream = |stream: &Stream| (kind(stream.kind).to_owned(), stream.metadata.clone());
+        let stream = |stream: &Stream| (stream.kind.as_str().to_owned(), stream.metadata.clone());
         Self {
             participant: seat.participant.to_string(),
             user: seat.user.clone(),
             name: seat.name.clone(),
-            role: role(seat.role).to_owned(),
+            role: seat.role.as_str().to_owned(),
             joined_at_us: seat.joined_at.as_micros(),
             away_since_us: match seat.presence {
-                Presence::Here => None,
-                Presence::Away { since, .. } => Some(since.as_micros()),
+                Presence::Connected => None,
+                Presence::Disconnected { since, .. } => Some(since.as_micros()),
             },
             epoch: seat.epoch,
             mutes: MutesRow::from(&seat.mutes),
-            ask: seat.ask.map(|ask| (ask.audio, ask.video)),
+            ask: seat.unmute_request.map(|request| (request.audio, request.video)),
             streams: seat.streams.iter().map(|(id, published)| (*id, stream(published))).collect(),
             layout: seat.layout.as_ref().map(LayoutRow::from),
             applied: seat.applied.number(),
@@ -179,31 +181,32 @@ impl From<&Seat> for SeatRow {
 }
 
 impl SeatRow {
-    /// The seat with nobody there, and no wish.
-    fn seat(self) -> Option<Seat> {
+    /// The seat without presence and unmute request.
+    fn into_seat(self) -> Option<Seat> {
         let previous = match self.previous {
             None => None,
-            Some(old) => Some(Previous {
+            Some(old) => Some(PreviousBinding {
                 correlation: Id::parse(&old.correlation)?,
                 nonce: Nonce::parse(&old.nonce)?,
                 attempt: old.attempt,
                 at: Wall::from_micros(old.at_us),
             }),
         };
-        let stream = |(kind, metadata): (String, String)| Some(Stream { kind: read_kind(&kind)?, metadata });
+        let stream =
+            |(kind, metadata): (String, String)| Some(Stream { kind: StreamKind::parse(&kind)?, metadata });
         let streams = self.streams.into_iter().map(|(id, row)| Some((id, stream(row)?)));
         Some(Seat {
             participant: Id::parse(&self.participant)?,
             user: self.user,
             name: self.name,
-            role: read_role(&self.role)?,
+            role: Role::parse(&self.role)?,
             joined_at: Wall::from_micros(self.joined_at_us),
-            presence: Presence::Here,
+            presence: Presence::Connected,
             epoch: self.epoch,
-            mutes: self.mutes.mutes(),
-            ask: None,
+            mutes: self.mutes.into_mutes(),
+            unmute_request: None,
             streams: streams.collect::<Option<_>>()?,
-            layout: self.layout.map(LayoutRow::layout),
+            layout: self.layout.map(LayoutRow::into_layout),
             applied: Applied::from_number(self.applied),
             binding: Binding {
                 correlation: Id::parse(&self.correlation)?,
@@ -222,7 +225,7 @@ impl From<&Mutes> for MutesRow {
 }
 
 impl MutesRow {
-    fn mutes(self) -> Mutes {
+    fn into_mutes(self) -> Mutes {
         let Self { audio_self, video_self, audio_host, video_host, by, reason, epoch } = self;
         Mutes { audio_self, video_self, audio_host, video_host, by, reason, epoch }
     }
@@ -238,7 +241,7 @@ impl From<&Layout> for LayoutRow {
 }
 
 impl LayoutRow {
-    fn layout(self) -> Layout {
+    fn into_layout(self) -> Layout {
         let Self { kind, rows, columns, max_streams, pinned, excluded, prefer_video, include_self, streams } =
             self;
         let config =
@@ -247,31 +250,10 @@ impl LayoutRow {
     }
 }
 
-const ROLES: [(Role, &str); 3] =
-    [(Role::Host, "host"), (Role::Participant, "participant"), (Role::Guest, "guest")];
-const KINDS: [(StreamKind, &str); 3] =
-    [(StreamKind::Audio, "audio"), (StreamKind::Video, "video"), (StreamKind::Screen, "screen")];
-
-fn role(role: Role) -> &'static str {
-    ROLES.iter().find(|(known, _)| *known == role).map_or("participant", |(_, word)| word)
-}
-
-fn read_role(word: &str) -> Option<Role> {
-    ROLES.iter().find(|(_, known)| *known == word).map(|(role, _)| *role)
-}
-
-fn kind(kind: StreamKind) -> &'static str {
-    KINDS.iter().find(|(known, _)| *known == kind).map_or("video", |(_, word)| word)
-}
-
-fn read_kind(word: &str) -> Option<StreamKind> {
-    KINDS.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lease::Tick;
+    use tenure_lease::Tick;
 
     fn now() -> Now {
         Now { tick: Tick::from_nanos(1_000_000_000_000), wall: Wall::from_micros(1_700_000_000_000_000) }
@@ -286,7 +268,7 @@ mod tests {
             name: "Ada \"L\" ö".to_owned(),
             role: Role::Host,
             joined_at: Wall::from_micros(1),
-            presence: Presence::Here,
+            presence: Presence::Connected,
             epoch: 3,
             mutes: Mutes {
                 audio_self: true,
@@ -297,7 +279,11 @@ mod tests {
                 reason: "noise".to_owned(),
                 epoch: 9,
             },
-            ask: Some(Ask { audio: true, video: false, until: now().tick + limits::ASK }),
+            unmute_request: Some(UnmuteRequest {
+                audio: true,
+                video: false,
+                until: now().tick + limits::UNMUTE_REQUEST,
+            }),
             streams: [(7, Stream { kind: StreamKind::Screen, metadata: "m".to_owned() })].into(),
             layout: Some(Layout {
                 kind: 2,
@@ -308,7 +294,7 @@ mod tests {
             binding: Binding {
                 correlation: id(2),
                 nonce: nonce(3),
-                previous: Some(Previous {
+                previous: Some(PreviousBinding {
                     correlation: id(4),
                     nonce: nonce(5),
                     attempt: "a".to_owned(),
@@ -320,26 +306,26 @@ mod tests {
 
     fn left(seat: &Seat) -> Duration {
         match seat.presence {
-            Presence::Away { until, .. } => until.since(now().tick),
-            Presence::Here => panic!("nobody is connected to a new owner"),
+            Presence::Disconnected { until, .. } => until.since(now().tick),
+            Presence::Connected => panic!("a new owner has no connections"),
         }
     }
 
     #[test]
-    fn a_seat_comes_back_from_its_row_as_it_was_but_away() {
-        let bytes = seat(&full()).unwrap();
-        let read = read_seat(&bytes, now(), Some(now().wall), limits::GRACE).unwrap();
-        assert_eq!(Seat { presence: Presence::Here, ..read.clone() }, full());
+    fn a_decoded_seat_is_unchanged_but_disconnected() {
+        let bytes = encode_seat(&full()).unwrap();
+        let read = decode_seat(&bytes, now(), Some(now().wall), limits::GRACE).unwrap();
+        assert_eq!(Seat { presence: Presence::Connected, ..read.clone() }, full());
         assert_eq!(left(&read), Duration::from_secs(35));
     }
 
     #[test]
-    fn the_grace_counts_from_the_disconnect_or_from_the_last_sign_of_the_old_owner() {
+    fn the_grace_starts_at_the_disconnect_or_the_last_heartbeat_of_the_old_owner() {
         let ago = |seconds: u64| Wall::from_micros(now().wall.as_micros() - seconds * 1_000_000);
         let grace = limits::GRACE;
-        let here = seat(&full()).unwrap();
-        let away = Presence::Away { since: ago(20), until: now().tick };
-        let away = seat(&Seat { presence: away, ..full() }).unwrap();
+        let here = encode_seat(&full()).unwrap();
+        let away = Presence::Disconnected { since: ago(20), until: now().tick };
+        let away = encode_seat(&Seat { presence: away, ..full() }).unwrap();
         let cases = [
             (&here, Some(ago(5)), 30),
             (&here, Some(ago(60)), 0),
@@ -348,17 +334,19 @@ mod tests {
             (&here, Some(Wall::from_micros(now().wall.as_micros() + 1_000_000_000)), 35),
         ];
         for (bytes, alive, seconds) in cases {
-            let read = read_seat(bytes, now(), alive, grace).unwrap();
+            let read = decode_seat(bytes, now(), alive, grace).unwrap();
             assert_eq!(left(&read), Duration::from_secs(seconds), "{alive:?}");
         }
     }
 
     #[test]
-    fn what_is_no_seat_is_not_read() {
+    fn invalid_seat_rows_are_refused() {
         for bad in ["", "{}", "null", "[]"] {
-            assert!(read_seat(bad.as_bytes(), now(), None, limits::GRACE).is_none(), "{bad}");
+            assert!(decode_seat(bad.as_bytes(), now(), None, limits::GRACE).is_none(), "{bad}");
         }
-        let odd = String::from_utf8(seat(&full()).unwrap().to_vec()).unwrap().replace("\"host\"", "\"king\"");
-        assert!(read_seat(odd.as_bytes(), now(), None, limits::GRACE).is_none());
+        let odd = String::from_utf8(encode_seat(&full()).unwrap().to_vec())
+            .unwrap()
+            .replace("\"host\"", "\"king\"");
+        assert!(decode_seat(odd.as_bytes(), now(), None, limits::GRACE).is_none());
     }
 }

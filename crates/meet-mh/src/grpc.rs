@@ -1,31 +1,33 @@
-//! What meeting controllers ask of a handler.
+//! The gRPC service of a handler, for meeting controllers.
 
-use meet_rpc::{Gatekeeper, Part};
-use meet_wire::internal::media_handler_service_server::{MediaHandlerService, MediaHandlerServiceServer};
-use meet_wire::internal::{
+use tenure_meet_rpc::{Gatekeeper, ServiceRole};
+use tenure_meet_wire::internal::media_handler_service_server::{
+    MediaHandlerService, MediaHandlerServiceServer,
+};
+use tenure_meet_wire::internal::{
     EnforceMuteRequest, EnforceMuteResponse, MhRejectionReason, RegisterMeetingRequest,
     RegisterMeetingResponse, ReleaseMeetingRequest, ReleaseMeetingResponse, RouteMediaRequest,
     RouteMediaResponse, TelemetrySample, TelemetrySummary,
 };
-use meet_wire::{Id, MeetingId};
+use tenure_meet_wire::{Id, MeetingId};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{Handler, Mask, metric};
+use crate::{MediaHandler, MuteMask, metric};
 
-/// The service of a handler, behind its gatekeeper.
-pub fn grpc(handler: &Handler) -> Routes {
-    let routes = Routes::new(MediaHandlerServiceServer::new(Face(handler.clone())));
-    Gatekeeper::new(Part::Mh, handler.options().keyring.clone()).guard(routes)
+/// The service of a handler, behind the check of service tokens.
+pub fn grpc(handler: &MediaHandler) -> Routes {
+    let routes = Routes::new(MediaHandlerServiceServer::new(GrpcService(handler.clone())));
+    Gatekeeper::new(ServiceRole::Mh, handler.options().keyring.clone()).guard(routes)
 }
 
-struct Face(Handler);
+struct GrpcService(MediaHandler);
 
 fn meeting(text: &str) -> Result<MeetingId, Status> {
-    MeetingId::parse(text).ok_or_else(|| Status::invalid_argument("there is no such meeting id"))
+    MeetingId::parse(text).ok_or_else(|| Status::invalid_argument("invalid meeting id"))
 }
 
-fn word(reason: MhRejectionReason) -> &'static str {
+fn reason_label(reason: MhRejectionReason) -> &'static str {
     match reason {
         MhRejectionReason::Unspecified => "refused",
         MhRejectionReason::AtCapacity => "at_capacity",
@@ -35,7 +37,7 @@ fn word(reason: MhRejectionReason) -> &'static str {
 }
 
 #[tonic::async_trait]
-impl MediaHandlerService for Face {
+impl MediaHandlerService for GrpcService {
     async fn register_meeting(
         &self,
         request: Request<RegisterMeetingRequest>,
@@ -43,8 +45,8 @@ impl MediaHandlerService for Face {
         let request = request.into_inner();
         let owner = (request.mc_id.as_str(), request.mc_grpc_endpoint.as_str());
         let registered = self.0.register(&meeting(&request.meeting_id)?, request.generation, owner);
-        metric::registered(registered.err().map_or("accepted", word));
-        tracing::info!(target: metric::TARGET, meeting = request.meeting_id, mc = request.mc_id, generation = request.generation, accepted = registered.is_ok(), "a meeting is registered");
+        metric::registered(registered.err().map_or("accepted", reason_label));
+        tracing::info!(target: metric::TARGET, meeting = request.meeting_id, mc = request.mc_id, generation = request.generation, accepted = registered.is_ok(), "meeting registration");
         let mut answer = RegisterMeetingResponse { accepted: registered.is_ok(), ..Default::default() };
         answer.set_rejection_reason(registered.err().unwrap_or(MhRejectionReason::Unspecified));
         Ok(Response::new(answer))
@@ -57,14 +59,14 @@ impl MediaHandlerService for Face {
         let request = request.into_inner();
         let participant = Id::parse(&request.participant_id)
             .ok_or_else(|| Status::invalid_argument("there is no such participant id"))?;
-        let mask = Mask {
+        let mask = MuteMask {
             audio: request.audio_muted,
             video: request.video_muted,
             generation: request.generation,
             epoch: request.mute_epoch,
         };
         let enforced = self.0.enforce(&meeting(&request.meeting_id)?, participant, mask);
-        metric::enforced(enforced.err().map_or("enforced", |(_, reason)| word(reason)));
+        metric::enforced(enforced.err().map_or("enforced", |(_, reason)| reason_label(reason)));
         let (mute_epoch, reason) = match enforced {
             Ok(epoch) => (epoch, MhRejectionReason::Unspecified),
             Err(refused) => refused,

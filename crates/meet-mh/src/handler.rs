@@ -1,79 +1,79 @@
-//! One handler: its register, its clients and its load.
+//! One handler: its registered meetings, its clients and its load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lease::Clock;
-use meet_rpc::{Keyring, Lines};
-use meet_wire::MeetingId;
-use meet_wire::internal::{HealthStatus, MhLoadReport, MhRejectionReason};
 use parking_lot::Mutex;
+use tenure_lease::Clock;
+use tenure_meet_rpc::{ChannelPool, Keyring};
+use tenure_meet_wire::MeetingId;
+use tenure_meet_wire::internal::{HealthStatus, MhLoadReport, MhRejectionReason};
 use tokio::sync::{Notify, watch};
 
-use crate::register::{Held, Mask, Register};
+use crate::registry::{MeetingRegistry, MuteMask, RegisteredMeeting};
 use crate::{limits, metric};
 
-/// What a handler was told to answer to new meetings.
+/// Whether a handler is configured to refuse new meetings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Refuse {
-    /// What is true.
+pub enum RefuseMeetings {
+    /// Accept while there is capacity.
     #[default]
     Nothing,
-    /// That it is full.
+    /// Refuse as full.
     AtCapacity,
-    /// That it goes away.
+    /// Refuse as draining.
     Draining,
 }
 
-/// How much this process uses, in percent.
-pub(crate) type Vitals = dyn Fn() -> (u32, u32) + Send + Sync;
+/// Measures CPU and memory usage, in percent.
+pub(crate) type UsageProbe = dyn Fn() -> (u32, u32) + Send + Sync;
 
-/// What a handler is started with.
+/// Options of a handler.
 pub struct Options {
     /// Its id.
     pub id: String,
-    /// The most streams: clients that are connected, until there is media.
+    /// Maximum number of streams. Until there is media, each client counts as one.
     pub max_streams: u32,
-    /// What it answers to new meetings.
-    pub refuse: Refuse,
-    /// Checks the tokens of clients and controllers.
+    /// Whether new meetings are refused.
+    pub refuse: RefuseMeetings,
+    /// Verifies the tokens of clients and controllers.
     pub keyring: Keyring,
-    /// The lines to controllers.
-    pub lines: Lines,
-    /// The time.
+    /// Connections to controllers.
+    pub channels: ChannelPool,
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Processor and memory in use, in percent.
-    pub vitals: Arc<Vitals>,
+    /// Measures the usage of this process.
+    pub usage: Arc<UsageProbe>,
 }
 
 /// A media handler. Cloning shares it.
 #[derive(Clone)]
-pub struct Handler(Arc<Inner>);
+pub struct MediaHandler(Arc<State>);
 
-struct Inner {
+struct State {
     options: Options,
-    register: Mutex<Register>,
-    /// Rises with every registration, for those who wait for one.
+    registry: Mutex<MeetingRegistry>,
+    /// Rises with every registration; clients of unregistered meetings wait for it.
     registered: watch::Sender<u64>,
-    refuse: Mutex<Refuse>,
+    refuse: Mutex<RefuseMeetings>,
     streams: AtomicU32,
-    /// The load that was told last, in percent.
-    told: AtomicU32,
-    stir: Notify,
+    /// The last reported load, in percent.
+    reported: AtomicU32,
+    load_changed: Notify,
 }
 
-impl Handler {
+impl MediaHandler {
     /// A handler without meetings.
     pub fn new(options: Options) -> Self {
         let refuse = Mutex::new(options.refuse);
-        Self(Arc::new(Inner {
+        Self(Arc::new(State {
             options,
-            register: Mutex::default(),
+            registry: Mutex::default(),
             registered: watch::Sender::new(0),
             refuse,
             streams: AtomicU32::new(0),
-            told: AtomicU32::new(0),
-            stir: Notify::new(),
+            reported: AtomicU32::new(0),
+            load_changed: Notify::new(),
         }))
     }
 
@@ -86,20 +86,20 @@ impl Handler {
         &self.0.options
     }
 
-    /// From now on it answers this to new meetings.
-    pub fn refuse(&self, refuse: Refuse) {
+    /// Changes whether new meetings are refused.
+    pub fn set_refuse(&self, refuse: RefuseMeetings) {
         *self.0.refuse.lock() = refuse;
-        self.0.stir.notify_one();
+        self.0.load_changed.notify_one();
     }
 
-    /// What is known of a meeting.
-    pub fn meeting(&self, meeting: &MeetingId) -> Option<Held> {
-        self.0.register.lock().get(meeting).cloned()
+    /// A registered meeting.
+    pub fn meeting(&self, meeting: &MeetingId) -> Option<RegisteredMeeting> {
+        self.0.registry.lock().get(meeting).cloned()
     }
 
-    /// How many meetings there are.
-    pub fn meetings(&self) -> usize {
-        self.0.register.lock().len()
+    /// The number of registered meetings.
+    pub fn meeting_count(&self) -> usize {
+        self.0.registry.lock().len()
     }
 
     pub(crate) fn register(
@@ -108,82 +108,84 @@ impl Handler {
         generation: u64,
         owner: (&str, &str),
     ) -> Result<(), MhRejectionReason> {
-        let known = self.0.register.lock().get(meeting).is_some();
+        let known = self.0.registry.lock().get(meeting).is_some();
         match *self.0.refuse.lock() {
             _ if known => {}
-            Refuse::AtCapacity => return Err(MhRejectionReason::AtCapacity),
-            Refuse::Draining => return Err(MhRejectionReason::Draining),
-            Refuse::Nothing if self.load() >= 100 => return Err(MhRejectionReason::AtCapacity),
-            Refuse::Nothing => {}
+            RefuseMeetings::AtCapacity => return Err(MhRejectionReason::AtCapacity),
+            RefuseMeetings::Draining => return Err(MhRejectionReason::Draining),
+            RefuseMeetings::Nothing if self.load_percent() >= 100 => {
+                return Err(MhRejectionReason::AtCapacity);
+            }
+            RefuseMeetings::Nothing => {}
         }
         let now = self.0.options.clock.now();
-        let registered = self.0.register.lock().register(meeting, generation, owner, now);
+        let registered = self.0.registry.lock().register(meeting, generation, owner, now);
         if registered.is_ok() {
             self.0.registered.send_modify(|count| *count += 1);
         }
-        metric::meetings(self.meetings());
+        metric::meetings(self.meeting_count());
         registered
     }
 
     pub(crate) fn enforce(
         &self,
         meeting: &MeetingId,
-        participant: meet_wire::Id,
-        mask: Mask,
+        participant: tenure_meet_wire::Id,
+        mask: MuteMask,
     ) -> Result<u64, (u64, MhRejectionReason)> {
-        self.0.register.lock().enforce(meeting, participant, mask, self.0.options.clock.now())
+        self.0.registry.lock().enforce(meeting, participant, mask, self.0.options.clock.now())
     }
 
     pub(crate) fn release(&self, meeting: &MeetingId, generation: u64) -> bool {
-        let released = self.0.register.lock().release(meeting, generation);
-        metric::meetings(self.meetings());
+        let released = self.0.registry.lock().release(meeting, generation);
+        metric::meetings(self.meeting_count());
         released
     }
 
-    /// Waits until somebody registers a meeting.
-    pub(crate) async fn until_registered(&self, meeting: &MeetingId) -> Held {
+    /// Waits until a meeting is registered.
+    pub(crate) async fn wait_for_registration(&self, meeting: &MeetingId) -> RegisteredMeeting {
         let mut registered = self.0.registered.subscribe();
         loop {
-            if let Some(held) = self.meeting(meeting) {
-                return held;
+            if let Some(entry) = self.meeting(meeting) {
+                return entry;
             }
-            // The sender is ours.
+            // The sender is owned by the same state.
             let _changed = registered.changed().await;
         }
     }
 
-    /// A place for one more stream; none when there is no more.
-    pub(crate) fn stream(&self) -> Option<Stream> {
+    /// Reserves a stream; `None` at the limit.
+    pub(crate) fn take_stream_slot(&self) -> Option<StreamSlot> {
         let most = self.0.options.max_streams;
         let taken = self.0.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |streams| {
             (streams < most).then_some(streams + 1)
         });
         taken.ok()?;
-        self.moved();
-        Some(Stream(self.clone()))
+        self.on_streams_changed();
+        Some(StreamSlot(self.clone()))
     }
 
-    fn load(&self) -> u32 {
+    fn load_percent(&self) -> u32 {
         let (streams, most) = (self.0.streams.load(Ordering::Relaxed), self.0.options.max_streams.max(1));
         (u64::from(streams) * 100 / u64::from(most)) as u32
     }
 
-    fn moved(&self) {
+    fn on_streams_changed(&self) {
         metric::streams(self.0.streams.load(Ordering::Relaxed));
-        if self.load().abs_diff(self.0.told.load(Ordering::Relaxed)) >= limits::STIR {
-            self.0.stir.notify_one();
+        if self.load_percent().abs_diff(self.0.reported.load(Ordering::Relaxed)) >= limits::LOAD_CHANGE {
+            self.0.load_changed.notify_one();
         }
     }
 
-    /// Waits until the load has changed a lot since it was told.
-    pub(crate) async fn stirred(&self) {
-        self.0.stir.notified().await;
+    /// Waits until the load differs enough from the last report.
+    pub(crate) async fn wait_for_load_change(&self) {
+        self.0.load_changed.notified().await;
     }
 
-    /// What is told of the load now.
-    pub(crate) fn report(&self) -> MhLoadReport {
-        let (cpu_percent, memory_percent) = (self.0.options.vitals)();
-        self.0.told.store(self.load(), Ordering::Relaxed);
+    /// The current load report.
+    pub(crate) fn load_report(&self) -> MhLoadReport {
+        let (cpu_percent, memory_percent) = (self.0.options.usage)();
+        self.0.reported.store(self.load_percent(), Ordering::Relaxed);
         let mut report = MhLoadReport {
             mh_id: self.id().to_owned(),
             current_streams: self.0.streams.load(Ordering::Relaxed),
@@ -193,19 +195,19 @@ impl Handler {
             ..MhLoadReport::default()
         };
         report.set_health_status(match *self.0.refuse.lock() {
-            Refuse::Draining => HealthStatus::Draining,
+            RefuseMeetings::Draining => HealthStatus::Draining,
             _ => HealthStatus::Healthy,
         });
         report
     }
 }
 
-/// A place for a stream, until it is dropped.
-pub(crate) struct Stream(Handler);
+/// A reserved stream, until it is dropped.
+pub(crate) struct StreamSlot(MediaHandler);
 
-impl Drop for Stream {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.0.0.streams.fetch_sub(1, Ordering::Relaxed);
-        self.0.moved();
+        self.0.on_streams_changed();
     }
 }

@@ -1,38 +1,38 @@
-//! The media handler: which meetings it serves, and what it may forward of whom. It forwards nothing yet.
+//! The control plane of a media handler: registered meetings and mute masks. It forwards no media yet.
 //!
-//! - [`Register`] is what it knows of meetings, as plain rules: who owns one, and which mutes hold.
-//! - A [`Handler`] offers that to meeting controllers ([`grpc`]), takes clients in ([`Front`]) and says how much it has to do
-//!   ([`Attendance`]).
+//! - [`MeetingRegistry`] holds the registered meetings: their owner and their mute masks.
+//! - [`MediaHandler`] serves controllers ([`grpc`]), accepts clients ([`SessionAcceptor`]) and reports its load
+//!   ([`HandlerRegistration`]).
 
-mod attendance;
-mod front;
+mod acceptor;
 mod grpc;
 mod handler;
 mod metric;
-mod register;
+mod registration;
+mod registry;
 
-pub use attendance::Attendance;
-pub use front::{Front, PATH};
+pub use acceptor::{PATH, SessionAcceptor};
 pub use grpc::grpc;
-pub use handler::{Handler, Options, Refuse};
-pub use register::{Held, Mask, Register};
+pub use handler::{MediaHandler, Options, RefuseMeetings};
+pub use registration::HandlerRegistration;
+pub use registry::{MeetingRegistry, MuteMask, RegisteredMeeting};
 
-/// Bounds, by name.
+/// Bounds of a handler.
 pub mod limits {
     use std::time::Duration;
 
-    /// Meetings at once.
+    /// Registered meetings.
     pub const MEETINGS: usize = 10_000;
-    /// Participants of a meeting whose mutes are known.
+    /// Participants with a mask, per meeting.
     pub const PARTICIPANTS: usize = 2_000;
-    /// How long a client whose meeting nobody has registered may wait for that.
+    /// How long a client waits for its meeting to be registered.
     pub const UNREGISTERED: Duration = Duration::from_secs(15);
-    /// How long a client may take to say who it is.
-    pub const KNOCK: Duration = Duration::from_secs(10);
-    /// How long a client that is sent away may take to read why.
-    pub const FAREWELL: Duration = Duration::from_secs(5);
-    /// A change of the load by so many percent is told at once.
-    pub const STIR: u32 = 10;
-    /// How long a meeting of which nobody speaks, and which nobody is connected to, is remembered.
-    pub const FORGET: Duration = Duration::from_secs(24 * 3_600);
+    /// How long a client may take to send its connect request.
+    pub const CONNECT_REQUEST: Duration = Duration::from_secs(10);
+    /// How long a rejected client may take to read the reason.
+    pub const READ_REJECTION: Duration = Duration::from_secs(5);
+    /// A load change of this many percent is reported at once.
+    pub const LOAD_CHANGE: u32 = 10;
+    /// How long an idle meeting is kept.
+    pub const IDLE: Duration = Duration::from_secs(24 * 3_600);
 }

@@ -1,36 +1,36 @@
-//! Who may call what.
+//! Access rules: which role may call which service.
 
-use meet_wire::jwt::ServiceType;
+use tenure_meet_wire::jwt::ServiceType;
 
-use crate::Part;
+use crate::ServiceRole;
 
-/// What a service asks of its callers.
+/// The access rule of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rule {
-    /// The service, without its package.
+    /// The service name, without its package.
     pub(crate) service: &'static str,
-    /// Who offers it.
-    pub(crate) offered_by: Part,
-    /// Who may call it.
+    /// The role that serves it.
+    pub(crate) offered_by: ServiceRole,
+    /// The only service type that may call it.
     pub(crate) caller: ServiceType,
 }
 
 const PACKAGE: &str = "tenure.meet.internal.v1.";
 
 const RULES: [Rule; 6] = [
-    rule("GlobalControllerService", Part::Gc, ServiceType::MeetingController),
-    rule("MediaHandlerRegistryService", Part::Gc, ServiceType::MediaHandler),
-    rule("MeetingControllerService", Part::Mc, ServiceType::GlobalController),
-    rule("MeetingMigrationService", Part::Mc, ServiceType::MeetingController),
-    rule("MediaCoordinationService", Part::Mc, ServiceType::MediaHandler),
-    rule("MediaHandlerService", Part::Mh, ServiceType::MeetingController),
+    rule("GlobalControllerService", ServiceRole::Gc, ServiceType::MeetingController),
+    rule("MediaHandlerRegistryService", ServiceRole::Gc, ServiceType::MediaHandler),
+    rule("MeetingControllerService", ServiceRole::Mc, ServiceType::GlobalController),
+    rule("MeetingMigrationService", ServiceRole::Mc, ServiceType::MeetingController),
+    rule("MediaCoordinationService", ServiceRole::Mc, ServiceType::MediaHandler),
+    rule("MediaHandlerService", ServiceRole::Mh, ServiceType::MeetingController),
 ];
 
-const fn rule(service: &'static str, offered_by: Part, caller: ServiceType) -> Rule {
+const fn rule(service: &'static str, offered_by: ServiceRole, caller: ServiceType) -> Rule {
     Rule { service, offered_by, caller }
 }
 
-/// The rule for the path of a call, `/package.Service/Method`. What has none is not offered.
+/// Returns the rule for a call path, `/package.Service/Method`. A service without a rule is not exposed.
 pub(crate) fn rule_of(path: &str) -> Option<Rule> {
     let (service, _method) = path.strip_prefix('/')?.strip_prefix(PACKAGE)?.split_once('/')?;
     RULES.into_iter().find(|rule| rule.service == service)
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_service_of_the_protocol_has_a_rule_and_nothing_else_has() {
+    fn exactly_the_services_of_the_protocol_have_a_rule() {
         let proto = include_str!("../../../proto/tenure/meet/internal/v1/internal.proto");
         let named = proto.lines().filter_map(|line| line.strip_prefix("service ")?.strip_suffix(" {"));
         let mut services: Vec<&str> = named.collect();
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(services, ruled);
         let path = "/tenure.meet.internal.v1.MediaHandlerService/EnforceMute";
         assert_eq!(rule_of(path).unwrap().caller, ServiceType::MeetingController);
-        for bad in ["", "/", "/tenure.meet.internal.v1.Nobody/X", "/tenure.lease.v1.Leases/Acquire", "x"] {
+        for bad in ["", "/", "/tenure.meet.internal.v1.Unknown/X", "/tenure.lease.v1.Leases/Acquire", "x"] {
             assert_eq!(rule_of(bad), None, "{bad}");
         }
     }

@@ -1,4 +1,4 @@
-//! Who is let in to a service.
+//! Authorizes calls to a service.
 
 use std::sync::Arc;
 
@@ -6,37 +6,37 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use http::{HeaderMap, header};
-use meet_wire::jwt::{JwtError, ServiceClaims, ServiceType};
+use tenure_meet_wire::jwt::{JwtError, ServiceClaims, ServiceType};
 use tonic::Status;
 use tonic::service::Routes;
 
 use crate::access::rule_of;
-use crate::{Keyring, Part};
+use crate::{Keyring, ServiceRole};
 
-/// Stands in front of the services of one part: a service token with the scope of that part, then the one kind of caller that a service
-/// has. What no rule names is not offered.
+/// Guards the services of one role. A call needs a service token with the scope of the role, and must come from the service type
+/// that the service's rule names. A service without a rule is not exposed.
 #[derive(Clone)]
 pub struct Gatekeeper {
-    part: Part,
+    role: ServiceRole,
     keys: Keyring,
 }
 
-/// Who called, in the extensions of a request that was let in.
+/// The authenticated caller, in the extensions of an admitted request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// The client.
+    /// The client id.
     pub client_id: String,
-    /// Which part it is.
+    /// Its service type.
     pub service_type: ServiceType,
 }
 
 impl Gatekeeper {
-    /// A gatekeeper for the services of a part.
-    pub fn new(part: Part, keys: Keyring) -> Self {
-        Self { part, keys }
+    /// Creates a gatekeeper for the services of a role.
+    pub fn new(role: ServiceRole, keys: Keyring) -> Self {
+        Self { role, keys }
     }
 
-    /// The same services, behind it.
+    /// Wraps the services.
     pub fn guard(self, routes: Routes) -> Routes {
         let keeper = Arc::new(self);
         let layer = from_fn(move |request: Request, next: Next| {
@@ -58,23 +58,23 @@ impl Gatekeeper {
     }
 
     async fn judge(&self, path: &str, token: Option<&str>) -> Result<Peer, Status> {
-        let rule = rule_of(path).filter(|rule| rule.offered_by == self.part);
-        let rule = rule.ok_or_else(|| Status::unimplemented("there is no such service here"))?;
+        let rule = rule_of(path).filter(|rule| rule.offered_by == self.role);
+        let rule = rule.ok_or_else(|| Status::unimplemented("unknown service"))?;
         let invalid = |reason| {
-            self.part.validated("failure", reason);
-            tracing::debug!(reason, service = rule.service, "a call was refused");
+            self.role.validated("failure", reason);
+            tracing::debug!(reason, service = rule.service, "call rejected");
             Status::unauthenticated("Invalid token")
         };
         let token = token.ok_or_else(|| invalid("missing"))?;
         let claims: ServiceClaims =
             self.keys.check(token).await.map_err(|why: JwtError| invalid(why.as_str()))?;
-        if !claims.allows(self.part.scope()) {
+        if !claims.allows(self.role.scope()) {
             return Err(invalid("scope"));
         }
-        self.part.validated("success", "none");
+        self.role.validated("success", "none");
         if claims.service_type != rule.caller {
-            self.part.wrong_caller(rule.service, rule.caller, claims.service_type);
-            return Err(Status::permission_denied("not for this kind of caller"));
+            self.role.wrong_caller(rule.service, rule.caller, claims.service_type);
+            return Err(Status::permission_denied("this service type may not call the service"));
         }
         Ok(Peer { client_id: claims.sub, service_type: claims.service_type })
     }

@@ -1,54 +1,54 @@
-//! The place of a node in the registry: its own lease, and what it tells GC while it holds it.
+//! A node in the registry: it holds its lease and reports to GC.
 //!
-//! Who lives is said by the lease alone. GC is told that the node is there, and then now and then how much it has to do; a GC that has
-//! forgotten it is told again.
+//! Only the lease decides whether a node is alive. The node registers with GC and then reports its load periodically. When GC
+//! no longer knows the node, it registers again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease::{Clock, Key};
-use lease_keeper::{Guard, Keeper, Terms};
+use tenure_keeper::{Guard, Keeper, Terms};
+use tenure_lease::{Clock, Key};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
-use crate::{Card, Kind, Part, limits};
+use crate::{Kind, NodeInfo, ServiceRole, limits};
 
 /// What a node is registered with.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// Where it is.
+    /// Its region.
     pub region: String,
-    /// Where in that region.
+    /// Its zone within the region.
     pub zone: String,
-    /// Where other parts reach it.
+    /// The gRPC endpoint for other roles.
     pub grpc_endpoint: String,
-    /// Where clients reach it.
+    /// The WebTransport endpoint for clients.
     pub webtransport_endpoint: String,
-    /// The hashes of its certificates, which turn now and then.
+    /// The hashes of its certificates, which rotate.
     pub certificates: watch::Receiver<Vec<Vec<u8>>>,
-    /// What it runs.
+    /// The software version.
     pub version: String,
 }
 
 impl Listing {
-    /// The card of a node with this listing, as it is now.
-    pub fn card(&self) -> Card {
-        let card = Card {
+    /// Returns the node info with the current certificate hashes.
+    pub fn node_info(&self) -> NodeInfo {
+        let node_info = NodeInfo {
             region: self.region.clone(),
             zone: self.zone.clone(),
             grpc_endpoint: self.grpc_endpoint.clone(),
             webtransport_endpoint: self.webtransport_endpoint.clone(),
             version: self.version.clone(),
-            ..Card::default()
+            ..NodeInfo::default()
         };
-        card.certificates(self.certificates.borrow().iter().map(Vec::as_slice))
+        node_info.certificates(self.certificates.borrow().iter().map(Vec::as_slice))
     }
 
-    /// Waits until the certificates are others than a card says. For ever, if nobody turns them.
-    pub async fn changed(&self, card: &Card) {
-        let known = card.raw_certificates();
+    /// Waits until the certificate hashes differ from those in `node_info`. Never returns if they do not rotate.
+    pub async fn changed(&self, node_info: &NodeInfo) {
+        let known = node_info.raw_certificates();
         let mut certificates = self.certificates.clone();
         if certificates.wait_for(|now| *now != known).await.is_err() {
             std::future::pending::<()>().await;
@@ -56,21 +56,21 @@ impl Listing {
     }
 }
 
-/// How often GC wants to hear of a node.
+/// The report intervals that GC sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Duty {
-    /// Of its load.
+pub struct ReportIntervals {
+    /// Interval of load reports.
     pub fast: Duration,
-    /// Of everything, if that is something else.
+    /// Interval of full reports, if it differs.
     pub full: Option<Duration>,
 }
 
-/// What a node tells.
+/// A kind of report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// Its load.
+    /// The load.
     Fast,
-    /// Everything.
+    /// The full state.
     Full,
 }
 
@@ -83,81 +83,88 @@ impl Report {
     }
 }
 
-/// What a node is to GC.
+/// The node's side of the protocol with GC.
 #[async_trait]
 pub trait Member: Send + Sync + 'static {
-    /// What others read in its lease.
-    fn card(&self) -> Card;
+    /// The info published in the lease.
+    fn node_info(&self) -> NodeInfo;
 
-    /// Tells GC that it is there.
-    async fn register(&self, card: &Card) -> Result<Duty, Status>;
+    /// Registers with GC.
+    async fn register(&self, node_info: &NodeInfo) -> Result<ReportIntervals, Status>;
 
-    /// Tells GC how much it has to do.
+    /// Reports to GC.
     async fn report(&self, report: Report) -> Result<(), Status>;
 
-    /// Waits until there is something to report before its time.
-    async fn stirred(&self);
+    /// Waits until a report is due before its interval ends.
+    async fn report_due(&self);
 
-    /// Waits until its card is another one than this.
-    async fn changed(&self, card: &Card);
+    /// Waits until the node info differs from this one.
+    async fn changed(&self, node_info: &NodeInfo);
 }
 
-/// How a node stands.
+/// The registration state of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// It has no place yet.
-    Nowhere,
-    /// It holds its lease, and GC has not been told.
-    Held,
-    /// GC knows it.
+pub enum RegistrationState {
+    /// The node holds no lease yet.
+    NoLease,
+    /// The node holds its lease but is not registered with GC.
+    LeaseHeld,
+    /// The node is registered with GC.
     Registered,
-    /// It lost its lease, and tries to have it again.
-    Lost,
+    /// The node lost its lease and is reacquiring it.
+    LeaseLost,
 }
 
-/// Keeps the place of one node.
+/// Keeps one node registered.
 pub struct Node {
-    part: Part,
+    role: ServiceRole,
     keeper: Keeper,
     key: Key,
     terms: Terms,
     member: Arc<dyn Member>,
-    standing: watch::Sender<Standing>,
+    registration: watch::Sender<RegistrationState>,
 }
 
 impl Node {
-    /// A node of this kind and name, which the keeper holds for.
+    /// Creates a node of this kind and id, whose lease the keeper holds.
     pub fn new(
         kind: Kind,
         keeper: Keeper,
         id: &str,
         terms: Terms,
         member: Arc<dyn Member>,
-    ) -> lease::Result<Self> {
+    ) -> tenure_lease::Result<Self> {
         let key = kind.lease(id)?;
-        let part = match kind {
-            Kind::Controller => Part::Mc,
-            Kind::Handler => Part::Mh,
+        let role = match kind {
+            Kind::Controller => ServiceRole::Mc,
+            Kind::Handler => ServiceRole::Mh,
         };
-        Ok(Self { part, keeper, key, terms, member, standing: watch::Sender::new(Standing::Nowhere) })
+        Ok(Self {
+            role,
+            keeper,
+            key,
+            terms,
+            member,
+            registration: watch::Sender::new(RegistrationState::NoLease),
+        })
     }
 
-    /// How it stands, from now on.
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    /// Subscribes to the registration state.
+    pub fn registration_state(&self) -> watch::Receiver<RegistrationState> {
+        self.registration.subscribe()
     }
 
-    /// Keeps the place until it is told to stop, then gives it back.
+    /// Keeps the node registered until `stop`, then releases the lease.
     pub async fn run(self, stop: CancellationToken) {
         let mut pause = Pause::default();
         loop {
-            let card = self.member.card();
+            let node_info = self.member.node_info();
             let guard = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                guard = self.hold(&card, &mut pause) => guard,
+                guard = self.hold(&node_info, &mut pause) => guard,
             };
-            self.standing.send_replace(Standing::Held);
+            self.registration.send_replace(RegistrationState::LeaseHeld);
             let changed = tokio::select! {
                 biased;
                 () = stop.cancelled() => {
@@ -165,139 +172,139 @@ impl Node {
                     return;
                 }
                 lost = guard.lost() => {
-                    tracing::warn!(key = %self.key, ?lost, "the place in the registry is lost");
+                    tracing::warn!(key = %self.key, ?lost, "registry lease lost");
                     false
                 }
-                () = self.member.changed(&card) => true,
-                () = self.serve(&card) => false,
+                () = self.member.changed(&node_info) => true,
+                () = self.serve(&node_info) => false,
             };
             if changed {
-                // Others read the card in the lease, which says one thing as long as it is held.
+                // The meta of a held lease is fixed, so a changed node info needs a new lease.
                 self.leave(guard).await;
             } else {
-                self.standing.send_replace(Standing::Lost);
+                self.registration.send_replace(RegistrationState::LeaseLost);
                 pause.wait(&**self.keeper.clock()).await;
             }
         }
     }
 
     async fn leave(&self, guard: Guard) {
-        self.standing.send_replace(Standing::Nowhere);
+        self.registration.send_replace(RegistrationState::NoLease);
         if let Err(error) = guard.release().await {
-            tracing::debug!(key = %self.key, %error, "the place in the registry ends by its TTL");
+            tracing::debug!(key = %self.key, %error, "registry lease not released; it expires with its TTL");
         }
     }
 
-    /// Takes the lease, however long that takes.
-    async fn hold(&self, card: &Card, pause: &mut Pause) -> Guard {
+    /// Acquires the lease, retrying until it succeeds.
+    async fn hold(&self, node_info: &NodeInfo, pause: &mut Pause) -> Guard {
         loop {
-            match self.claim(card).await {
+            match self.claim(node_info).await {
                 Ok(guard) => {
                     pause.reset();
                     return guard;
                 }
-                Err(why) => tracing::warn!(key = %self.key, why, "no place in the registry yet"),
+                Err(why) => tracing::warn!(key = %self.key, why, "cannot acquire the registry lease yet"),
             }
             pause.wait(&**self.keeper.clock()).await;
         }
     }
 
-    async fn claim(&self, card: &Card) -> Result<Guard, String> {
-        let meta = card.meta().map_err(|error| error.to_string())?;
+    async fn claim(&self, node_info: &NodeInfo) -> Result<Guard, String> {
+        let meta = node_info.meta().map_err(|error| error.to_string())?;
         let terms = self.terms.clone().meta(meta);
         let clock = self.keeper.clock();
         tokio::select! {
             claimed = self.keeper.try_acquire(self.key.clone(), terms) => {
                 claimed.map_err(|error| error.to_string())
             }
-            () = clock.sleep_until(clock.now() + limits::CALL) => Err("the store does not answer".to_owned()),
+            () = clock.sleep_until(clock.now() + limits::CALL) => Err("store timed out".to_owned()),
         }
     }
 
-    /// Tells GC, for as long as it is not dropped.
-    async fn serve(&self, card: &Card) {
+    /// Registers and reports until dropped.
+    async fn serve(&self, node_info: &NodeInfo) {
         loop {
-            let duty = self.register(card).await;
-            self.standing.send_replace(Standing::Registered);
-            self.report(duty).await;
-            self.standing.send_replace(Standing::Held);
+            let intervals = self.register(node_info).await;
+            self.registration.send_replace(RegistrationState::Registered);
+            self.report(intervals).await;
+            self.registration.send_replace(RegistrationState::LeaseHeld);
         }
     }
 
-    async fn register(&self, card: &Card) -> Duty {
+    async fn register(&self, node_info: &NodeInfo) -> ReportIntervals {
         let mut pause = Pause::default();
         loop {
-            match self.member.register(card).await {
-                Ok(duty) => {
-                    tracing::info!(key = %self.key, ?duty, "registered with the global controller");
-                    self.part.heartbeat("registered", "register");
-                    return duty;
+            match self.member.register(node_info).await {
+                Ok(intervals) => {
+                    tracing::info!(key = %self.key, ?intervals, "registered with the global controller");
+                    self.role.heartbeat("registered", "register");
+                    return intervals;
                 }
                 Err(status) => {
-                    self.part.heartbeat("failed", "register");
-                    tracing::warn!(key = %self.key, code = ?status.code(), why = status.message(), "the global controller does not take the registration");
+                    self.role.heartbeat("failed", "register");
+                    tracing::warn!(key = %self.key, code = ?status.code(), why = status.message(), "the global controller rejected the registration");
                 }
             }
             pause.wait(&**self.keeper.clock()).await;
         }
     }
 
-    /// Reports until GC does not know the node any more.
-    async fn report(&self, duty: Duty) {
+    /// Reports until GC no longer knows the node.
+    async fn report(&self, intervals: ReportIntervals) {
         let clock = self.keeper.clock();
-        let (least, most) = limits::DUTY;
-        let fast = duty.fast.clamp(least, most);
-        let full = duty.full.map(|full| full.clamp(least, most));
+        let (least, most) = limits::REPORT_INTERVAL;
+        let fast = intervals.fast.clamp(least, most);
+        let full = intervals.full.map(|full| full.clamp(least, most));
         let mut fast_at = clock.now() + fast;
         let mut full_at = full.map(|full| clock.now() + full);
         loop {
             let due = full_at.map_or(fast_at, |full_at| full_at.min(fast_at));
             tokio::select! {
                 () = clock.sleep_until(due) => {}
-                () = self.member.stirred() => fast_at = clock.now(),
+                () = self.member.report_due() => fast_at = clock.now(),
             }
             let now = clock.now();
             if let Some((at, full)) = full_at.zip(full)
                 && now >= at
             {
                 full_at = Some(now + full);
-                // It says all that the other one would say.
+                // A full report includes the load.
                 fast_at = now + fast;
-                if !self.tell(Report::Full).await {
+                if !self.send_report(Report::Full).await {
                     return;
                 }
             } else if now >= fast_at {
                 fast_at = now + fast;
-                if !self.tell(Report::Fast).await {
+                if !self.send_report(Report::Fast).await {
                     return;
                 }
             }
         }
     }
 
-    /// Whether GC still knows the node.
-    async fn tell(&self, report: Report) -> bool {
+    /// Sends one report. Returns whether GC still knows the node.
+    async fn send_report(&self, report: Report) -> bool {
         let clock = self.keeper.clock();
         let sent = clock.now();
-        let told = self.member.report(report).await;
-        self.part.heartbeat_took(report.as_str(), clock.now().since(sent));
-        match told {
-            Ok(()) => self.part.heartbeat("success", report.as_str()),
+        let result = self.member.report(report).await;
+        self.role.heartbeat_took(report.as_str(), clock.now().since(sent));
+        match result {
+            Ok(()) => self.role.heartbeat("success", report.as_str()),
             Err(status) if status.code() == Code::NotFound => {
-                self.part.heartbeat("not_found", report.as_str());
-                tracing::warn!(key = %self.key, "the global controller does not know this node any more; it registers again");
+                self.role.heartbeat("not_found", report.as_str());
+                tracing::warn!(key = %self.key, "unknown to the global controller; registering again");
                 return false;
             }
             Err(status) => {
-                self.part.heartbeat("error", report.as_str());
-                tracing::debug!(key = %self.key, code = ?status.code(), "a report was not taken; the next one follows");
+                self.role.heartbeat("error", report.as_str());
+                tracing::debug!(key = %self.key, code = ?status.code(), "report failed; the next one follows");
             }
         }
         true
     }
 }
 
-/// The pause before the next try: longer every time.
+/// Doubles the pause between attempts, up to a limit.
 struct Pause(Duration);
 
 impl Default for Pause {

@@ -1,76 +1,76 @@
-//! Where service tokens come from.
+//! Sources of service tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease::{Clock, Tick};
 use parking_lot::Mutex;
+use tenure_lease::{Clock, Tick};
 
-/// Why there is no token.
+/// Why a token is not available.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NoToken {
-    /// The authority knows nobody of that name, or not with that secret, or not with that scope.
-    #[error("the authority refuses the client's credentials: {0}")]
+pub enum TokenError {
+    /// The authority rejected the client id, its secret or the scope.
+    #[error("the authority rejected the client credentials: {0}")]
     Refused(String),
-    /// The authority does not answer, or not as it should.
-    #[error("the authority gives no token: {0}")]
+    /// The authority is unreachable, or its response is invalid.
+    #[error("no token from the authority: {0}")]
     Unavailable(String),
 }
 
 /// A source of service tokens.
 #[async_trait]
-pub trait Tokens: Send + Sync {
-    /// A token that is good now.
-    async fn bearer(&self) -> Result<String, NoToken>;
+pub trait TokenSource: Send + Sync {
+    /// Returns a valid token.
+    async fn bearer(&self) -> Result<String, TokenError>;
 }
 
-/// A token and when to stop using it.
+/// A token and its lifetime.
 #[derive(Clone)]
-pub(crate) struct Kept {
+pub(crate) struct CachedToken {
     pub(crate) token: String,
-    /// From here on a new one is wanted.
+    /// When to renew it.
     pub(crate) renew: Tick,
-    /// From here on it is not used.
+    /// When to stop using it.
     pub(crate) end: Tick,
 }
 
-impl Kept {
-    /// A token asked for at `sent`. A tenth of its life is given away.
+impl CachedToken {
+    /// A token requested at `sent`. It is used for nine tenths of its lifetime.
     pub(crate) fn new(token: String, sent: Tick, life: Duration) -> Self {
         Self { token, renew: sent + life * 3 / 4, end: sent + life * 9 / 10 }
     }
 }
 
-type Mint = dyn Fn() -> Result<(String, Duration), NoToken> + Send + Sync;
+type Mint = dyn Fn() -> Result<(String, Duration), TokenError> + Send + Sync;
 
-/// Tokens made in this process, next to the authority. Each is used for three quarters of its life.
-pub struct Minted {
+/// Tokens minted in this process, next to the authority. Each one is used for three quarters of its lifetime.
+pub struct MintedTokens {
     mint: Box<Mint>,
     clock: Arc<dyn Clock>,
-    kept: Mutex<Option<Kept>>,
+    cached: Mutex<Option<CachedToken>>,
 }
 
-impl Minted {
-    /// Tokens from a function that makes one and says how long it lives.
+impl MintedTokens {
+    /// Mints tokens with this function, which returns a token and its lifetime.
     pub fn new(
         clock: Arc<dyn Clock>,
-        mint: impl Fn() -> Result<(String, Duration), NoToken> + Send + Sync + 'static,
+        mint: impl Fn() -> Result<(String, Duration), TokenError> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { mint: Box::new(mint), clock, kept: Mutex::new(None) })
+        Arc::new(Self { mint: Box::new(mint), clock, cached: Mutex::new(None) })
     }
 }
 
 #[async_trait]
-impl Tokens for Minted {
-    async fn bearer(&self) -> Result<String, NoToken> {
+impl TokenSource for MintedTokens {
+    async fn bearer(&self) -> Result<String, TokenError> {
         let now = self.clock.now();
-        let mut kept = self.kept.lock();
-        if let Some(kept) = kept.as_ref().filter(|kept| now < kept.renew) {
-            return Ok(kept.token.clone());
+        let mut cached = self.cached.lock();
+        if let Some(cached) = cached.as_ref().filter(|cached| now < cached.renew) {
+            return Ok(cached.token.clone());
         }
         let (token, life) = (self.mint)()?;
-        *kept = Some(Kept::new(token.clone(), now, life));
+        *cached = Some(CachedToken::new(token.clone(), now, life));
         Ok(token)
     }
 }

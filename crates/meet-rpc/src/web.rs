@@ -1,46 +1,46 @@
-//! Asking the authority over HTTP: bounded in time and size, without redirects.
+//! HTTP requests to the authority: bounded in time and size, without redirects.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use lease::Clock;
+use tenure_lease::Clock;
 use url::{Host, Url};
 
 use crate::limits;
 
-/// An address of the authority that is not used.
+/// An unusable URL of the authority.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadAddress {
-    /// It is no URL of HTTP.
-    #[error("{0:?} is no http:// or https:// address")]
+    /// Not an HTTP URL.
+    #[error("{0:?} is not an http:// or https:// URL")]
     NotHttp(String),
-    /// Secrets would travel in the clear.
-    #[error("{0:?} would send secrets in the clear; use https://, or http:// on this machine only")]
+    /// Secrets would be sent unencrypted.
+    #[error("{0:?} would send secrets unencrypted; use https://, or http:// on loopback only")]
     Insecure(String),
-    /// There is no HTTP client.
-    #[error("no HTTP client: {0}")]
+    /// The HTTP client could not be created.
+    #[error("cannot create the HTTP client: {0}")]
     Client(String),
 }
 
-/// One page of the authority.
-pub(crate) struct Page {
+/// One endpoint of the authority.
+pub(crate) struct AuthorityEndpoint {
     client: reqwest::Client,
     url: Url,
     clock: Arc<dyn Clock>,
 }
 
-impl Page {
-    /// The page at this address. Plain HTTP is taken on this machine only, unless it is allowed.
+impl AuthorityEndpoint {
+    /// Creates the endpoint for this URL. Plain HTTP is limited to loopback unless `insecure` is set.
     pub(crate) fn new(address: &str, insecure: bool, clock: Arc<dyn Clock>) -> Result<Self, BadAddress> {
         let url = Url::parse(address).map_err(|_| BadAddress::NotHttp(address.to_owned()))?;
         match url.scheme() {
             "https" => {}
-            "http" if insecure || on_this_machine(&url) => {}
+            "http" if insecure || is_loopback(&url) => {}
             "http" => return Err(BadAddress::Insecure(address.to_owned())),
             _ => return Err(BadAddress::NotHttp(address.to_owned())),
         }
-        service::install_crypto();
+        tenure_service::install_crypto();
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(limits::AUTHORITY)
@@ -54,7 +54,7 @@ impl Page {
         self.bounded(self.client.get(self.url.clone())).await
     }
 
-    /// Sends a form.
+    /// Posts a form.
     pub(crate) async fn post(&self, fields: &[(&str, &str)]) -> Result<(StatusCode, Vec<u8>), String> {
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let request = self.client.post(self.url.clone());
@@ -63,30 +63,30 @@ impl Page {
     }
 
     async fn bounded(&self, request: reqwest::RequestBuilder) -> Result<(StatusCode, Vec<u8>), String> {
-        let late = self.clock.sleep_until(self.clock.now() + limits::AUTHORITY);
+        let deadline = self.clock.sleep_until(self.clock.now() + limits::AUTHORITY);
         tokio::select! {
             biased;
-            answer = whole(request) => answer,
-            () = late => Err(format!("no answer within {} s", Duration::as_secs(&limits::AUTHORITY))),
+            answer = read_bounded(request) => answer,
+            () = deadline => Err(format!("no response within {} s", Duration::as_secs(&limits::AUTHORITY))),
         }
     }
 }
 
-async fn whole(request: reqwest::RequestBuilder) -> Result<(StatusCode, Vec<u8>), String> {
-    // The address is left out of errors: it may carry a password.
-    let text = |error: reqwest::Error| innermost(&error.without_url());
+async fn read_bounded(request: reqwest::RequestBuilder) -> Result<(StatusCode, Vec<u8>), String> {
+    // Errors omit the URL: it may carry a password.
+    let text = |error: reqwest::Error| root_cause(&error.without_url());
     let mut response = request.send().await.map_err(text)?;
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(text)? {
-        if body.len() + chunk.len() > limits::ANSWER {
-            return Err(format!("the answer is longer than {} bytes", limits::ANSWER));
+        if body.len() + chunk.len() > limits::RESPONSE {
+            return Err(format!("response exceeds {} bytes", limits::RESPONSE));
         }
         body.extend_from_slice(&chunk);
     }
     Ok((response.status(), body))
 }
 
-fn innermost(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;
@@ -94,7 +94,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-fn on_this_machine(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
@@ -105,21 +105,22 @@ fn on_this_machine(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lease_store::BootClock;
+    use tenure_store::BootClock;
 
     use super::*;
 
     #[test]
-    fn secrets_do_not_leave_the_machine_in_the_clear_unless_that_is_allowed() {
-        let page = |address, insecure| Page::new(address, insecure, Arc::new(BootClock)).map(|_| ());
+    fn plain_http_is_limited_to_loopback_unless_allowed() {
+        let endpoint =
+            |address, insecure| AuthorityEndpoint::new(address, insecure, Arc::new(BootClock)).map(|_| ());
         for good in ["https://ac.example.com/oauth/token", "http://127.0.0.1:8083/x", "http://[::1]:1/"] {
-            assert_eq!(page(good, false), Ok(()), "{good}");
+            assert_eq!(endpoint(good, false), Ok(()), "{good}");
         }
         let far = "http://ac.example.com/oauth/token";
-        assert_eq!(page(far, false), Err(BadAddress::Insecure(far.to_owned())));
-        assert_eq!(page(far, true), Ok(()));
+        assert_eq!(endpoint(far, false), Err(BadAddress::Insecure(far.to_owned())));
+        assert_eq!(endpoint(far, true), Ok(()));
         for bad in ["", "ac:8083", "ftp://127.0.0.1/", "127.0.0.1"] {
-            assert_eq!(page(bad, true), Err(BadAddress::NotHttp(bad.to_owned())), "{bad}");
+            assert_eq!(endpoint(bad, true), Err(BadAddress::NotHttp(bad.to_owned())), "{bad}");
         }
     }
 }

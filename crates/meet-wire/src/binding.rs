@@ -1,60 +1,60 @@
-//! Binding tokens: who comes back to a seat proves that it left it.
+//! Binding tokens: a client that resumes proves possession of its participant.
 //!
-//! `HMAC-SHA256(meeting_key, correlation_id, participant_id, nonce)`, each field with its length before it (two bytes, big-endian), the
-//! ids as text. `meeting_key = HKDF-SHA256(ikm: master secret, salt: meeting id, info: "session-binding")`, 32 bytes. A token is 64
-//! lowercase hex digits. It shows possession only: the user is shown by a JWT, and both are needed.
+//! `HMAC-SHA256(meeting_key, correlation_id, participant_id, nonce)`. Each field has a length prefix (two bytes, big-endian); the
+//! ids are text. `meeting_key = HKDF-SHA256(ikm: master secret, salt: meeting id, info: "session-binding")`, 32 bytes. A token is 64
+//! lowercase hex digits. It proves possession only. A JWT proves the user, and a resume needs both.
 
 use std::fmt;
 
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
-use lease::Entropy;
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq};
+use tenure_lease::Entropy;
 
 use crate::{Id, MeetingId, limits};
 
 const INFO: &[u8] = b"session-binding";
 
-/// A secret that is too short to be one.
+/// The secret is too short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the binding secret has {0} bytes, at least {min} are needed", min = limits::SECRET)]
+#[error("the binding secret has {0} bytes; at least {min} are required", min = limits::SECRET)]
 pub struct WeakSecret(usize);
 
-/// The secret that the controllers of a region share.
+/// The secret shared by the controllers of a region.
 #[derive(Clone)]
 pub struct MasterSecret(Vec<u8>);
 
-/// The secret with which tokens are made, and the one before it, which is still taken.
+/// The secret that issues tokens, and the previous one, which still verifies them.
 #[derive(Clone, Debug)]
 pub struct Secrets {
     current: MasterSecret,
     previous: Option<MasterSecret>,
 }
 
-/// What makes two tokens of one seat different; each is taken once.
+/// Distinguishes the tokens of one participant. Each nonce is accepted once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Nonce([u8; 16]);
 
-/// A token as it travels.
+/// A token in its wire form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BindingToken(String);
 
-/// What a token binds.
+/// The fields that a token binds.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound<'a> {
     /// The meeting.
     pub meeting: &'a MeetingId,
-    /// The connection that it was given to.
+    /// The connection that the token was issued to.
     pub correlation: Id,
-    /// The seat.
+    /// The participant.
     pub participant: Id,
-    /// The one-time part.
+    /// The one-time value.
     pub nonce: &'a Nonce,
 }
 
 impl MasterSecret {
-    /// Takes a secret of at least 32 bytes.
+    /// Accepts a secret of at least 32 bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, WeakSecret> {
         let bytes = bytes.into();
         if bytes.len() < limits::SECRET {
@@ -63,11 +63,16 @@ impl MasterSecret {
         Ok(Self(bytes))
     }
 
-    fn token(&self, bound: &Bound<'_>) -> [u8; 32] {
+    /// Derives the key of a meeting for one purpose.
+    pub(crate) fn derive(&self, meeting: &MeetingId, info: &[u8]) -> [u8; 32] {
         let mut key = [0; 32];
-        let derived =
-            Hkdf::<Sha256>::new(Some(bound.meeting.as_str().as_bytes()), &self.0).expand(INFO, &mut key);
+        let derived = Hkdf::<Sha256>::new(Some(meeting.as_str().as_bytes()), &self.0).expand(info, &mut key);
         debug_assert!(derived.is_ok(), "32 bytes can always be derived");
+        key
+    }
+
+    fn token(&self, bound: &Bound<'_>) -> [u8; 32] {
+        let key = self.derive(bound.meeting, INFO);
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return [0; 32] };
         let ids = [bound.correlation.to_string(), bound.participant.to_string()];
         for field in [ids[0].as_bytes(), ids[1].as_bytes(), &bound.nonce.0] {
@@ -79,28 +84,28 @@ impl MasterSecret {
 }
 
 impl Secrets {
-    /// One secret.
+    /// A single secret.
     pub fn new(current: MasterSecret) -> Self {
         Self { current, previous: None }
     }
 
-    /// A secret and the one that it replaced. Who keeps them lets the old one go an hour after the change.
+    /// A secret and the one it replaced. The owner drops the old one an hour after the rotation.
     pub fn rotated(current: MasterSecret, previous: MasterSecret) -> Self {
         Self { current, previous: Some(previous) }
     }
 
-    /// The same without the secret before.
+    /// Drops the previous secret.
     #[must_use]
     pub fn without_previous(self) -> Self {
         Self { previous: None, ..self }
     }
 
-    /// A token, made with the current secret.
+    /// Issues a token with the current secret.
     pub fn issue(&self, bound: &Bound<'_>) -> BindingToken {
         BindingToken(hex(&self.current.token(bound)))
     }
 
-    /// Whether the token is of this binding, made with either secret. Takes the same time whatever is wrong with it.
+    /// Whether either secret issued this token for the binding. Runs in constant time.
     pub fn verify(&self, bound: &Bound<'_>, token: &str) -> bool {
         let shown = unhex::<32>(token);
         let bytes = shown.unwrap_or([0; 32]);
@@ -113,26 +118,26 @@ impl Secrets {
 }
 
 impl Nonce {
-    /// A new one.
+    /// Generates a nonce.
     pub fn new(entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; 16];
         entropy.fill(&mut bytes);
         Self(bytes)
     }
 
-    /// Takes one that a record kept, in hex.
+    /// Parses a stored nonce from hex.
     pub fn parse(text: &str) -> Option<Self> {
         unhex(text).map(Self)
     }
 
-    /// In hex, for records.
+    /// Encodes the nonce in hex for storage.
     pub fn to_hex(&self) -> String {
         hex(&self.0)
     }
 }
 
 impl BindingToken {
-    /// The 64 digits.
+    /// The 64 hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -142,7 +147,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Lowercase only, of exactly this many bytes.
+/// Decodes lowercase hex of exactly this many bytes.
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -207,9 +212,9 @@ mod tests {
             .to_owned()
     }
 
-    /// Computed apart from this code, with Python's hmac and hashlib.
+    /// Computed independently with Python's hmac and hashlib.
     #[test]
-    fn a_binding_token_is_these_digits() {
+    fn a_binding_token_matches_the_known_vector() {
         assert_eq!(
             issue(&Secrets::new(secret(7))),
             "57f65da851ceb509e3366edbf56919e681641e7a6109d65bd77747c675f29bb1"
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_of_one_correlation_one_seat_one_nonce_and_one_meeting() {
+    fn a_token_binds_correlation_participant_nonce_and_meeting() {
         let secrets = Secrets::new(secret(7));
         let token = issue(&secrets);
         assert!(check(&secrets, &token, |_| ()));
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_64_lowercase_digits_is_no_token() {
+    fn only_64_lowercase_hex_digits_are_a_token() {
         let secrets = Secrets::new(secret(7));
         let token = issue(&secrets);
         for bad in [
@@ -250,25 +255,28 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_is_survived_in_both_directions_and_ends() {
+    fn tokens_survive_a_rotation_in_both_directions_until_it_ends() {
         let (old, new) = (Secrets::new(secret(7)), Secrets::rotated(secret(8), secret(7)));
         let before = issue(&old);
-        assert!(check(&new, &before, |_| ()), "made before, shown after");
+        assert!(check(&new, &before, |_| ()), "issued before, verified after");
         let after = issue(&new);
-        assert!(!check(&old, &after, |_| ()), "one that has not rotated yet does not know the new secret");
+        assert!(
+            !check(&old, &after, |_| ()),
+            "a controller that has not rotated yet does not know the new secret"
+        );
         let ahead = Secrets::rotated(secret(7), secret(8));
-        assert!(check(&ahead, &after, |_| ()), "one that was told of it does");
-        assert!(!check(&new.without_previous(), &before, |_| ()), "the grace is over");
+        assert!(check(&ahead, &after, |_| ()), "a controller that has both secrets does");
+        assert!(!check(&new.without_previous(), &before, |_| ()), "the grace period is over");
     }
 
     #[test]
-    fn a_short_secret_is_refused() {
+    fn a_short_secret_is_rejected() {
         assert_eq!(MasterSecret::new(vec![1; 31]).unwrap_err(), WeakSecret(31));
         assert!(MasterSecret::new(vec![1; 32]).is_ok());
     }
 
     #[test]
-    fn no_debug_output_shows_a_binding() {
+    fn debug_output_hides_secrets_and_nonces() {
         let secrets = Secrets::rotated(secret(0x61), secret(0x62));
         let shown = format!("{secrets:?} {:?}", Nonce::parse(NONCE).unwrap());
         assert!(!shown.contains("aaaa") && !shown.contains("97, 97") && !shown.contains("0001"), "{shown}");

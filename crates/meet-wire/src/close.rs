@@ -1,26 +1,26 @@
-//! Why a session is closed, in a number that the client sees.
+//! Close codes: why a session ended, as the client sees it.
 
 /// The application code of a close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseCode {
-    /// An orderly end.
+    /// A normal close.
     Done,
-    /// The same seat was taken by a newer connection.
+    /// A newer connection took over the participant.
     Superseded,
-    /// This controller lost the meeting: ask where it is.
+    /// This controller lost the meeting; the client resolves it again.
     Fenced,
-    /// This controller is going away: ask where the meeting is.
+    /// This controller is shutting down; the client resolves the meeting again.
     Draining,
-    /// A host sent this participant away.
+    /// A host removed this participant.
     Kicked,
-    /// The client broke the protocol.
+    /// The client violated the protocol.
     Protocol,
-    /// The client took its messages too slowly.
+    /// The client read its messages too slowly.
     TooSlow,
 }
 
 impl CloseCode {
-    /// Every code.
+    /// All codes.
     pub const ALL: [Self; 7] = [
         Self::Done,
         Self::Superseded,
@@ -31,7 +31,7 @@ impl CloseCode {
         Self::TooSlow,
     ];
 
-    /// The number.
+    /// The numeric code.
     pub const fn number(self) -> u32 {
         match self {
             Self::Done => 0,
@@ -44,12 +44,12 @@ impl CloseCode {
         }
     }
 
-    /// The code with this number.
+    /// Looks up a code by number.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|code| code.number() == number)
     }
 
-    /// The word for logs and metrics, and the reason that the client sees.
+    /// The label for logs and metrics, also sent to the client as the reason.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_close_code_has_its_number_and_is_found_by_it() {
+    fn close_codes_round_trip_through_their_numbers() {
         let numbers = CloseCode::ALL.map(CloseCode::number);
         assert_eq!(numbers, [0, 4001, 4002, 4003, 4004, 4005, 4006]);
         for code in CloseCode::ALL {

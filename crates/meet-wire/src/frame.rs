@@ -1,28 +1,28 @@
-//! Messages on a stream: four bytes of big-endian length, then the message.
+//! Framing: a four-byte big-endian length, then the message.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use crate::limits;
 
-/// The bytes of the length.
+/// Length of the header.
 pub const HEADER: usize = 4;
 
-/// Why a stream cannot be read on, or a message cannot be sent.
+/// Why a frame cannot be decoded or encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
-    /// A frame of no bytes.
-    #[error("an empty frame")]
+    /// The frame is empty.
+    #[error("empty frame")]
     Empty,
-    /// A frame beyond the bound.
-    #[error("a frame of {0} bytes, {max} are the most", max = limits::FRAME)]
+    /// The frame exceeds the limit.
+    #[error("frame of {0} bytes exceeds {max}", max = limits::FRAME)]
     TooLong(usize),
-    /// Bytes that are not the message they should be.
-    #[error("a frame that is no message")]
+    /// The bytes do not decode as the expected message.
+    #[error("frame does not contain a valid message")]
     Garbled,
 }
 
-/// A message as a frame.
+/// Encodes a message as a frame.
 pub fn encode(message: &impl Message) -> Result<Bytes, FrameError> {
     let len = checked(message.encoded_len())?;
     let mut frame = BytesMut::with_capacity(HEADER + len);
@@ -39,20 +39,20 @@ fn checked(len: usize) -> Result<usize, FrameError> {
     }
 }
 
-/// Takes bytes as they come and gives frames. It keeps no more than one frame and what came with its end; after an error it stays
-/// at the error, since nothing after it can be trusted.
+/// An incremental decoder. It buffers at most one frame and the bytes that arrived with its end. An error is final, because
+/// nothing after it can be trusted.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
 }
 
 impl Decoder {
-    /// Takes what a stream gave. Ask for frames until there is none before the next.
+    /// Appends bytes from the stream. Drain all frames before the next call.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame without its length; none while it has not come whole.
+    /// Returns the next complete frame without its header, or `None` until it is complete.
     pub fn frame(&mut self) -> Result<Option<Bytes>, FrameError> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
         let len = checked(u32::from_be_bytes(*header) as usize)?;
@@ -63,13 +63,13 @@ impl Decoder {
         Ok(Some(self.buffer.split_to(len).freeze()))
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub fn message<M: Message + Default>(&mut self) -> Result<Option<M>, FrameError> {
         let Some(frame) = self.frame()? else { return Ok(None) };
         M::decode(frame).map(Some).map_err(|_| FrameError::Garbled)
     }
 
-    /// How much is kept.
+    /// Number of buffered bytes.
     pub fn kept(&self) -> usize {
         self.buffer.len()
     }
@@ -86,14 +86,14 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_these_bytes() {
+    fn a_frame_matches_the_known_bytes() {
         let frame = encode(&mute(300)).unwrap();
-        // Eight bytes: field 7 (mute_request) of two, in it field 1 true; field 22 (seq) 300.
+        // Eight bytes: field 7 (mute_request) of length two, containing field 1 = true; field 22 (seq) = 300.
         assert_eq!(frame[..], [0, 0, 0, 8, 0x3a, 2, 0x08, 1, 0xb0, 0x01, 0xac, 0x02]);
     }
 
     #[test]
-    fn frames_are_found_however_the_stream_is_cut() {
+    fn frames_decode_at_any_chunk_size() {
         let sent: Vec<ClientMessage> = (1..=5).map(mute).collect();
         let stream: Vec<u8> = sent.iter().flat_map(|message| encode(message).unwrap()).collect();
         for cut in 1..=stream.len() {
@@ -104,13 +104,13 @@ mod tests {
                     got.push(message);
                 }
             }
-            assert_eq!(got, sent, "cut every {cut}");
+            assert_eq!(got, sent, "chunks of {cut}");
             assert_eq!(decoder.kept(), 0);
         }
     }
 
     #[test]
-    fn a_length_outside_the_bounds_is_refused_before_its_bytes_come() {
+    fn an_invalid_length_is_rejected_before_the_body_arrives() {
         for (header, error) in [
             ([0, 0, 0, 0], FrameError::Empty),
             ([0, 1, 0, 1], FrameError::TooLong(65_537)),
@@ -119,12 +119,12 @@ mod tests {
             let mut decoder = Decoder::default();
             decoder.push(&header);
             assert_eq!(decoder.frame(), Err(error));
-            assert_eq!(decoder.frame(), Err(error), "it stays at the error");
+            assert_eq!(decoder.frame(), Err(error), "the error is final");
         }
         let mut decoder = Decoder::default();
         decoder.push(&[0, 1, 0, 0]);
         decoder.push(&vec![7; limits::FRAME]);
-        assert_eq!(decoder.frame().unwrap().unwrap().len(), limits::FRAME, "the longest frame is taken");
+        assert_eq!(decoder.frame().unwrap().unwrap().len(), limits::FRAME, "the longest frame is accepted");
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_empty_is_not_sent() {
+    fn a_message_that_is_too_long_or_empty_is_not_sent() {
         let long = ClientMessage { trace_state: "x".repeat(limits::FRAME), ..mute(1) };
         assert!(matches!(encode(&long), Err(FrameError::TooLong(_))));
         assert_eq!(encode(&ClientMessage::default()), Err(FrameError::Empty));

@@ -1,10 +1,10 @@
-//! What the fuzz targets need to see.
-#![expect(clippy::expect_used, reason = "a body ends in a panic when a promise is broken")]
+//! Bodies of the fuzz targets.
+#![expect(clippy::expect_used, reason = "a fuzz target panics when a property is violated")]
 
 use std::time::Duration;
 
-use lease::Wall;
 use prost::Message;
+use tenure_lease::Wall;
 
 use crate::binding::{Bound, MasterSecret, Nonce, Secrets};
 use crate::frame::{self, Decoder, FrameError};
@@ -19,12 +19,12 @@ use crate::{CloseCode, Id, MeetingId, TraceParent, limits};
 
 const NOW: Wall = Wall::from_micros(1_700_000_000_000_000);
 
-/// Frames however they are cut: the first byte says where.
+/// Decodes frames from arbitrary chunks. The first byte is the chunk size.
 pub fn frames(data: &[u8]) {
     let Some((cut, stream)) = data.split_first() else { return };
     let whole = read::<ClientMessage>(stream, stream.len().max(1));
     let pieces = read::<ClientMessage>(stream, usize::from(*cut).max(1));
-    assert!(whole == pieces, "a stream was read otherwise in pieces");
+    assert!(whole == pieces, "chunking changed the result");
     for message in whole.0.iter().filter(|message| **message != ClientMessage::default()) {
         there_and_back(message);
     }
@@ -45,22 +45,19 @@ fn read<M: Message + Default>(stream: &[u8], cut: usize) -> (Vec<M>, Option<Fram
                 Err(error) => return (got, Some(error)),
             }
         }
-        assert!(decoder.kept() < frame::HEADER + limits::FRAME, "more than a frame is kept");
+        assert!(decoder.kept() < frame::HEADER + limits::FRAME, "more than one frame is buffered");
     }
     (got, None)
 }
 
-/// What was read and is written again may be no longer than a frame: unknown fields are dropped, defaults are not written.
+/// A re-encoded message may be no longer than a frame: unknown fields are dropped and defaults are not written.
 fn there_and_back<M: Message + Default + PartialEq>(message: &M) {
     let Ok(sent) = frame::encode(message) else { return };
     let mut decoder = Decoder::default();
     decoder.push(&sent);
-    let arrived: M = decoder.message().expect("what we write is a frame").expect("and a whole one");
-    // Not a number is not equal to itself; then the bytes are compared.
-    assert!(
-        arrived == *message || arrived.encode_to_vec() == message.encode_to_vec(),
-        "it changed on its way"
-    );
+    let arrived: M = decoder.message().expect("an encoded message decodes").expect("the frame is complete");
+    // NaN is not equal to itself, so the bytes are compared then.
+    assert!(arrived == *message || arrived.encode_to_vec() == message.encode_to_vec(), "the message changed");
 }
 
 /// Frames as a client sends them.
@@ -106,7 +103,7 @@ fn claims() -> MeetingClaims {
     }
 }
 
-/// Tokens: whatever is taken was signed by us, and a change of what is not the signature is not taken.
+/// Checks tokens: an accepted token was signed with our key, and any change outside the signature is rejected.
 pub fn jwts(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let checker = Checker::new(KeySet::from(&Jwks { keys: vec![key().public()] }));
@@ -118,12 +115,12 @@ pub fn jwts(data: &[u8]) {
 
 fn taken<C: Claims + PartialEq>(checker: &Checker, text: &str) {
     let Ok(claims) = checker.check::<C>(text, NOW) else { return };
-    assert!(claims.kind() == C::KIND && claims.exp() > 1_700_000_000, "a token that is over was taken");
-    let again = sign(&key(), &claims).expect("claims that were read can be written");
+    assert!(claims.kind() == C::KIND && claims.exp() > 1_700_000_000, "an expired token was accepted");
+    let again = sign(&key(), &claims).expect("parsed claims serialize");
     assert!(checker.check_ended::<C>(&again, NOW, Duration::ZERO).is_ok_and(|read| read == claims));
 }
 
-/// A token as we make it.
+/// A valid token.
 pub fn jwt_seeds() -> Vec<Vec<u8>> {
     vec![sign(&key(), &claims()).expect("a token").into_bytes()]
 }
@@ -131,8 +128,8 @@ pub fn jwt_seeds() -> Vec<Vec<u8>> {
 /// Key sets.
 pub fn jwks(data: &[u8]) {
     let Some(set) = Jwks::parse(data) else { return };
-    let written = serde_json::to_vec(&set).expect("what was read can be written");
-    assert!(Jwks::parse(&written) == Some(set.clone()), "a set changed on its way");
+    let written = serde_json::to_vec(&set).expect("a parsed set serializes");
+    assert!(Jwks::parse(&written) == Some(set.clone()), "the set changed");
     let keys = KeySet::from(&set);
     assert!(
         set.keys
@@ -142,12 +139,12 @@ pub fn jwks(data: &[u8]) {
     );
 }
 
-/// A name that two keys share may be of one that we take.
+/// With two keys of the same name, the usable one may be either.
 fn twice(set: &Jwks, kid: &str) -> bool {
     set.keys.iter().filter(|key| key.kid == kid).count() > 1
 }
 
-/// A set as it is published.
+/// A published set.
 pub fn jwks_seeds() -> Vec<Vec<u8>> {
     vec![serde_json::to_vec(&Jwks { keys: vec![key().public()] }).expect("a set")]
 }
@@ -158,10 +155,16 @@ pub fn names(data: &[u8]) {
         assert!(CloseCode::from_number(number).is_none_or(|code| code.number() == number));
     }
     let Ok(text) = std::str::from_utf8(data) else { return };
-    assert!(Id::parse(text).is_none_or(|id| id.to_string() == text), "an id has one form");
-    assert!(TraceParent::parse(text).is_none_or(|trace| trace.to_string() == text), "a trace has one form");
+    assert!(Id::parse(text).is_none_or(|id| id.to_string() == text), "an id has one text form");
+    assert!(
+        TraceParent::parse(text).is_none_or(|trace| trace.to_string() == text),
+        "a trace has one text form"
+    );
     if let Some(meeting) = MeetingId::parse(text) {
-        assert!(lease::Key::new(format!("meeting:{meeting}:gen")).is_ok(), "a meeting is part of keys");
+        assert!(
+            tenure_lease::Key::new(format!("meeting:{meeting}:gen")).is_ok(),
+            "a meeting id is valid in a key"
+        );
     }
     let secrets = Secrets::new(MasterSecret::new(vec![7; 32]).expect("a secret"));
     let meeting = MeetingId::parse("abc").expect("a name");
@@ -171,7 +174,7 @@ pub fn names(data: &[u8]) {
     assert!(secrets.verify(&bound, text) == (secrets.issue(&bound).as_str() == text), "a forged binding");
 }
 
-/// One of each.
+/// A valid input of each kind.
 pub fn name_seeds() -> Vec<Vec<u8>> {
     let secrets = Secrets::new(MasterSecret::new(vec![7; 32]).expect("a secret"));
     let meeting = MeetingId::parse("abc").expect("a name");

@@ -1,21 +1,21 @@
-//! Ids as they travel.
+//! Ids in their wire form.
 
 use std::fmt;
 
-use lease::{Entropy, Wall};
+use tenure_lease::{Entropy, Wall};
 
 use crate::limits;
 
-/// A UUID of version 7: participants, correlations and meetings. Those made later sort later.
+/// A UUIDv7 of a participant, correlation or meeting. Ids sort by creation time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id([u8; 16]);
 
-/// The name of a meeting: 1 to 64 letters, digits, `-` and `_`, so that it can be part of a key.
+/// A meeting id: 1 to 64 letters, digits, `-` and `_`, so that it is valid in a key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MeetingId(String);
 
 impl Id {
-    /// A new id, of now.
+    /// Generates an id for this time.
     pub fn new(now: Wall, entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; 16];
         entropy.fill(&mut bytes[6..]);
@@ -25,7 +25,7 @@ impl Id {
         Self(bytes)
     }
 
-    /// Takes a UUID in its one text form: 36 characters, lowercase.
+    /// Parses the canonical form: 36 characters, lowercase.
     pub fn parse(text: &str) -> Option<Self> {
         let raw = text.as_bytes();
         let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
@@ -69,14 +69,14 @@ impl fmt::Debug for Id {
 }
 
 impl MeetingId {
-    /// Checks and takes a name.
+    /// Validates and wraps an id.
     pub fn parse(text: &str) -> Option<Self> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let good = (1..=limits::MEETING_ID).contains(&text.len()) && text.bytes().all(plain);
         good.then(|| Self(text.to_owned()))
     }
 
-    /// The name as text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_a_uuid_of_version_seven_and_sorts_by_time() {
+    fn an_id_is_a_uuid_v7_and_sorts_by_time() {
         let early = Id::new(Wall::from_micros(1_700_000_000_000_000), &Same(0xff));
         assert_eq!(early.to_string(), "018bcfe5-6800-7fff-bfff-ffffffffffff");
         let late = Id::new(Wall::from_micros(1_700_000_000_001_000), &Same(0));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_one_text_form_of_an_id_is_taken() {
+    fn only_the_canonical_form_of_an_id_is_accepted() {
         for bad in [
             "",
             "018BCFE5-6800-7fff-bfff-ffffffffffff",
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_meeting_can_be_part_of_a_key() {
+    fn a_meeting_id_is_valid_in_a_key() {
         for good in ["a", "Abc-9_z", &"m".repeat(64)] {
             assert_eq!(MeetingId::parse(good).unwrap().as_str(), good);
         }

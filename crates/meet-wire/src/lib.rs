@@ -1,12 +1,13 @@
-//! Meetings on the wire: every byte that a client or a peer sees.
+//! The wire protocol of meetings: every byte that a client or a peer sees.
 //!
-//! - [`signaling`] and [`internal`] are the messages, generated from `proto/tenure/meet`. Services turn them into words of their own at
+//! - [`signaling`] and [`internal`] are the messages, generated from `proto/tenure/meet`. Services convert them to their own types at
 //!   their edge.
-//! - [`frame`] puts messages on a stream, [`seq`] says which request of a client is new.
-//! - [`binding`] proves that who comes back to a seat is who left it; [`jwt`] says who somebody is.
-//! - [`transport`] is a session with streams: WebTransport over QUIC, or a pair in memory for tests.
+//! - [`frame`] frames messages on a stream. [`seq`] recognizes repeated requests of a client.
+//! - [`binding`] proves that a resuming client is the one that left. [`jwt`] identifies users, guests and services.
+//! - [`media`] is what participants and media handlers exchange: video, audio and who may send them.
+//! - [`transport`] is a session with streams: WebTransport over QUIC, or an in-memory pair for tests.
 //!
-//! Nothing here reads a clock or draws randomness: both are handed in, but for the keys of certificates and what TLS draws for itself.
+//! The crate reads no clock and draws no randomness: callers pass both in. Certificate keys and TLS are the exception.
 
 pub mod binding;
 mod close;
@@ -16,6 +17,7 @@ pub mod fuzzing;
 mod id;
 pub mod internal;
 pub mod jwt;
+pub mod media;
 pub mod seq;
 pub mod signaling;
 mod trace;
@@ -25,53 +27,53 @@ pub use close::CloseCode;
 pub use id::{Id, MeetingId};
 pub use trace::TraceParent;
 
-/// Bounds of the protocol, by name.
+/// Limits of the protocol.
 pub mod limits {
     use std::time::Duration;
 
-    /// The longest frame, without its length.
+    /// Maximum length of a frame, without its header.
     pub const FRAME: usize = 64 * 1024;
-    /// The longest name of a participant, in bytes.
+    /// Maximum length of a display name, in bytes.
     pub const NAME: usize = 256;
-    /// The longest id of a meeting, in bytes.
+    /// Maximum length of a meeting id, in bytes.
     pub const MEETING_ID: usize = 64;
-    /// The longest id of a user, in bytes.
+    /// Maximum length of a user id, in bytes.
     pub const USER_ID: usize = 128;
-    /// The longest id of an attempt to join, in bytes.
+    /// Maximum length of a join attempt id, in bytes.
     pub const ATTEMPT_ID: usize = 64;
-    /// The longest token, in bytes.
+    /// Maximum length of a token, in bytes.
     pub const TOKEN: usize = 8 * 1024;
-    /// The longest chat message, in bytes.
+    /// Maximum length of a chat message, in bytes.
     pub const CHAT: usize = 4 * 1024;
-    /// The longest data message, in bytes.
+    /// Maximum length of a data message, in bytes.
     pub const DATA: usize = 32 * 1024;
-    /// The longest topic of a data message, in bytes.
+    /// Maximum length of the topic of a data message, in bytes.
     pub const TOPIC: usize = 128;
-    /// The longest reason that somebody gives, in bytes.
+    /// Maximum length of a reason, in bytes.
     pub const REASON: usize = 256;
-    /// How far ahead of us a token's issuer may be.
+    /// Default clock skew tolerated for token issuers.
     pub const SKEW: Duration = Duration::from_secs(300);
-    /// How far ahead it may be set to.
+    /// Maximum configurable clock skew.
     pub const SKEW_MAX: Duration = Duration::from_secs(600);
-    /// The shortest master secret of bindings, in bytes.
+    /// Minimum length of the master secret of bindings, in bytes.
     pub const SECRET: usize = 32;
-    /// Most keys in a key set.
+    /// Maximum keys in a key set.
     pub const KEYS: usize = 16;
-    /// Handshakes under way at once on one listener; beyond, new connections wait.
+    /// Concurrent handshakes on one listener. Further connections wait.
     pub const HANDSHAKES: usize = 256;
-    /// Connections that wait on one listener; beyond, new ones are refused.
+    /// Connections waiting on one listener. Further ones are refused.
     pub const WAITING: usize = 4_096;
-    /// What the system is asked to keep of datagrams that were not read yet, or not sent, in bytes: a first datagram takes 2 KiB of it, and twice
-    /// this is what Linux gives.
+    /// Requested socket buffer size, in bytes. Linux accounts 2 KiB for a first datagram and doubles the requested
+    /// size.
     pub const BUFFER: usize = 4 * 1024 * 1024;
-    /// How long a way is taken to be before it is known: a first datagram that is lost is sent again after three times this.
+    /// Initial RTT estimate. A lost first datagram is retransmitted after three times this.
     pub const FIRST_RTT: Duration = Duration::from_millis(100);
-    /// How long a handshake may take.
+    /// Timeout of a handshake.
     pub const HANDSHAKE: Duration = Duration::from_secs(10);
-    /// A connection that says nothing for so long is lost.
+    /// Idle timeout of a connection.
     pub const IDLE: Duration = Duration::from_secs(5);
-    /// How often a quiet connection says that it is there.
+    /// Keep-alive interval of an idle connection.
     pub const KEEP_ALIVE: Duration = Duration::from_millis(1_250);
-    /// Streams that a client may have open at once.
+    /// Concurrent streams that a client may open.
     pub const STREAMS: u32 = 16;
 }

@@ -1,22 +1,22 @@
-//! Which request of a client is new.
+//! Detects repeated requests of a client.
 
-/// What a request's number says about it.
+/// How to treat a request with a sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// It has not been seen: perform it.
+    /// New: perform it.
     New,
-    /// It took effect before, and this is the same request sent again: answer, and change nothing.
+    /// Already applied, a retransmission: respond without applying it again.
     Again,
-    /// It carries no number, which every request must.
+    /// Missing its number, which is mandatory.
     Missing,
 }
 
-/// The greatest number that took effect. Numbers rise by at least one; what is skipped never comes.
+/// The highest applied number. Numbers rise by at least one; a skipped number never arrives later.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Applied(u64);
 
 impl Applied {
-    /// Takes a number that a record kept.
+    /// Restores a stored number.
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
@@ -26,7 +26,7 @@ impl Applied {
         self.0
     }
 
-    /// What a request with this number is.
+    /// Classifies a request with this number.
     pub const fn turn(self, seq: u64) -> Turn {
         match seq {
             0 => Turn::Missing,
@@ -35,7 +35,7 @@ impl Applied {
         }
     }
 
-    /// The same after a request with this number took effect.
+    /// The value after a request with this number was applied.
     #[must_use]
     pub const fn after(self, seq: u64) -> Self {
         if seq > self.0 { Self(seq) } else { self }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_takes_effect_once_whatever_is_skipped_or_repeated() {
+    fn a_request_is_applied_once_despite_gaps_and_repeats() {
         let applied = Applied::default().after(1).after(5);
         for (seq, turn) in
             [(0, Turn::Missing), (1, Turn::Again), (5, Turn::Again), (6, Turn::New), (u64::MAX, Turn::New)]

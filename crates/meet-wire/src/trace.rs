@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// Where a request belongs in a trace: `00-{trace-id}-{parent-id}-{flags}`.
+/// The `traceparent` of a request: `00-{trace-id}-{parent-id}-{flags}`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceParent {
-    /// The trace, the same in every service.
+    /// The trace id, the same in every service.
     pub trace_id: u128,
-    /// The span that caused this.
+    /// The parent span.
     pub parent_id: u64,
-    /// Whether it is sampled (bit 0).
+    /// The trace flags; bit 0 is `sampled`.
     pub flags: u8,
 }
 
 impl TraceParent {
-    /// Reads the header's value. What is not exactly of the form is ignored, as the specification asks.
+    /// Parses the header. A value that is not exactly of this form is ignored, as the specification requires.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = |part: &str, len: usize| {
             part.len() == len && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_parent_is_read_exactly_or_not_at_all() {
+    fn a_malformed_trace_parent_is_ignored() {
         let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(TraceParent::parse(text).unwrap().to_string(), text);
         for bad in [

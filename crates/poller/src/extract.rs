@@ -1,24 +1,24 @@
-//! What of a body is the value: a part of JSON by a path, a line of a text, or all of it.
+//! Extracts a value from a response body: part of a JSON document, a line of text, or the whole body.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Value;
 
-/// Most steps of a path.
-const STEPS: usize = 32;
+/// Maximum number of steps of a path.
+const MAX_STEPS: usize = 32;
 
-/// How to read a body.
+/// How to extract a value from a body.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Extract {
-    /// JSON if it is JSON, text if it is text, nothing otherwise.
+    /// JSON if the body is JSON, text if it is text, null otherwise.
     #[default]
     Any,
-    /// The text without the space around it.
+    /// The text without surrounding whitespace.
     Text,
-    /// What follows the prefix on the first line that begins with it.
+    /// The rest of the first line that begins with the prefix.
     Line(String),
-    /// The part of a JSON document at this path.
+    /// The value of a JSON document at this path.
     Path(Vec<Step>),
 }
 
@@ -33,15 +33,15 @@ pub(crate) enum Step {
     All,
 }
 
-/// A text that is no way to read a body.
+/// An invalid `extract` setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of text, line:PREFIX, and a path such as $.data[0]['name'] or $.items[*].id")]
-pub(crate) struct NoExtract(String);
+#[error("{0:?} is not `text`, `line:PREFIX` or a path such as $.data[0]['name'] or $.items[*].id")]
+pub(crate) struct InvalidExtract(String);
 
 impl FromStr for Extract {
-    type Err = NoExtract;
+    type Err = InvalidExtract;
 
-    fn from_str(text: &str) -> Result<Self, NoExtract> {
+    fn from_str(text: &str) -> Result<Self, InvalidExtract> {
         match text {
             "" | "any" => return Ok(Self::Any),
             "text" => return Ok(Self::Text),
@@ -50,7 +50,7 @@ impl FromStr for Extract {
         if let Some(prefix) = text.strip_prefix("line:").filter(|prefix| !prefix.is_empty()) {
             return Ok(Self::Line(prefix.to_owned()));
         }
-        steps(text).map(Self::Path).ok_or_else(|| NoExtract(text.to_owned()))
+        parse_path(text).map(Self::Path).ok_or_else(|| InvalidExtract(text.to_owned()))
     }
 }
 
@@ -72,10 +72,10 @@ impl fmt::Display for Extract {
     }
 }
 
-fn steps(text: &str) -> Option<Vec<Step>> {
+fn parse_path(text: &str) -> Option<Vec<Step>> {
     let mut rest = text.strip_prefix('$')?;
     let mut steps = Vec::new();
-    while !rest.is_empty() && steps.len() < STEPS {
+    while !rest.is_empty() && steps.len() < MAX_STEPS {
         if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
             let (name, next) = after.split_at(end);
@@ -99,44 +99,44 @@ fn steps(text: &str) -> Option<Vec<Step>> {
 }
 
 impl Extract {
-    /// The value in a body; an error says why there is none.
-    pub(crate) fn read(&self, body: &[u8]) -> Result<Value, String> {
+    /// Extracts the value from a body, or explains why that is impossible.
+    pub(crate) fn apply(&self, body: &[u8]) -> Result<Value, String> {
         match self {
             Self::Any => {
                 Ok(serde_json::from_slice(body).ok().or_else(|| text(body).ok()).unwrap_or(Value::Null))
             }
             Self::Text => text(body),
             Self::Line(prefix) => {
-                let found = std::str::from_utf8(body).map_err(|_| "the body is no text")?;
+                let found = std::str::from_utf8(body).map_err(|_| "the body is not UTF-8 text")?;
                 let line = found.lines().find_map(|line| line.strip_prefix(prefix.as_str()));
                 line.map(|rest| Value::String(rest.trim().to_owned()))
                     .ok_or_else(|| format!("no line begins with {prefix:?}"))
             }
             Self::Path(steps) => {
                 let document = serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?;
-                walk(&document, steps).ok_or_else(|| format!("there is nothing at {self}"))
+                select(&document, steps).ok_or_else(|| format!("no value at {self}"))
             }
         }
     }
 }
 
 fn text(body: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(body).map_err(|_| "the body is no text")?;
+    let text = std::str::from_utf8(body).map_err(|_| "the body is not UTF-8 text")?;
     Ok(Value::String(text.trim().to_owned()))
 }
 
-/// With a wildcard on the way the values that are there, as a list.
-fn walk(value: &Value, steps: &[Step]) -> Option<Value> {
+/// Follows a path. A wildcard yields the list of values that exist.
+fn select(value: &Value, steps: &[Step]) -> Option<Value> {
     let Some((step, rest)) = steps.split_first() else { return Some(value.clone()) };
     match (step, value) {
-        (Step::Name(name), Value::Object(map)) => walk(map.get(name)?, rest),
+        (Step::Name(name), Value::Object(map)) => select(map.get(name)?, rest),
         (Step::Index(index), Value::Array(list)) => {
             let at =
                 if *index < 0 { list.len().checked_add_signed(*index as isize)? } else { *index as usize };
-            walk(list.get(at)?, rest)
+            select(list.get(at)?, rest)
         }
-        (Step::All, Value::Array(list)) => Some(list.iter().filter_map(|item| walk(item, rest)).collect()),
-        (Step::All, Value::Object(map)) => Some(map.values().filter_map(|item| walk(item, rest)).collect()),
+        (Step::All, Value::Array(list)) => Some(list.iter().filter_map(|item| select(item, rest)).collect()),
+        (Step::All, Value::Object(map)) => Some(map.values().filter_map(|item| select(item, rest)).collect()),
         _ => None,
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_to_the_value() {
+    fn a_path_selects_a_value() {
         let body = br#"{"a": {"b c": [10, {"d": true}]}, "items": [{"id": 1}, {"x": 2}, {"id": 3}]}"#;
         for (path, value) in [
             ("$", serde_json::from_slice(body).unwrap()),
@@ -157,27 +157,27 @@ mod tests {
             ("$.items[*].id", json!([1, 3])),
             ("$.items[2].*", json!([3])),
         ] {
-            assert_eq!(path.parse::<Extract>().unwrap().read(body), Ok(value), "{path}");
+            assert_eq!(path.parse::<Extract>().unwrap().apply(body), Ok(value), "{path}");
         }
         for path in ["$.b", "$.a[0]", "$.items[3]", "$.items[-4]"] {
-            assert!(path.parse::<Extract>().unwrap().read(body).is_err(), "{path}");
+            assert!(path.parse::<Extract>().unwrap().apply(body).is_err(), "{path}");
         }
     }
 
     #[test]
-    fn texts_and_lines_are_read() {
+    fn text_and_lines_are_extracted() {
         let body = b"# HELP up\nup 1\n temp 21.5 \n";
-        assert_eq!("line:up ".parse::<Extract>().unwrap().read(body), Ok(json!("1")));
-        assert!("line:down".parse::<Extract>().unwrap().read(body).is_err());
-        assert_eq!("text".parse::<Extract>().unwrap().read(b" x \n"), Ok(json!("x")));
-        assert!("text".parse::<Extract>().unwrap().read(b"\xff").is_err());
-        assert_eq!(Extract::Any.read(b"[1]"), Ok(json!([1])));
-        assert_eq!(Extract::Any.read(b"hello"), Ok(json!("hello")));
-        assert_eq!(Extract::Any.read(b"\xff\xfe"), Ok(json!(null)));
+        assert_eq!("line:up ".parse::<Extract>().unwrap().apply(body), Ok(json!("1")));
+        assert!("line:down".parse::<Extract>().unwrap().apply(body).is_err());
+        assert_eq!("text".parse::<Extract>().unwrap().apply(b" x \n"), Ok(json!("x")));
+        assert!("text".parse::<Extract>().unwrap().apply(b"\xff").is_err());
+        assert_eq!(Extract::Any.apply(b"[1]"), Ok(json!([1])));
+        assert_eq!(Extract::Any.apply(b"hello"), Ok(json!("hello")));
+        assert_eq!(Extract::Any.apply(b"\xff\xfe"), Ok(json!(null)));
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn an_invalid_path_is_refused() {
         for bad in ["a", "$.", "$..a", "$[", "$[x]", "$['a", "$a", "line:", &format!("${}", ".a".repeat(33))]
         {
             assert!(bad.parse::<Extract>().is_err(), "{bad}");

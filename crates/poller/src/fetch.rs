@@ -1,68 +1,68 @@
-//! One poll over HTTP: bounded in time, size and redirects, and asked for again only if it changed.
+//! Sends polls over HTTP: limited in time, size and redirects, with conditional requests.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use lease::Clock;
 use reqwest::{Certificate, Client, Response, Url};
+use tenure_lease::Clock;
 use tokio::sync::Semaphore;
 
 use crate::{Settings, Target};
 
-/// Asks over HTTP/1.1 and HTTP/2, with and without TLS, over connections that all targets share.
+/// An HTTP client for HTTP/1.1 and HTTP/2, with and without TLS. All targets share its connections.
 pub(crate) struct Fetcher {
     client: Client,
     clock: Arc<dyn Clock>,
     timeout: Duration,
     max_body: usize,
     max_redirects: usize,
-    /// Requests that may be under way.
+    /// Limits the requests in flight.
     pub(crate) slots: Semaphore,
 }
 
-/// What the server said the last time, to ask whether it still holds.
+/// Validators of the last response, for conditional requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Validators {
     etag: Option<HeaderValue>,
     modified: Option<HeaderValue>,
 }
 
-/// An answer.
+/// A response with its body.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct FetchedResponse {
     pub(crate) status: StatusCode,
     pub(crate) body: Vec<u8>,
     pub(crate) validators: Validators,
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    #[error("no answer within {} ms", .0.as_millis())]
+    #[error("no response within {} ms", .0.as_millis())]
     Timeout(Duration),
-    #[error("the body is larger than {0} bytes")]
+    #[error("response body larger than {0} bytes")]
     TooLarge(usize),
     #[error("more than {0} redirects")]
     Redirects(usize),
-    #[error("a redirect that leads nowhere")]
-    Nowhere,
-    #[error("a redirect from https to http")]
+    #[error("redirect without a valid location")]
+    InvalidRedirect,
+    #[error("redirect from https to http")]
     Downgrade,
     /// The lease did not allow the next request.
-    #[error("not permitted any more")]
+    #[error("lease no longer permits requests")]
     NotPermitted,
     #[error("{0}")]
     Failed(String),
 }
 
 impl FetchError {
-    /// The word for metrics.
-    pub(crate) const fn word(&self) -> &'static str {
+    /// The label for metrics.
+    pub(crate) const fn label(&self) -> &'static str {
         match self {
             Self::Timeout(_) => "timeout",
             Self::TooLarge(_) => "too_large",
-            Self::Redirects(_) | Self::Nowhere | Self::Downgrade => "redirect",
+            Self::Redirects(_) | Self::InvalidRedirect | Self::Downgrade => "redirect",
             Self::NotPermitted => "not_permitted",
             Self::Failed(_) => "failed",
         }
@@ -70,7 +70,7 @@ impl FetchError {
 }
 
 impl From<reqwest::Error> for FetchError {
-    /// The innermost cause, without the address: that may carry a password.
+    /// The innermost cause, without the URL, which may contain a password.
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
         let mut cause: &dyn std::error::Error = &error;
@@ -83,7 +83,7 @@ impl From<reqwest::Error> for FetchError {
 
 impl Fetcher {
     pub(crate) fn new(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, FetchError> {
-        service::install_crypto();
+        tenure_service::install_crypto();
         let mut builder = Client::builder();
         if let Some(path) = &settings.ca {
             let pem = std::fs::read(path).map_err(|error| {
@@ -112,35 +112,35 @@ impl Fetcher {
         &self.client
     }
 
-    /// A whole poll. `agent` says who asks; `permitted` is asked before every request that leaves.
+    /// Polls a target. `permitted` is checked before every request, including redirects.
     pub(crate) async fn poll(
         &self,
         target: &Target,
-        agent: &HeaderValue,
+        user_agent: &HeaderValue,
         last: &Validators,
         permitted: impl Fn() -> bool,
-    ) -> Result<Reply, FetchError> {
+    ) -> Result<FetchedResponse, FetchError> {
         let limit = target.timeout.unwrap_or(self.timeout);
         let work = async {
-            let response = self.follow(Method::GET, target, agent, Some(last), permitted).await?;
-            self.read(response).await
+            let response = self.send(Method::GET, target, user_agent, Some(last), permitted).await?;
+            self.read_body(response).await
         };
-        self.within(limit, work).await
+        self.with_timeout(limit, work).await
     }
 
-    /// A light question whether a target that was down answers again: no body is read.
+    /// Checks with a HEAD request whether a target that was down responds again. No body is read.
     pub(crate) async fn probe(
         &self,
         target: &Target,
-        agent: &HeaderValue,
+        user_agent: &HeaderValue,
         permitted: impl Fn() -> bool,
     ) -> Result<StatusCode, FetchError> {
         let limit = target.timeout.unwrap_or(self.timeout).min(Duration::from_secs(2));
-        let work = async { Ok(self.follow(Method::HEAD, target, agent, None, permitted).await?.status()) };
-        self.within(limit, work).await
+        let work = async { Ok(self.send(Method::HEAD, target, user_agent, None, permitted).await?.status()) };
+        self.with_timeout(limit, work).await
     }
 
-    async fn within<T>(
+    async fn with_timeout<T>(
         &self,
         limit: Duration,
         work: impl Future<Output = Result<T, FetchError>>,
@@ -153,19 +153,19 @@ impl Fetcher {
         }
     }
 
-    async fn follow(
+    async fn send(
         &self,
         method: Method,
         target: &Target,
-        agent: &HeaderValue,
+        user_agent: &HeaderValue,
         last: Option<&Validators>,
         permitted: impl Fn() -> bool,
     ) -> Result<Response, FetchError> {
         let mut url = target.address.clone();
         let mut headers = target.headers.clone();
-        headers.insert(header::USER_AGENT, agent.clone());
+        headers.insert(header::USER_AGENT, user_agent.clone());
         if let Some(last) = last {
-            last.ask(&mut headers);
+            last.add_conditions(&mut headers);
         }
         for _ in 0..=self.max_redirects {
             if !permitted() {
@@ -173,23 +173,23 @@ impl Fetcher {
             }
             let request = self.client.request(method.clone(), url.clone()).headers(headers.clone());
             let response = request.send().await?;
-            let Some(next) = redirect(&response)? else { return Ok(response) };
+            let Some(next) = redirect_location(&response)? else { return Ok(response) };
             if url.scheme() == "https" && next.scheme() != "https" {
                 return Err(FetchError::Downgrade);
             }
             if next.origin() != url.origin() {
-                // What was meant for one server is shown to no other.
+                // Another origin must not receive the target's secrets.
                 headers = HeaderMap::new();
-                headers.insert(header::USER_AGENT, agent.clone());
+                headers.insert(header::USER_AGENT, user_agent.clone());
             }
             url = next;
         }
         Err(FetchError::Redirects(self.max_redirects))
     }
 
-    /// Reads the body, after its decompression, up to the limit.
-    async fn read(&self, mut response: Response) -> Result<Reply, FetchError> {
-        let (status, validators) = (response.status(), Validators::of(response.headers()));
+    /// Reads the decompressed body, up to the limit.
+    async fn read_body(&self, mut response: Response) -> Result<FetchedResponse, FetchError> {
+        let (status, validators) = (response.status(), Validators::from_headers(response.headers()));
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await? {
             if body.len() + chunk.len() > self.max_body {
@@ -197,19 +197,19 @@ impl Fetcher {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Reply { status, body, validators })
+        Ok(FetchedResponse { status, body, validators })
     }
 }
 
 impl Validators {
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_headers(headers: &HeaderMap) -> Self {
         Self {
             etag: headers.get(header::ETAG).cloned(),
             modified: headers.get(header::LAST_MODIFIED).cloned(),
         }
     }
 
-    fn ask(&self, headers: &mut HeaderMap) {
+    fn add_conditions(&self, headers: &mut HeaderMap) {
         if let Some(etag) = &self.etag {
             headers.insert(header::IF_NONE_MATCH, etag.clone());
         }
@@ -219,16 +219,16 @@ impl Validators {
     }
 }
 
-/// Where a response leads, if it leads elsewhere.
-fn redirect(response: &Response) -> Result<Option<Url>, FetchError> {
+/// The location of a redirect, if the response is one.
+fn redirect_location(response: &Response) -> Result<Option<Url>, FetchError> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
-    let location = response.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
-    let next = location.and_then(|place| response.url().join(place).ok());
+    let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+    let next = location.and_then(|location| response.url().join(location).ok());
     match next.filter(|url| matches!(url.scheme(), "http" | "https")) {
         Some(url) => Ok(Some(url)),
-        None => Err(FetchError::Nowhere),
+        None => Err(FetchError::InvalidRedirect),
     }
 }
 

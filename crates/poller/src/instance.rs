@@ -1,18 +1,18 @@
-//! Who a process is: a name that no other start shares.
+//! The instance id of a process, unique to each start.
 
-use lease::{Clock, Entropy, Holder, Result};
+use tenure_lease::{Clock, Entropy, Holder, Result};
 
-/// Most bytes of a host's name in an id; the number and the random part need 29 more.
-const HOST: usize = 90;
+/// Maximum bytes of the host name in an id; the number and the random part need 29 more.
+const HOST_MAX: usize = 90;
 
 /// `hostname-bootNanos-8hex`, new at every call.
 ///
-/// `name` stands in for the machine's host name where it is given. What is not printable ASCII becomes `_`.
+/// `name` replaces the machine's host name. Characters other than printable ASCII become `_`.
 pub fn instance_id(name: Option<&str>, clock: &dyn Clock, entropy: &dyn Entropy) -> Result<Holder> {
     let system = rustix::system::uname();
     let host = name.map_or_else(|| system.nodename().to_string_lossy().into_owned(), str::to_owned);
     let mut plain: String = host.chars().map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect();
-    plain.truncate(HOST);
+    plain.truncate(HOST_MAX);
     if plain.is_empty() {
         plain.push_str("host");
     }
@@ -26,13 +26,13 @@ pub fn instance_id(name: Option<&str>, clock: &dyn Clock, entropy: &dyn Entropy)
 mod tests {
     use std::collections::HashSet;
 
-    use lease_keeper::OsEntropy;
-    use lease_store::BootClock;
+    use tenure_keeper::OsEntropy;
+    use tenure_store::BootClock;
 
     use super::*;
 
     #[test]
-    fn ten_thousand_ids_of_one_host_are_all_different_and_well_formed() {
+    fn ten_thousand_ids_of_one_host_are_unique_and_well_formed() {
         let ids: HashSet<_> =
             (0..10_000).map(|_| instance_id(None, &BootClock, &OsEntropy).unwrap()).collect();
         assert_eq!(ids.len(), 10_000);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_in_for_the_host_and_is_made_printable() {
+    fn a_name_replaces_the_host_and_is_made_printable() {
         let id = instance_id(Some("küche 1"), &BootClock, &OsEntropy).unwrap();
         assert!(id.as_str().starts_with("k_che_1-"), "{id}");
         assert!(instance_id(Some(&"n".repeat(900)), &BootClock, &OsEntropy).is_ok());

@@ -1,6 +1,6 @@
-//! The keys of polling. Nothing of ours but leases matches `poll:lease:*`, and nothing but heartbeats `poll:node:*`.
+//! The keys of polling. Only leases match `poll:lease:*`, and only heartbeats match `poll:node:*`.
 
-use lease::{Key, Prefix, Result};
+use tenure_lease::{Key, Prefix, Result};
 
 pub(crate) const LEASE: &str = "poll:lease:";
 pub(crate) const NODE: &str = "poll:node:";
@@ -24,17 +24,17 @@ pub(crate) fn node(instance: &str) -> Result<Key> {
     Key::new(format!("{NODE}{instance}"))
 }
 
-/// What a node says about itself, to ours.
+/// The information that a node publishes for other Tenure nodes.
 pub(crate) fn about(instance: &str) -> Result<Key> {
     Key::new(format!("{ABOUT}{instance}"))
 }
 
-/// The last result of a target.
+/// The latest result of a target.
 pub(crate) fn latest(id: &str) -> Result<Key> {
     Key::new(format!("{LATEST}{id}"))
 }
 
-/// The last results of a target.
+/// The log of a target's recent results.
 pub(crate) fn log(id: &str) -> Result<Key> {
     Key::new(format!("{LOG}{id}"))
 }
@@ -44,13 +44,13 @@ pub(crate) fn results(id: &str) -> Result<Key> {
     Key::new(format!("{RESULTS}{id}"))
 }
 
-/// What the one node that looks at every key of the store found.
+/// The survey.
 pub(crate) fn survey() -> Result<Key> {
     Key::new(SURVEY)
 }
 
-/// What a node listens to: other changes do not wake it.
-pub(crate) fn heard() -> Result<Vec<Prefix>> {
+/// The prefixes that a node watches.
+pub(crate) fn watched_prefixes() -> Result<Vec<Prefix>> {
     [LEASE, NODE, TARGET, SURVEY].into_iter().map(prefix).collect()
 }
 

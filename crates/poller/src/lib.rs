@@ -1,75 +1,74 @@
 //! Polling: many replicas, each endpoint polled once.
 //!
-//! Every replica runs one [`Node`]. Targets are the records `session:{id}` in the store; each has a lease
-//! `poll:lease:{id}`, and only the node that holds it polls. [`plan`] says, from who lives and who has what, which
-//! leases to take, to keep and to hand on; the node's one loop does it. Before every request a permit is taken
-//! from the lease: no permit, no request.
+//! Every replica runs one [`Node`]. Targets are the records `session:{id}` in the store. Each target has a lease
+//! `poll:lease:{id}`, and only the node that holds the lease polls the target. [`plan`] decides from the live nodes
+//! and the current owners which leases to acquire, keep and release; the node's event loop carries the plan out.
+//! Every request needs a permit from the lease: without a permit, no request is sent.
 //!
-//! Keys in the store, as nodes of the original poller write and read them: `session:{id}` (JSON), `poll:lease:{id}`
-//! (the owner's instance id), `poll:node:{instance}` (`1`, with a TTL). Ours beside them: `poll:about:{instance}`,
-//! `poll:survey`, and per target the record `poll:latest:{id}`, the log `poll:log:{id}` and the channel
+//! Three key families are shared with nodes of the original poller: `session:{id}` (JSON), `poll:lease:{id}` (the
+//! owner's instance id) and `poll:node:{instance}` (`1`, with a TTL). This crate adds `poll:about:{instance}`,
+//! `poll:survey`, and for each target the record `poll:latest:{id}`, the log `poll:log:{id}` and the channel
 //! `poll:results:{id}`.
 
-mod alarm;
-mod book;
+mod cluster_view;
+mod discovery;
 mod events;
 mod extract;
 mod fetch;
-mod holding;
 mod http;
 mod instance;
 mod keys;
-mod listen;
-mod look;
 mod node;
+mod owned;
 pub mod plan;
 mod result;
 mod runner;
 mod schedule;
 mod settings;
 mod sink;
+mod snapshot;
 mod target;
 mod tasks;
-mod view;
+mod timer;
+mod watch;
 mod worker;
 
 pub use self::http::routes;
 pub use instance::instance_id;
 pub use node::Node;
 pub use settings::{SPECS, Settings, SettingsError};
+pub use snapshot::{ClusterSnapshot, NodeView, TargetView};
 pub use target::{Target, TargetError};
-pub use view::{NodeView, Picture, TargetView};
 
-/// Bounds of this crate, by name.
+/// Limits of this crate.
 pub mod limits {
     use std::time::Duration;
 
-    /// Longest id of a target, in bytes.
+    /// Maximum length of a target id, in bytes.
     pub const ID: usize = 128;
-    /// Most bytes of a target's record.
+    /// Maximum size of a target record, in bytes.
     pub const RECORD: usize = 16 * 1024;
-    /// Most headers of a target.
+    /// Maximum number of headers of a target.
     pub const HEADERS: usize = 32;
-    /// Shortest interval between polls of a target.
+    /// Minimum interval between polls of a target.
     pub const INTERVAL_MIN: Duration = Duration::from_millis(10);
-    /// Longest interval between polls of a target.
+    /// Maximum interval between polls of a target.
     pub const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3_600);
-    /// Most bytes of a body that are kept in a result.
-    pub const SHOWN: usize = 64 * 1024;
-    /// Results that wait for the store, and for the webhook; beyond, polls wait, and webhook calls are dropped.
-    pub const WAITING: usize = 4_096;
-    /// Results told in one call.
-    pub const TOLD: usize = 64;
-    /// Calls to the store with results under way at once.
-    pub const TELLING: usize = 4;
-    /// Claims under way at once.
+    /// Maximum size of the value kept in a result, in bytes.
+    pub const VALUE: usize = 64 * 1024;
+    /// Results queued for the store, and for the webhook. When a queue is full, polls wait and webhook calls are
+    /// dropped.
+    pub const PENDING_RESULTS: usize = 4_096;
+    /// Results published in one store call.
+    pub const BATCH: usize = 64;
+    /// Concurrent claims.
     pub const CLAIMS: usize = 256;
-    /// Events kept for one listener of the stream.
+    /// Events buffered for one subscriber of the event stream.
     pub const STREAM: usize = 1_024;
-    /// Targets in one page, and in one import.
+    /// Targets in one page.
     pub const PAGE: usize = 1_000;
-    /// How long an ended target's last poll may go on before it is cut off.
-    pub const JOIN: Duration = Duration::from_secs(5);
-    /// Most targets of one node's picture.
-    pub const TARGETS: usize = lease::limits::DISCOVERY;
+    /// How long the last poll of a stopped target may continue before it is aborted.
+    pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Maximum number of targets that one node tracks.
+    pub const TARGETS: usize = tenure_lease::limits::DISCOVERY;
 }

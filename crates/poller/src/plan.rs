@@ -1,95 +1,96 @@
-//! Who should poll what, and what a node does about it. Pure functions: everything they need is handed in.
+//! Decides which node should poll which target, and what a node does about it. Pure functions of their arguments.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use lease::{Placement, Tick};
+use tenure_lease::{Placement, Tick};
 
-/// One living node.
+/// A live node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its instance id: the name under which it owns.
+    /// Its instance id, which is also its holder name.
     pub id: String,
-    /// Its name for placement; the instance id unless it has another.
+    /// Its name for placement; defaults to the instance id.
     pub name: String,
-    /// Whether another program than ours beats for it.
+    /// Whether it is a node of another program.
     pub foreign: bool,
-    /// Since when it is known.
+    /// When this node first saw it.
     pub since: Tick,
 }
 
-/// Who else has a target.
+/// Another owner of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Other {
-    /// The holder.
+pub struct OtherOwner {
+    /// The holder of the lease.
     pub holder: String,
-    /// Whether it is none of ours: then no event will tell when it lets go.
+    /// Whether it belongs to another program: its release causes no event.
     pub foreign: bool,
-    /// When to ask again; none where an event will tell.
+    /// When to try to acquire again; `None` if an event will follow.
     pub until: Option<Tick>,
 }
 
 /// The preferred owner of each target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preference {
+pub struct PreferredOwners {
     placement: Placement,
     nodes: Vec<Peer>,
-    /// Where each target is in the lists below.
-    places: HashMap<String, usize>,
+    /// The index of each target in the lists below.
+    positions: HashMap<String, usize>,
     ids: Vec<String>,
-    /// Where the hash puts each, as indices into the nodes.
-    wished: Vec<usize>,
-    /// Where each should be, given where they are.
+    /// The node that the hash assigns to each target, as an index into `nodes`.
+    hashed: Vec<usize>,
+    /// The preferred node of each target, given the current owners.
     placed: Vec<usize>,
 }
 
-/// The times and bounds that a plan keeps to.
+/// Timing and limits of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How long a free target is left to its preferred owner.
+    /// How long a free target is reserved for its preferred owner.
     pub fallback: Duration,
-    /// How long a node must be known, and a target held, before the target moves to it.
+    /// How long a node must be known, and a target owned, before the target moves to that node.
     pub settle: Duration,
     /// How many targets may move away now.
     pub moves: usize,
-    /// Whether this node takes anything yet.
-    pub may_take: bool,
+    /// Whether this node may acquire targets yet.
+    pub may_acquire: bool,
 }
 
-/// What a node knows.
+/// What a node knows when it plans.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
-    /// Its own instance id.
+pub struct PlanInput<'a> {
+    /// The node's own instance id.
     pub me: &'a str,
-    /// Now.
+    /// The current time.
     pub now: Tick,
-    /// Every target, and whether it is to be polled.
+    /// Every target, and whether it is active (not paused).
     pub targets: &'a BTreeMap<String, bool>,
-    /// What this node holds, and since when.
+    /// The targets that this node owns, and since when.
     pub mine: &'a HashMap<String, Tick>,
-    /// What others hold.
-    pub others: &'a HashMap<String, Other>,
-    /// Since when targets that nobody is known to hold are known to be free.
+    /// The targets that other nodes own.
+    pub others: &'a HashMap<String, OtherOwner>,
+    /// Targets without a known owner, and since when.
     pub free: &'a HashMap<String, Tick>,
-    /// Targets that this node leaves alone until then: it just gave them up, or could not have them.
-    pub resting: &'a HashMap<String, Tick>,
+    /// Targets that this node does not acquire before the given time, because it just released them or failed to
+    /// acquire them.
+    pub deferred: &'a HashMap<String, Tick>,
 }
 
-/// Why a target is given up.
+/// Why a target is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Another node should have it.
+pub enum ReleaseReason {
+    /// Another node is its preferred owner.
     Rebalance,
-    /// It is paused.
+    /// The target is paused.
     Paused,
-    /// It is gone.
+    /// The target was deleted.
     Deleted,
-    /// The node stops.
+    /// The node is shutting down.
     Shutdown,
 }
 
-impl Why {
-    /// The word for events.
+impl ReleaseReason {
+    /// The name used in log events.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rebalance => "rebalance",
@@ -100,38 +101,38 @@ impl Why {
     }
 }
 
-/// One target to give up.
+/// A target to release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
-    /// Which.
+pub struct Release {
+    /// The id of the target.
     pub id: String,
-    /// For whom it is kept; never a foreign node.
-    pub heir: Option<String>,
-    /// Why.
-    pub why: Why,
+    /// The node for which the lease is reserved; never a node of another program.
+    pub successor: Option<String>,
+    /// Why it is released.
+    pub reason: ReleaseReason,
 }
 
-/// What to do now.
+/// The actions that follow from what a node knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Targets to take.
+    /// Targets to acquire.
     pub acquire: Vec<String>,
-    /// Targets to give up.
-    pub release: Vec<Move>,
-    /// When time alone would change the plan.
+    /// Targets to release.
+    pub release: Vec<Release>,
+    /// When to plan again even if nothing changes.
     pub wake: Option<Tick>,
 }
 
-impl Preference {
-    /// Places the targets that are to be polled on the living nodes, by the hash alone.
+impl PreferredOwners {
+    /// Places the active targets on the live nodes, by the hash alone.
     ///
-    /// Balanced, foreign nodes and what they hold are left out: they are never asked to move, and place by other
-    /// rules. By the seed's rule all nodes count, under their instance ids.
+    /// Balanced placement ignores foreign nodes and their targets: those never move, and foreign nodes follow other
+    /// rules. Seed placement includes every node, by instance id.
     pub fn new(
         placement: Placement,
         nodes: &[Peer],
         targets: &BTreeMap<String, bool>,
-        others: &HashMap<String, Other>,
+        others: &HashMap<String, OtherOwner>,
     ) -> Self {
         let mut nodes: Vec<Peer> =
             nodes.iter().filter(|node| placement == Placement::Seed || !node.foreign).cloned().collect();
@@ -146,19 +147,19 @@ impl Preference {
                 Placement::Balanced if nodes.iter().filter(|n| n.name == node.name).count() == 1 => {
                     &node.name
                 }
-                // Two nodes of one name would be one node to the hash.
+                // To the hash, two nodes with the same name would be one node.
                 _ => &node.id,
             })
             .map(String::as_str)
             .collect();
         let keys: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let wished = placement.assign(&keys, &names);
-        let places = ids.iter().enumerate().map(|(i, id)| (id.clone(), i)).collect();
-        Self { placement, placed: wished.clone(), wished, places, ids, nodes }
+        let hashed = placement.assign(&keys, &names);
+        let positions = ids.iter().enumerate().map(|(i, id)| (id.clone(), i)).collect();
+        Self { placement, placed: hashed.clone(), hashed, positions, ids, nodes }
     }
 
-    /// Balanced, leaves what somebody has where it is as long as that node has no more than its share, so that only
-    /// what must move moves; `owner` says who has a target now.
+    /// In balanced placement, a target stays with its current owner while that node has no more than its share, so
+    /// that as few targets as possible move. `owner` returns the current owner of a target.
     pub fn settle<'a>(&mut self, owner: impl Fn(&str) -> Option<&'a str>) {
         if self.placement == Placement::Seed || self.nodes.is_empty() {
             return;
@@ -167,57 +168,62 @@ impl Preference {
             self.nodes.iter().enumerate().map(|(i, node)| (node.id.as_str(), i)).collect();
         let now: Vec<Option<usize>> =
             self.ids.iter().map(|id| owner(id).and_then(|holder| at.get(holder).copied())).collect();
-        self.placed = settled(&self.wished, &now, self.nodes.len());
+        self.placed = place_near_owners(&self.hashed, &now, self.nodes.len());
     }
 
     /// The preferred owner of a target.
     pub fn of(&self, id: &str) -> Option<&Peer> {
-        self.nodes.get(*self.placed.get(*self.places.get(id)?)?)
+        self.nodes.get(*self.placed.get(*self.positions.get(id)?)?)
     }
 }
 
-/// The placement nearest to who has what: `wished` is where the hash would put each target, `now` where it is. Every
-/// node ends between the floor and the ceiling of the mean.
-fn settled(wished: &[usize], now: &[Option<usize>], nodes: usize) -> Vec<usize> {
+/// The balanced placement that moves the fewest targets. `hashed` is the node that the hash assigns to each target,
+/// `now` its current owner. Every node ends up between the floor and the ceiling of the mean.
+fn place_near_owners(hashed: &[usize], now: &[Option<usize>], nodes: usize) -> Vec<usize> {
     let mut load = vec![0; nodes];
     now.iter().flatten().for_each(|node| load[*node] += 1);
-    let (floor, extra) = (wished.len() / nodes, wished.len() % nodes);
+    let (floor, extra) = (hashed.len() / nodes, hashed.len() % nodes);
     let mut order: Vec<usize> = (0..nodes).collect();
-    // One above the floor stays where it is already.
+    // Nodes that already have more than the floor get the extra targets.
     order.sort_by_key(|node| (load[*node] <= floor, *node));
     let mut room = vec![floor; nodes];
     order.iter().take(extra).for_each(|node| room[*node] += 1);
-    let mut placed = vec![usize::MAX; wished.len()];
+    let mut placed = vec![usize::MAX; hashed.len()];
     let mut pass = |choose: &dyn Fn(usize, &[usize]) -> Option<usize>| {
-        for (i, place) in placed.iter_mut().enumerate().filter(|(_, place)| **place == usize::MAX) {
+        for (i, slot) in placed.iter_mut().enumerate().filter(|(_, slot)| **slot == usize::MAX) {
             if let Some(node) = choose(i, &room).filter(|node| room[*node] > 0) {
                 room[node] -= 1;
-                *place = node;
+                *slot = node;
             }
         }
     };
-    pass(&|i, _| now[i].filter(|node| *node == wished[i]));
+    pass(&|i, _| now[i].filter(|node| *node == hashed[i]));
     pass(&|i, _| now[i]);
-    pass(&|i, _| Some(wished[i]));
+    pass(&|i, _| Some(hashed[i]));
     pass(&|_, room| room.iter().position(|room| *room > 0));
     placed
 }
 
-/// What to take, what to hand on, and what to keep.
-pub fn plan(sight: &Sight<'_>, preference: &Preference, rules: Rules) -> Plan {
+/// Decides which targets to acquire and which to release.
+pub fn plan(input: &PlanInput<'_>, preferred: &PreferredOwners, rules: Rules) -> Plan {
     let mut plan = Plan::default();
-    for (id, since) in sight.mine {
-        if let Some(step) = leave(sight, preference, rules, id, *since, &mut plan.wake) {
-            plan.release.push(step);
+    for (id, since) in input.mine {
+        if let Some(release) = plan_release(input, preferred, rules, id, *since, &mut plan.wake) {
+            plan.release.push(release);
         }
     }
-    // Whatever must go goes; of what should move, as much as may.
-    plan.release.sort_by(|a, b| (a.why == Why::Rebalance, &a.id).cmp(&(b.why == Why::Rebalance, &b.id)));
-    let must = plan.release.iter().filter(|step| step.why != Why::Rebalance).count();
+    // Releases of paused and deleted targets are not limited; rebalancing is.
+    plan.release.sort_by(|a, b| {
+        (a.reason == ReleaseReason::Rebalance, &a.id).cmp(&(b.reason == ReleaseReason::Rebalance, &b.id))
+    });
+    let must = plan.release.iter().filter(|release| release.reason != ReleaseReason::Rebalance).count();
     plan.release.truncate(must + rules.moves);
-    if rules.may_take {
-        for (id, active) in sight.targets {
-            if *active && !sight.mine.contains_key(id) && take(sight, preference, rules, id, &mut plan.wake) {
+    if rules.may_acquire {
+        for (id, active) in input.targets {
+            if *active
+                && !input.mine.contains_key(id)
+                && should_acquire(input, preferred, rules, id, &mut plan.wake)
+            {
                 plan.acquire.push(id.clone());
             }
         }
@@ -225,54 +231,60 @@ pub fn plan(sight: &Sight<'_>, preference: &Preference, rules: Rules) -> Plan {
     plan
 }
 
-fn leave(
-    sight: &Sight<'_>,
-    preference: &Preference,
+fn plan_release(
+    input: &PlanInput<'_>,
+    preferred: &PreferredOwners,
     rules: Rules,
     id: &str,
     since: Tick,
     wake: &mut Option<Tick>,
-) -> Option<Move> {
-    let why = match sight.targets.get(id) {
-        None => Why::Deleted,
-        Some(false) => Why::Paused,
-        Some(true) => Why::Rebalance,
+) -> Option<Release> {
+    let reason = match input.targets.get(id) {
+        None => ReleaseReason::Deleted,
+        Some(false) => ReleaseReason::Paused,
+        Some(true) => ReleaseReason::Rebalance,
     };
-    if why != Why::Rebalance {
-        return Some(Move { id: id.to_owned(), heir: None, why });
+    if reason != ReleaseReason::Rebalance {
+        return Some(Release { id: id.to_owned(), successor: None, reason });
     }
-    let heir = preference.of(id).filter(|heir| heir.id != sight.me)?;
-    let ripe = heir.since.max(since) + rules.settle;
-    if ripe > sight.now {
-        sooner(wake, ripe);
+    let successor = preferred.of(id).filter(|successor| successor.id != input.me)?;
+    let movable_at = successor.since.max(since) + rules.settle;
+    if movable_at > input.now {
+        wake_by(wake, movable_at);
         return None;
     }
-    Some(Move { id: id.to_owned(), heir: (!heir.foreign).then(|| heir.id.clone()), why })
+    Some(Release { id: id.to_owned(), successor: (!successor.foreign).then(|| successor.id.clone()), reason })
 }
 
-fn take(sight: &Sight<'_>, preference: &Preference, rules: Rules, id: &str, wake: &mut Option<Tick>) -> bool {
-    if let Some(other) = sight.others.get(id) {
+fn should_acquire(
+    input: &PlanInput<'_>,
+    preferred: &PreferredOwners,
+    rules: Rules,
+    id: &str,
+    wake: &mut Option<Tick>,
+) -> bool {
+    if let Some(other) = input.others.get(id) {
         match other.until {
             None => return false,
-            Some(until) if until > sight.now => {
-                sooner(wake, until);
+            Some(until) if until > input.now => {
+                wake_by(wake, until);
                 return false;
             }
             Some(_) => {}
         }
     }
-    let mut from = sight.resting.get(id).copied().unwrap_or_default();
-    if preference.of(id).is_none_or(|owner| owner.id != sight.me) {
-        from = from.max(sight.free.get(id).copied().unwrap_or(sight.now) + rules.fallback);
+    let mut earliest = input.deferred.get(id).copied().unwrap_or_default();
+    if preferred.of(id).is_none_or(|owner| owner.id != input.me) {
+        earliest = earliest.max(input.free.get(id).copied().unwrap_or(input.now) + rules.fallback);
     }
-    if from > sight.now {
-        sooner(wake, from);
+    if earliest > input.now {
+        wake_by(wake, earliest);
         return false;
     }
     true
 }
 
-fn sooner(wake: &mut Option<Tick>, at: Tick) {
+fn wake_by(wake: &mut Option<Tick>, at: Tick) {
     *wake = Some(wake.map_or(at, |wake| wake.min(at)));
 }
 

@@ -1,34 +1,34 @@
-//! What a poll found, as everybody hears it.
+//! The result of a poll, as it is published.
 
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// One result. Generations are texts: they are larger than what JavaScript counts to.
+/// One result. Generations are strings because they exceed JavaScript's safe integers.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PollResult {
-    /// The target.
+    /// The id of the target.
     pub(crate) id: String,
-    /// The lease's generation: a result with a smaller one than another is older.
+    /// The generation of the lease. Of two results, the one with the smaller generation is older.
     pub(crate) generation: String,
-    /// Who polled.
+    /// The instance that polled.
     pub(crate) instance: String,
-    /// When, in milliseconds since the epoch.
+    /// When it was polled, in milliseconds since the epoch.
     pub(crate) at: u64,
-    /// Whether it worked: an answer below 400 whose value could be read.
+    /// Whether the poll succeeded: a status below 400 and a readable value.
     pub(crate) ok: bool,
-    /// Whether it was only a light probe.
+    /// Whether this was a probe.
     pub(crate) probe: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<u16>,
     pub(crate) latency_ms: f64,
     pub(crate) bytes: usize,
-    /// Whether the server said that nothing changed.
+    /// Whether the server responded 304 Not Modified.
     pub(crate) not_modified: bool,
-    /// Whether it differs from the result before.
+    /// Whether it differs from the previous result.
     pub(crate) changed: bool,
-    /// Failures in a row up to and with this one.
+    /// Consecutive failures, including this one.
     pub(crate) failures: u32,
     pub(crate) down: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

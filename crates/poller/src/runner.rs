@@ -1,70 +1,71 @@
-//! The one loop of a node: hear, look, plan, take and hand on. It decides nothing itself: the book knows and the
-//! plan decides. Everything that waits for the store runs beside it.
+//! The event loop of a node: receive changes, refresh, plan, acquire and release. The loop itself decides nothing:
+//! [`ClusterView`](crate::cluster_view::ClusterView) holds what is known and the plan decides. Everything that waits
+//! for the store runs in separate tasks.
 
-mod hands;
+mod actions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Revision, Tick};
-use lease_keeper::{Keeper, Terms};
+use tenure_keeper::{Keeper, Terms};
+use tenure_lease::{Clock, Revision, Tick};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::book::Beat;
+use crate::cluster_view::Heartbeat;
+use crate::discovery::{self, NodeInfo};
 use crate::events;
-use crate::holding::Holding;
 use crate::limits;
-use crate::listen::{Signal, listen};
-use crate::look::{self, About};
-use crate::node::{Desk, Moved};
-use crate::plan::{Rules, Why};
-use crate::tasks::{self, Done, Looked};
-use crate::worker::chance;
+use crate::node::{NodeState, OwnershipEvent};
+use crate::owned::OwnedTarget;
+use crate::plan::{ReleaseReason, Rules};
+use crate::tasks::{self, Completion, TargetRefresh};
+use crate::watch::{Change, watch_changes};
+use crate::worker::random_unit;
 
-/// How many moves may begin at once at least.
-const MOVES: usize = 8;
-/// The least time between two plans: many events make one.
-const CALM: Duration = Duration::from_millis(20);
-/// Planning takes at most one part in so many of the loop's time, however many targets there are.
-const LEISURE: u32 = 10;
-/// The most that this makes of the time between two plans.
-const CALMEST: Duration = Duration::from_secs(1);
-/// Most single targets read at once; beyond, all are.
-const READING: usize = 64;
-/// Signals that wait for the loop.
-const SIGNALS: usize = 4_096;
+/// Minimum number of targets that may move away per refill interval.
+const MOVES_MIN: usize = 8;
+/// Minimum delay between two plans, so that one plan covers many events.
+const PLAN_DELAY_MIN: Duration = Duration::from_millis(20);
+/// Planning may use at most one part in this many of the loop's time, however many targets there are.
+const PLAN_TIME_RATIO: u32 = 10;
+/// Upper bound of the delay between two plans.
+const PLAN_DELAY_MAX: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent reads of single targets. Beyond it, all targets are read at once.
+const TARGET_READS_MAX: usize = 64;
+/// Capacity of the queue of changes.
+const CHANGES: usize = 4_096;
 
-/// The loop's own.
+/// The event loop and the state that only it uses.
 pub(crate) struct Runner {
-    desk: Arc<Desk>,
+    state: Arc<NodeState>,
     clock: Arc<dyn Clock>,
     keeper: Keeper,
     terms: Terms,
-    holdings: HashMap<String, Holding>,
+    owned: HashMap<String, OwnedTarget>,
     tasks: TaskTracker,
     claims: Arc<Semaphore>,
-    done: mpsc::Sender<Done>,
-    about: About,
+    done: mpsc::Sender<Completion>,
+    about: NodeInfo,
     due: Due,
-    /// Moves that may begin until the next refill.
+    /// Targets that may still move away before the next refill.
     moves: usize,
-    /// From when on something is taken.
-    take_from: Tick,
-    known: Marks,
-    looking: Marks,
-    /// Whole looks left to the surveyor.
-    trusted: u32,
-    /// Single targets that are being read.
-    reading: usize,
-    /// How long events are gathered before the next plan.
-    calm: Duration,
+    /// No target is acquired before this time.
+    acquire_from: Tick,
+    loaded: ReadFlags,
+    in_flight: ReadFlags,
+    /// Consecutive target reads replaced by the survey.
+    surveys_used: u32,
+    /// Reads of single targets in flight.
+    target_reads: usize,
+    /// How long events are collected before the next plan.
+    plan_delay: Duration,
 }
 
-/// When to do each thing again.
+/// When each periodic task is due.
 struct Due {
     beat: Tick,
     discover: Tick,
@@ -73,9 +74,9 @@ struct Due {
     refill: Tick,
 }
 
-/// Things that were found, or are being looked for.
+/// One flag for each kind of store call.
 #[derive(Default)]
-struct Marks {
+struct ReadFlags {
     owners: bool,
     nodes: bool,
     targets: bool,
@@ -83,348 +84,364 @@ struct Marks {
 }
 
 impl Runner {
-    pub(crate) fn new(desk: Arc<Desk>, keeper: Keeper, terms: Terms, done: mpsc::Sender<Done>) -> Self {
-        let clock = desk.store.clock();
+    pub(crate) fn new(
+        state: Arc<NodeState>,
+        keeper: Keeper,
+        terms: Terms,
+        done: mpsc::Sender<Completion>,
+    ) -> Self {
+        let clock = state.store.clock();
         let now = clock.now();
-        let settings = &desk.settings;
-        let about = About {
+        let settings = &state.settings;
+        let about = NodeInfo {
             name: settings.node_name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: clock.wall().as_millis(),
-            ..About::default()
+            ..NodeInfo::default()
         };
-        // A little later than others that start at the same time, or a little earlier.
-        let take_from = now + settings.settle().mul_f64(1.0 + chance() / 4.0);
+        // Jitter spreads nodes that start at the same time.
+        let acquire_from = now + settings.settle().mul_f64(1.0 + random_unit() / 4.0);
         Self {
             clock,
             keeper,
             terms,
-            holdings: HashMap::new(),
+            owned: HashMap::new(),
             tasks: TaskTracker::new(),
             claims: Arc::new(Semaphore::new(limits::CLAIMS)),
             done,
             about,
-            due: Due { beat: now, discover: now, sync: now, plan: take_from, refill: now },
-            moves: MOVES,
-            take_from,
-            known: Marks::default(),
-            looking: Marks::default(),
-            trusted: 0,
-            reading: 0,
-            calm: CALM,
-            desk,
+            due: Due { beat: now, discover: now, sync: now, plan: acquire_from, refill: now },
+            moves: MOVES_MIN,
+            acquire_from,
+            loaded: ReadFlags::default(),
+            in_flight: ReadFlags::default(),
+            surveys_used: 0,
+            target_reads: 0,
+            plan_delay: PLAN_DELAY_MIN,
+            state,
         }
     }
 
-    /// Runs until told to stop, then gives everything back.
-    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Done>, stop: CancellationToken) {
-        let (_, mut signals) = mpsc::channel(1);
-        let mut listener = JoinSet::new();
+    /// Runs until `stop` is cancelled, then releases every lease.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Completion>, stop: CancellationToken) {
+        let (_, mut changes) = mpsc::channel(1);
+        let mut watcher = JoinSet::new();
         loop {
-            self.begin_what_is_due();
+            self.start_due_tasks();
             let wake = self.next_wake();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(done) = inbox.recv() => {
-                    if let Some(from) = self.finish(done) {
-                        let (sender, receiver) = mpsc::channel(SIGNALS);
-                        // What the one before heard is in the look that this one begins at.
-                        (listener, signals) = (JoinSet::new(), receiver);
-                        listener.spawn(listen(self.desk.store.clone(), from, sender));
+                Some(completion) = inbox.recv() => {
+                    if let Some(from) = self.handle_completion(completion) {
+                        let (sender, receiver) = mpsc::channel(CHANGES);
+                        // The previous watch's changes are part of the read that this watch starts from.
+                        (watcher, changes) = (JoinSet::new(), receiver);
+                        watcher.spawn(watch_changes(self.state.store.clone(), from, sender));
                     }
                 }
-                Some(signal) = signals.recv() => self.hear(signal),
+                Some(change) = changes.recv() => self.handle_change(change),
                 () = self.clock.sleep_until(wake) => {}
             }
         }
-        drop(listener);
-        self.leave(inbox).await;
+        drop(watcher);
+        self.shut_down(inbox).await;
     }
 
     fn next_wake(&self) -> Tick {
         let due = &self.due;
-        // Before the first beat nobody is looked for, so that must not wake.
-        let discover = if self.known.beat { due.discover } else { due.beat };
+        // Nodes are not read before the first heartbeat, so that deadline must not wake the loop.
+        let discover = if self.loaded.beat { due.discover } else { due.beat };
         due.beat.min(discover).min(due.sync).min(due.plan)
     }
 
-    fn begin_what_is_due(&mut self) {
-        let (now, settings) = (self.clock.now(), self.desk.settings.clone());
+    fn start_due_tasks(&mut self) {
+        let (now, settings) = (self.clock.now(), self.state.settings.clone());
         if now >= self.due.beat {
             self.due.beat = now + settings.heartbeat_interval;
-            if !std::mem::replace(&mut self.looking.beat, true) {
-                self.about.uncertain = tasks::uncertain(&self.desk);
-                let (desk, about) = (self.desk.clone(), self.about.clone());
-                self.spawn(async move { Done::Beat(tasks::beat(&desk, &about).await) });
+            if !std::mem::replace(&mut self.in_flight.beat, true) {
+                self.about.uncertain = tasks::uncertain_targets(&self.state);
+                let (state, about) = (self.state.clone(), self.about.clone());
+                self.spawn(
+                    async move { Completion::Heartbeat(tasks::write_heartbeat(&state, &about).await) },
+                );
             }
         }
-        // The first look comes after the first beat, so that nodes that start together see each other.
-        if now >= self.due.discover && self.known.beat {
+        // The first read follows the first heartbeat, so that nodes that start together see each other.
+        if now >= self.due.discover && self.loaded.beat {
             self.due.discover = now + settings.discovery_interval;
-            self.look_for_nodes();
+            self.refresh_nodes();
         }
         if now >= self.due.sync {
             self.due.sync = now + settings.sync_interval;
-            if !self.known.owners {
-                self.look_for_owners();
+            if !self.loaded.owners {
+                self.refresh_owners();
             }
-            self.look_for_targets();
+            self.refresh_targets();
         }
         if now >= self.due.plan {
             self.plan(now);
         }
     }
 
-    fn spawn(&self, work: impl Future<Output = Done> + Send + 'static) {
+    fn spawn(&self, work: impl Future<Output = Completion> + Send + 'static) {
         let done = self.done.clone();
         self.tasks.spawn(async move {
-            // A loop that is gone needs no answer.
+            // The loop may have stopped.
             let _ = done.send(work.await).await;
         });
     }
 
-    fn look_for_nodes(&mut self) {
-        if !std::mem::replace(&mut self.looking.nodes, true) {
-            let desk = self.desk.clone();
-            self.spawn(async move { Done::Nodes(tasks::nodes(&desk).await) });
+    fn refresh_nodes(&mut self) {
+        if !std::mem::replace(&mut self.in_flight.nodes, true) {
+            let state = self.state.clone();
+            self.spawn(async move { Completion::Nodes(tasks::read_nodes(&state).await) });
         }
     }
 
-    fn look_for_targets(&mut self) {
-        if !std::mem::replace(&mut self.looking.targets, true) {
-            let (desk, trusted) = (self.desk.clone(), self.trusted);
-            self.spawn(async move { Done::Targets(tasks::targets(&desk, trusted).await) });
+    fn refresh_targets(&mut self) {
+        if !std::mem::replace(&mut self.in_flight.targets, true) {
+            let (state, surveys_used) = (self.state.clone(), self.surveys_used);
+            self.spawn(async move { Completion::Targets(tasks::read_targets(&state, surveys_used).await) });
         }
     }
 
-    fn look_for_owners(&mut self) {
-        if !std::mem::replace(&mut self.looking.owners, true) {
-            let desk = self.desk.clone();
-            self.spawn(
-                async move { Done::Owners(look::bounded(&*desk.store, look::owners(&*desk.store)).await) },
-            );
+    fn refresh_owners(&mut self) {
+        if !std::mem::replace(&mut self.in_flight.owners, true) {
+            let state = self.state.clone();
+            self.spawn(async move {
+                Completion::Owners(
+                    discovery::with_timeout(&*state.store, discovery::read_owners(&*state.store)).await,
+                )
+            });
         }
     }
 
-    /// Plans soon, once for all that happens until then.
+    /// Schedules a plan. One plan covers everything that happens before it.
     fn replan(&mut self) {
-        self.due.plan = self.due.plan.min(self.clock.now() + self.calm);
+        self.due.plan = self.due.plan.min(self.clock.now() + self.plan_delay);
     }
 
-    fn hear(&mut self, signal: Signal) {
+    fn handle_change(&mut self, change: Change) {
         let now = self.clock.now();
-        match signal {
-            Signal::Granted { id, holder } => {
-                self.desk.book.lock().granted(&id, &holder);
-                self.tell(id, "granted", holder);
+        match change {
+            Change::Granted { id, holder } => {
+                self.state.cluster.lock().on_granted(&id, &holder);
+                self.publish_ownership(id, "granted", holder);
             }
-            Signal::Ended { id, holder, end } => {
-                let mine = self.desk.book.lock().ended(&id, &holder, end, now);
-                if mine && self.ready(now) {
+            Change::Ended { id, holder, end } => {
+                let mine = self.state.cluster.lock().on_ended(&id, &holder, end, now);
+                if mine && self.may_acquire(now) {
                     self.claim(id.clone());
                 }
-                self.tell(id, end.as_str(), holder);
+                self.publish_ownership(id, end.as_str(), holder);
             }
-            Signal::Beat(node) => {
-                let beat = self.desk.book.lock().beat(&node);
-                match beat {
-                    Beat::Known => return,
-                    Beat::Again => {}
-                    Beat::New => self.look_for_nodes(),
+            Change::Heartbeat(node) => {
+                let heartbeat = self.state.cluster.lock().on_heartbeat(&node);
+                match heartbeat {
+                    Heartbeat::Known => return,
+                    Heartbeat::Resumed => {}
+                    Heartbeat::New => self.refresh_nodes(),
                 }
             }
-            Signal::Left(node) => {
-                self.desk.book.lock().left(&node, now);
-                self.tell(String::new(), "left", node);
+            Change::NodeLeft(node) => {
+                self.state.cluster.lock().on_node_left(&node, now);
+                self.publish_ownership(String::new(), "left", node);
             }
-            Signal::Target(_) if self.reading >= READING => {
-                // Many change at once: one look at all of them.
-                self.trusted = u32::MAX;
-                self.due.sync = self.due.sync.min(now + CALM * 10);
+            Change::Target(_) if self.target_reads >= TARGET_READS_MAX => {
+                // Many targets change at once: read all of them together.
+                self.surveys_used = u32::MAX;
+                self.due.sync = self.due.sync.min(now + PLAN_DELAY_MIN * 10);
                 return;
             }
-            Signal::Target(id) => {
-                self.reading += 1;
-                let desk = self.desk.clone();
+            Change::Target(id) => {
+                self.target_reads += 1;
+                let state = self.state.clone();
                 self.spawn(async move {
-                    let found = look::bounded(&*desk.store, look::target(&*desk.store, &id)).await;
-                    Done::Target(id, found)
+                    let found =
+                        discovery::with_timeout(&*state.store, discovery::read_target(&*state.store, &id))
+                            .await;
+                    Completion::Target(id, found)
                 });
                 return;
             }
-            Signal::Survey => {
-                self.surveyed(now);
+            Change::Survey => {
+                self.handle_survey(now);
                 return;
             }
-            Signal::Lost => {
-                self.trusted = u32::MAX;
-                self.known.owners = false;
-                self.look_for_owners();
-                self.look_for_nodes();
-                self.look_for_targets();
+            Change::WatchLost => {
+                self.surveys_used = u32::MAX;
+                self.loaded.owners = false;
+                self.refresh_owners();
+                self.refresh_nodes();
+                self.refresh_targets();
             }
         }
         self.replan();
     }
 
-    /// What the surveyor found is read as soon as it is there; by this node's own time only if nothing comes.
-    fn surveyed(&mut self, now: Tick) {
-        let sync = self.desk.settings.sync_interval;
-        if tasks::is_surveyor(&self.desk) {
+    /// Reads the targets as soon as the survey changes. The node's own interval applies only without a survey.
+    fn handle_survey(&mut self, now: Tick) {
+        let sync = self.state.settings.sync_interval;
+        if tasks::is_surveyor(&self.state) {
             return;
         }
-        if self.looking.targets {
-            // What is being read may be the one before.
-            self.due.sync = self.due.sync.min(now + CALM * 10);
+        if self.in_flight.targets {
+            // The read in flight may be of the previous survey.
+            self.due.sync = self.due.sync.min(now + PLAN_DELAY_MIN * 10);
         } else {
             self.due.sync = now + sync + sync / 4;
-            self.look_for_targets();
+            self.refresh_targets();
         }
     }
 
-    fn tell(&self, id: String, verb: &'static str, holder: String) {
-        // Nobody looking is no failure.
-        let _ = self.desk.moves.send(Moved { id, verb, holder });
+    fn publish_ownership(&self, id: String, verb: &'static str, holder: String) {
+        // There may be no subscriber.
+        let _ = self.state.ownership_events.send(OwnershipEvent { id, verb, holder });
     }
 
-    /// Takes in what a task found. Some: from where a watch misses nothing.
-    fn finish(&mut self, done: Done) -> Option<Revision> {
+    /// Applies the result of a task. After a read of all owners, returns the revision to watch from.
+    fn handle_completion(&mut self, completion: Completion) -> Option<Revision> {
         let now = self.clock.now();
-        match done {
-            Done::Beat(answer) => {
-                self.looking.beat = false;
+        match completion {
+            Completion::Heartbeat(answer) => {
+                self.in_flight.beat = false;
                 match answer {
-                    Ok(()) => self.known.beat = true,
+                    Ok(()) => self.loaded.beat = true,
                     Err(error) => {
-                        events::blind("heartbeat", &error);
-                        self.due.beat = self.due.beat.min(now + self.desk.settings.heartbeat_interval / 4);
+                        events::read_failed("heartbeat", &error);
+                        self.due.beat = self.due.beat.min(now + self.state.settings.heartbeat_interval / 4);
                     }
                 }
             }
-            Done::Owners(answer) => {
-                self.looking.owners = false;
+            Completion::Owners(answer) => {
+                self.in_flight.owners = false;
                 match answer {
                     Ok((owners, revision)) => {
-                        self.known.owners = true;
-                        self.desk.book.lock().set_owners(owners, now);
+                        self.loaded.owners = true;
+                        self.state.cluster.lock().set_owners(owners, now);
                         self.replan();
                         return Some(revision);
                     }
-                    Err(error) => events::blind("owners", &error),
+                    Err(error) => events::read_failed("owners", &error),
                 }
             }
-            Done::Nodes(answer) => {
-                self.looking.nodes = false;
+            Completion::Nodes(answer) => {
+                self.in_flight.nodes = false;
                 match answer {
-                    Ok(seen) => {
-                        self.known.nodes = true;
-                        let mut book = self.desk.book.lock();
-                        book.set_nodes(seen, now);
-                        book.tell_size();
+                    Ok(nodes) => {
+                        self.loaded.nodes = true;
+                        let mut cluster = self.state.cluster.lock();
+                        cluster.set_nodes(nodes, now);
+                        cluster.record_counts();
                     }
-                    Err(error) => events::blind("nodes", &error),
+                    Err(error) => events::read_failed("nodes", &error),
                 }
                 self.replan();
             }
-            Done::Targets(answer) => {
-                self.looking.targets = false;
-                self.found_targets(answer, now);
+            Completion::Targets(answer) => {
+                self.in_flight.targets = false;
+                self.apply_targets(answer, now);
             }
-            Done::Target(id, answer) => {
-                self.reading -= 1;
+            Completion::Target(id, answer) => {
+                self.target_reads -= 1;
                 match answer {
                     Ok(found) => {
-                        self.desk.book.lock().set_target(&id, found, now);
-                        self.pass_targets_on(std::iter::once(id));
+                        self.state.cluster.lock().set_target(&id, found, now);
+                        self.update_workers(std::iter::once(id));
                         self.replan();
                     }
-                    Err(error) => events::blind("target", &error),
+                    Err(error) => events::read_failed("target", &error),
                 }
             }
-            Done::Claimed(id, answer) => self.claimed(id, answer, now),
-            Done::Left(step, generation, answer) => self.left(&step, generation, &answer, now),
-            Done::Ended(id, lost) => self.lost(id, lost),
-            Done::Looked(id, generation, lost, answer) => self.looked(&id, generation, lost, answer, now),
+            Completion::Claimed(id, answer) => self.finish_claim(id, answer, now),
+            Completion::Released(release, generation, answer) => {
+                self.finish_release(&release, generation, &answer, now)
+            }
+            Completion::Lost(id, lost) => self.handle_loss(id, lost),
+            Completion::Inspected(id, generation, lost, answer) => {
+                self.finish_inspection(&id, generation, lost, answer, now)
+            }
         }
         None
     }
 
-    fn found_targets(&mut self, answer: lease::Result<Looked>, now: Tick) {
+    fn apply_targets(&mut self, answer: tenure_lease::Result<TargetRefresh>, now: Tick) {
         match answer {
-            Ok(Looked::Told) => self.trusted = self.trusted.saturating_add(1),
-            Ok(Looked::Same) => self.trusted = 0,
-            Ok(Looked::All(found)) => {
-                self.trusted = 0;
-                self.known.targets = true;
-                let mut book = self.desk.book.lock();
+            Ok(TargetRefresh::SurveyUnchanged) => self.surveys_used = self.surveys_used.saturating_add(1),
+            Ok(TargetRefresh::Unchanged) => self.surveys_used = 0,
+            Ok(TargetRefresh::Changed(found)) => {
+                self.surveys_used = 0;
+                self.loaded.targets = true;
+                let mut cluster = self.state.cluster.lock();
                 for (id, error) in &found.invalid {
-                    if book.invalid.get(id) != Some(error) {
-                        events::invalid(id, &error.to_string());
+                    if cluster.invalid.get(id) != Some(error) {
+                        events::invalid_target(id, &error.to_string());
                     }
                 }
-                book.set_targets(found, now);
-                book.tell_size();
-                drop(book);
-                let held: Vec<String> = self.holdings.keys().cloned().collect();
-                self.pass_targets_on(held.into_iter());
+                cluster.set_targets(found, now);
+                cluster.record_counts();
+                drop(cluster);
+                let held: Vec<String> = self.owned.keys().cloned().collect();
+                self.update_workers(held.into_iter());
                 self.replan();
             }
-            Err(error) => events::blind("targets", &error),
+            Err(error) => events::read_failed("targets", &error),
         }
     }
 
-    /// Tells workers what changed about their targets.
-    fn pass_targets_on(&self, ids: impl Iterator<Item = String>) {
-        let book = self.desk.book.lock();
+    /// Sends changed targets to their workers.
+    fn update_workers(&self, ids: impl Iterator<Item = String>) {
+        let cluster = self.state.cluster.lock();
         for id in ids {
-            if let (Some(holding), Some(target)) = (self.holdings.get(&id), book.targets.get(&id)) {
+            if let (Some(holding), Some(target)) = (self.owned.get(&id), cluster.targets.get(&id)) {
                 holding.target.send_if_modified(|current| {
-                    let other = **current != **target;
-                    if other {
+                    let changed = **current != **target;
+                    if changed {
                         *current = target.clone();
                     }
-                    other
+                    changed
                 });
             }
         }
     }
 
-    /// Whether this node takes anything yet.
-    fn ready(&self, now: Tick) -> bool {
-        let known = &self.known;
-        now >= self.take_from && known.owners && known.nodes && known.targets
+    /// Whether this node may acquire targets yet.
+    fn may_acquire(&self, now: Tick) -> bool {
+        let loaded = &self.loaded;
+        now >= self.acquire_from && loaded.owners && loaded.nodes && loaded.targets
     }
 
     fn plan(&mut self, now: Tick) {
-        let settings = self.desk.settings.clone();
+        let settings = self.state.settings.clone();
         if now >= self.due.refill {
-            self.due.refill = now + settings.pace();
-            self.moves = MOVES.max(self.holdings.len().div_ceil(4));
+            self.due.refill = now + settings.refill_interval();
+            self.moves = MOVES_MIN.max(self.owned.len().div_ceil(4));
         }
         let rules = Rules {
             fallback: settings.fallback(),
             settle: settings.settle(),
             moves: self.moves,
-            may_take: self.ready(now),
+            may_acquire: self.may_acquire(now),
         };
-        let plan = self.desk.book.lock().plan(now, rules);
-        self.calm = (self.clock.now().since(now) * LEISURE).clamp(CALM, CALMEST);
-        let more = plan.release.iter().filter(|step| step.why == Why::Rebalance).count();
-        self.moves = self.moves.saturating_sub(more);
+        let plan = self.state.cluster.lock().plan(now, rules);
+        self.plan_delay =
+            (self.clock.now().since(now) * PLAN_TIME_RATIO).clamp(PLAN_DELAY_MIN, PLAN_DELAY_MAX);
+        let moved = plan.release.iter().filter(|release| release.reason == ReleaseReason::Rebalance).count();
+        self.moves = self.moves.saturating_sub(moved);
         let idle = now + settings.discovery_interval;
-        self.due.plan = plan.wake.map_or(idle, |wake| wake.max(now + self.calm));
-        if self.moves == 0 || more > 0 {
-            self.due.plan = self.due.plan.min(self.due.refill.max(now + self.calm));
+        self.due.plan = plan.wake.map_or(idle, |wake| wake.max(now + self.plan_delay));
+        if self.moves == 0 || moved > 0 {
+            self.due.plan = self.due.plan.min(self.due.refill.max(now + self.plan_delay));
         }
-        if !rules.may_take {
-            self.due.plan = self.due.plan.min(self.take_from.max(now + CALM * 5));
+        if !rules.may_acquire {
+            self.due.plan = self.due.plan.min(self.acquire_from.max(now + PLAN_DELAY_MIN * 5));
         }
         for id in plan.acquire {
             self.claim(id);
         }
-        for step in plan.release {
-            self.give_up(step);
+        for release in plan.release {
+            self.start_release(release);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The section `[poll]`, and the relations between its times.
+//! The `[poll]` section and the constraints between its settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lease::{Placement, Ttl};
-use service::config::{Kind, Spec};
+use tenure_lease::{Placement, Ttl};
+use tenure_service::config::{Kind, Spec};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -36,7 +36,7 @@ pub const SPECS: &[Spec] = &[
     Spec::new("poll", "ca", Kind::Text),
 ];
 
-/// How a node polls.
+/// Settings of a polling node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// How long a target stays owned without renewal.
@@ -45,50 +45,50 @@ pub struct Settings {
     pub renew_interval: Duration,
     /// How long a node counts as alive without a heartbeat.
     pub heartbeat_ttl: Ttl,
-    /// How often it beats.
+    /// How often a node writes its heartbeat.
     pub heartbeat_interval: Duration,
-    /// How often the living are counted.
+    /// How often the live nodes are read.
     pub discovery_interval: Duration,
     /// How often the targets are read.
     pub sync_interval: Duration,
-    /// Who should poll what.
+    /// How preferred owners are chosen.
     pub placement: Placement,
-    /// The node's name for placement; its instance id otherwise.
+    /// The node's name for placement; defaults to its instance id.
     pub node_name: Option<String>,
     /// How long one poll may take.
     pub timeout: Duration,
-    /// The largest body read.
+    /// Maximum size of a response body.
     pub max_body: usize,
-    /// Most redirects followed.
+    /// Maximum number of redirects followed.
     pub max_redirects: usize,
-    /// Most requests under way at once.
+    /// Maximum number of requests in flight.
     pub max_in_flight: usize,
-    /// Failures in a row after which a target counts as down.
+    /// Consecutive failures after which a target is down.
     pub down_after: u32,
-    /// The longest wait between tries of a target that fails.
+    /// Longest delay between polls of a failing target.
     pub backoff_max: Duration,
     /// Results kept per target.
     pub history: usize,
-    /// How long the last results are kept.
+    /// How long results are kept.
     pub keep_results: Ttl,
-    /// Whether results that say the same as the one before are left out of the store.
+    /// Whether unchanged results are omitted from the store.
     pub only_changes: bool,
-    /// How often such a result is told all the same.
+    /// How often an unchanged result is published nevertheless.
     pub refresh: Duration,
-    /// Where results are posted, besides.
+    /// URL to which results are posted.
     pub webhook: Option<String>,
-    /// Certificates (PEM) that targets may have besides those that the machine trusts.
+    /// CA certificates (PEM) to trust in addition to the machine's.
     pub ca: Option<PathBuf>,
 }
 
-/// Settings that do not go together.
+/// An invalid or inconsistent setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("poll.{name}: {why}")]
+#[error("poll.{name}: {reason}")]
 pub struct SettingsError {
-    /// Which one.
+    /// The name of the setting.
     pub name: &'static str,
-    /// Why not.
-    pub why: String,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 impl Default for Settings {
@@ -124,7 +124,7 @@ fn ttl(ms: u64) -> Ttl {
 }
 
 impl Settings {
-    /// Reads the section; what it does not say is the default.
+    /// Reads the section. Absent settings have their defaults.
     pub fn read(section: Option<&toml::Table>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let Some(section) = section else { return Ok(settings) };
@@ -160,7 +160,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Refuses times that do not go together. Their size is free.
+    /// Checks the constraints between the settings.
     pub fn check(&self) -> Result<(), SettingsError> {
         let ms = |time: Duration| time.as_millis();
         let ttl = self.lease_ttl.as_duration();
@@ -175,32 +175,32 @@ impl Settings {
             ("discovery_interval_ms", self.discovery_interval, ttl, "lease_ttl_ms"),
             ("sync_interval_ms", self.sync_interval, ttl, "lease_ttl_ms"),
         ];
-        for (name, time, most, whose) in bounds {
+        for (name, time, most, bound) in bounds {
             if time.is_zero() || time > most {
-                let why = format!("{} ms is more than {whose}, which allows {} ms", ms(time), ms(most));
-                return Err(SettingsError { name, why });
+                let reason = format!("{} ms exceeds {bound} ({} ms)", ms(time), ms(most));
+                return Err(SettingsError { name, reason });
             }
         }
         if let Some(url) = &self.webhook
             && !reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
         {
-            return Err(SettingsError { name: "webhook", why: "must be an http or https address".into() });
+            return Err(SettingsError { name: "webhook", reason: "must be an http or https URL".into() });
         }
         Ok(())
     }
 
-    /// How long a node that is not the preferred one leaves a free target alone: within FR-017's bound.
+    /// How long other nodes leave a free target to its preferred owner. Keeps the worst-case failover within FR-017.
     pub(crate) fn fallback(&self) -> Duration {
         self.discovery_interval.min(self.lease_ttl.as_duration() / 3)
     }
 
-    /// How long a node looks around before it takes anything, and before others hand to it.
+    /// How long a new node waits before it acquires targets, and before other nodes hand targets to it.
     pub(crate) fn settle(&self) -> Duration {
         self.discovery_interval / 4
     }
 
-    /// How often the plan is looked at without a reason.
-    pub(crate) fn pace(&self) -> Duration {
+    /// How often the number of allowed moves is refilled.
+    pub(crate) fn refill_interval(&self) -> Duration {
         (self.discovery_interval / 8).max(Duration::from_millis(10))
     }
 }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_the_seed_s_and_those_that_the_table_names() {
+    fn defaults_match_the_seed_and_the_settings_table() {
         let defaults: String = SPECS
             .iter()
             .filter_map(|spec| Some((spec, spec.default?)))
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn relations_are_checked_and_sizes_are_free() {
+    fn constraints_between_settings_are_checked() {
         for good in [
             "lease_ttl_ms = 600\nrenew_interval_ms = 200\ndiscovery_interval_ms = 100\nsync_interval_ms = 50\n\
              heartbeat_ttl_ms = 400\nheartbeat_interval_ms = 100",

@@ -1,42 +1,41 @@
-//! Where results go: the store (last value, last few, channel), this process (a broadcast), a webhook.
+//! Publishes results to the store (latest value, log, channel), to subscribers in this process, and to webhooks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use lease::{Announcement, Clock, Fence, Store};
 use reqwest::{Client, Url};
+use tenure_lease::{Announcement, Clock, Fence, Store};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::result::PollResult;
 use crate::{Settings, events, keys, limits};
 
-/// How long the store may take to take results.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a webhook is called for one result, and how long each call may take.
-const CALLS: u32 = 3;
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// Timeout of one write to the store.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of webhook calls for one result, and the timeout of each.
+const WEBHOOK_ATTEMPTS: u32 = 3;
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One result on its way, with the proof that it may be told.
-pub(crate) struct News {
+/// A result to publish, with the fence that proves ownership.
+pub(crate) struct PendingResult {
     pub(crate) result: Arc<PollResult>,
     pub(crate) fence: Fence,
-    /// Whether it goes to the store, or only to listeners in this process.
+    /// Whether it is written to the store, or only sent to subscribers in this process.
     pub(crate) keep: bool,
     pub(crate) webhook: Option<Url>,
 }
 
-/// Takes results. Clones share the way.
+/// Accepts results. Clones share one queue.
 #[derive(Clone)]
 pub(crate) struct Sink {
-    news: mpsc::Sender<News>,
+    results: mpsc::Sender<PendingResult>,
     stream: broadcast::Sender<Arc<PollResult>>,
 }
 
-/// The side that carries them.
-pub(crate) struct Carrier {
-    news: mpsc::Receiver<News>,
+/// Writes queued results to the store in batches.
+pub(crate) struct StoreWriter {
+    results: mpsc::Receiver<PendingResult>,
     stream: broadcast::Sender<Arc<PollResult>>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -44,8 +43,8 @@ pub(crate) struct Carrier {
     hooks: mpsc::Sender<(Url, Arc<PollResult>)>,
 }
 
-/// The side that calls webhooks.
-pub(crate) struct Caller {
+/// Posts results to webhooks.
+pub(crate) struct WebhookCaller {
     hooks: mpsc::Receiver<(Url, Arc<PollResult>)>,
     client: Client,
     clock: Arc<dyn Clock>,
@@ -56,113 +55,103 @@ impl Sink {
         store: Arc<dyn Store>,
         settings: Arc<Settings>,
         client: Client,
-    ) -> (Self, Carrier, Caller) {
-        let (sender, news) = mpsc::channel(limits::WAITING);
+    ) -> (Self, StoreWriter, WebhookCaller) {
+        let (sender, results) = mpsc::channel(limits::PENDING_RESULTS);
         let (stream, _) = broadcast::channel(limits::STREAM);
-        let (hooks, called) = mpsc::channel(limits::WAITING);
+        let (hooks, posts) = mpsc::channel(limits::PENDING_RESULTS);
         let clock = store.clock();
-        let sink = Self { news: sender, stream: stream.clone() };
-        let caller = Caller { hooks: called, client, clock: clock.clone() };
-        (sink, Carrier { news, stream, store, clock, settings, hooks }, caller)
+        let sink = Self { results: sender, stream: stream.clone() };
+        let webhooks = WebhookCaller { hooks: posts, client, clock: clock.clone() };
+        (sink, StoreWriter { results, stream, store, clock, settings, hooks }, webhooks)
     }
 
-    /// Hands a result over; waits while too many are waiting.
-    pub(crate) async fn tell(&self, news: News) {
-        if self.news.send(news).await.is_err() {
-            events::results("dropped", 1);
+    /// Queues a result; waits while the queue is full.
+    pub(crate) async fn send(&self, pending: PendingResult) {
+        if self.results.send(pending).await.is_err() {
+            events::record_results("dropped", 1);
         }
     }
 
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<PollResult>> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<PollResult>> {
         self.stream.subscribe()
     }
 }
 
-impl Carrier {
-    /// Carries until told to end and nothing is left.
+impl StoreWriter {
+    /// Runs until `end` is cancelled and the queue is empty.
     pub(crate) async fn run(mut self, end: CancellationToken) {
-        let mut batch = Vec::with_capacity(limits::TOLD);
-        // Engines in this process answer each write after its own sync: many at once share one.
-        let lanes = if self.store.capabilities().engine == "redis" { 1 } else { limits::TOLD };
+        let mut batch = Vec::new();
         loop {
             let count = tokio::select! {
                 biased;
-                count = self.news.recv_many(&mut batch, limits::TOLD) => count,
-                () = end.cancelled(), if !self.news.is_closed() => {
-                    self.news.close();
+                count = self.results.recv_many(&mut batch, limits::BATCH) => count,
+                () = end.cancelled(), if !self.results.is_closed() => {
+                    self.results.close();
                     continue;
                 }
             };
             if count == 0 {
                 return;
             }
-            let mut piles: Vec<Vec<News>> = (0..lanes).map(|_| Vec::new()).collect();
-            for news in batch.drain(..) {
-                // Results of one target stay in their order.
-                let lane =
-                    news.result.id.bytes().fold(0_usize, |sum, b| sum.wrapping_mul(31) + usize::from(b))
-                        % lanes;
-                piles[lane].push(news);
-            }
-            let piles = piles.into_iter().filter(|pile| !pile.is_empty());
-            join_all(piles.map(|pile| self.carry(pile))).await;
+            self.write_batch(std::mem::take(&mut batch)).await;
         }
     }
 
-    async fn carry(&self, pile: Vec<News>) {
-        let (kept, passing): (Vec<News>, Vec<News>) = pile.into_iter().partition(|news| news.keep);
-        passing.iter().for_each(|news| self.pass_on(news));
+    async fn write_batch(&self, batch: Vec<PendingResult>) {
+        let (kept, transient): (Vec<PendingResult>, Vec<PendingResult>) =
+            batch.into_iter().partition(|pending| pending.keep);
+        transient.iter().for_each(|pending| self.publish(pending));
         let items: Vec<Announcement> =
-            kept.iter().filter_map(|news| announcement(news, &self.settings).ok()).collect();
+            kept.iter().filter_map(|pending| announcement(pending, &self.settings).ok()).collect();
         if items.is_empty() {
             return;
         }
         let answer = tokio::select! {
             biased;
             answer = self.store.announce(&items) => answer,
-            () = self.clock.sleep_until(self.clock.now() + PATIENCE) => {
-                Err(lease::Error::unknown(self.store.capabilities().engine, "no answer in time"))
+            () = self.clock.sleep_until(self.clock.now() + WRITE_TIMEOUT) => {
+                Err(tenure_lease::Error::unknown(self.store.capabilities().engine, "timed out"))
             }
         };
         match answer {
-            Ok(told) => {
-                for (news, told) in kept.iter().zip(told) {
-                    if told {
-                        self.pass_on(news);
+            Ok(accepted) => {
+                for (pending, accepted) in kept.iter().zip(accepted) {
+                    if accepted {
+                        self.publish(pending);
                     } else {
-                        events::results("refused", 1);
-                        tracing::debug!(target: "tenure::poll", endpoint = news.result.id,
-                            generation = news.result.generation, "a result of an older owner was refused");
+                        events::record_results("refused", 1);
+                        tracing::debug!(target: "tenure::poll", endpoint = pending.result.id,
+                            generation = pending.result.generation, "result of an older generation refused");
                     }
                 }
             }
             Err(error) => {
-                events::results("failed", kept.len() as u64);
-                tracing::debug!(target: "tenure::poll", %error, results = kept.len(), "results were not told");
+                events::record_results("failed", kept.len() as u64);
+                tracing::debug!(target: "tenure::poll", %error, results = kept.len(), "cannot publish results");
             }
         }
     }
 
-    /// What the store took is for everybody.
-    fn pass_on(&self, news: &News) {
-        events::results("told", 1);
-        // Nobody listening is no failure.
-        let _ = self.stream.send(news.result.clone());
+    /// Sends a result to the subscribers in this process and to its webhook.
+    fn publish(&self, pending: &PendingResult) {
+        events::record_results("published", 1);
+        // There may be no subscriber.
+        let _ = self.stream.send(pending.result.clone());
         let global = self.settings.webhook.as_deref().and_then(|url| Url::parse(url).ok());
-        if let Some(url) = news.webhook.clone().or(global)
-            && self.hooks.try_send((url, news.result.clone())).is_err()
+        if let Some(url) = pending.webhook.clone().or(global)
+            && self.hooks.try_send((url, pending.result.clone())).is_err()
         {
-            events::webhook("dropped");
+            events::record_webhook("dropped");
         }
     }
 }
 
-fn announcement(news: &News, settings: &Settings) -> lease::Result<Announcement> {
-    let id = &news.result.id;
+fn announcement(pending: &PendingResult, settings: &Settings) -> tenure_lease::Result<Announcement> {
+    let id = &pending.result.id;
     Ok(Announcement {
-        fence: news.fence.clone(),
+        fence: pending.fence.clone(),
         channel: keys::results(id)?,
-        message: news.result.to_bytes().into(),
+        message: pending.result.to_bytes().into(),
         latest: keys::latest(id)?,
         ttl: settings.keep_results,
         log: keys::log(id)?,
@@ -170,19 +159,19 @@ fn announcement(news: &News, settings: &Settings) -> lease::Result<Announcement>
     })
 }
 
-impl Caller {
-    /// Posts results one after the other, each a few times if need be. A slow hook delays hooks, not polls. Ends
-    /// with the carrier.
+impl WebhookCaller {
+    /// Posts results one after the other and retries failed posts. A slow webhook delays webhooks, not polls. Ends
+    /// when the store writer does.
     pub(crate) async fn run(mut self) {
         while let Some((url, result)) = self.hooks.recv().await {
             let mut wait = Duration::from_millis(200);
-            for call in 1..=CALLS {
-                if self.call(&url, &result).await {
-                    events::webhook("called");
+            for attempt in 1..=WEBHOOK_ATTEMPTS {
+                if self.post(&url, &result).await {
+                    events::record_webhook("called");
                     break;
                 }
-                if call == CALLS {
-                    events::webhook("failed");
+                if attempt == WEBHOOK_ATTEMPTS {
+                    events::record_webhook("failed");
                     break;
                 }
                 self.clock.sleep_until(self.clock.now() + wait).await;
@@ -191,12 +180,12 @@ impl Caller {
         }
     }
 
-    async fn call(&self, url: &Url, result: &PollResult) -> bool {
+    async fn post(&self, url: &Url, result: &PollResult) -> bool {
         let request = self.client.post(url.clone()).json(result).send();
         tokio::select! {
             biased;
             answer = request => answer.is_ok_and(|answer| answer.status().is_success()),
-            () = self.clock.sleep_until(self.clock.now() + CALL_LIMIT) => false,
+            () = self.clock.sleep_until(self.clock.now() + WEBHOOK_TIMEOUT) => false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is polled: the JSON in a record `session:{id}`, ours or anybody's.
+//! A poll target: the JSON of a record `session:{id}`, written by Tenure or by another program.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use crate::extract::Extract;
 use crate::limits;
 
-/// What stands in for a secret wherever a target is shown.
-const HIDDEN: &str = "***";
+/// Replaces every secret in output.
+const REDACTED: &str = "***";
 
-/// How often a target is polled when its record does not say.
-const INTERVAL: Duration = Duration::from_millis(4_000);
+/// Default poll interval.
+const DEFAULT_INTERVAL: Duration = Duration::from_millis(4_000);
 
-/// Headers that belong to the connection or to the poller.
-const OWN_HEADERS: [HeaderName; 8] = [
+/// Headers that only the HTTP client or the poller may set.
+const RESERVED_HEADERS: [HeaderName; 8] = [
     header::HOST,
     header::CONTENT_LENGTH,
     header::TRANSFER_ENCODING,
@@ -28,81 +28,82 @@ const OWN_HEADERS: [HeaderName; 8] = [
     header::IF_MODIFIED_SINCE,
 ];
 
-/// One thing to poll. Fields of its record that mean nothing here are kept.
+/// A target to poll. Unknown fields of its record are preserved.
 #[derive(Clone, PartialEq)]
 pub struct Target {
-    /// Its id: the rest of its record's key.
+    /// Its id: the suffix of its record's key.
     pub id: String,
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
-    /// What to GET.
+    /// The URL to GET.
     pub address: Url,
-    /// Whether it is left alone for now.
+    /// Whether polling is paused.
     pub paused: bool,
-    /// How often.
+    /// The poll interval.
     pub interval: Duration,
-    /// How long one poll may take, where the record says.
+    /// The timeout of one poll, if the record sets one.
     pub timeout: Option<Duration>,
-    /// Sent along; with the bearer, all of them secret.
+    /// Request headers, including the bearer token. All values are secret.
     pub(crate) headers: HeaderMap,
     pub(crate) extract: Extract,
-    /// Where results are posted.
+    /// URL to which results are posted.
     pub(crate) webhook: Option<Url>,
     record: Map<String, Value>,
 }
 
-/// Why a record is no target.
+/// Why a record is not a valid target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {why}")]
+#[error("{field}: {reason}")]
 pub struct TargetError {
-    /// Which part.
+    /// The invalid field.
     pub field: &'static str,
-    /// What is wrong.
-    pub why: String,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
-fn wrong(field: &'static str, why: impl Into<String>) -> TargetError {
-    TargetError { field, why: why.into() }
+fn invalid_field(field: &'static str, reason: impl Into<String>) -> TargetError {
+    TargetError { field, reason: reason.into() }
 }
 
 impl Target {
-    /// Reads a record's value.
+    /// Parses the value of a record.
     pub fn parse(id: &str, value: &[u8]) -> Result<Self, TargetError> {
         if value.len() > limits::RECORD {
-            return Err(wrong("record", format!("at most {} bytes are allowed", limits::RECORD)));
+            return Err(invalid_field("record", format!("at most {} bytes are allowed", limits::RECORD)));
         }
         match serde_json::from_slice(value) {
             Ok(Value::Object(record)) => Self::new(id, record),
-            Ok(_) => Err(wrong("record", "is no JSON object")),
-            Err(error) => Err(wrong("record", format!("is no JSON: {error}"))),
+            Ok(_) => Err(invalid_field("record", "must be a JSON object")),
+            Err(error) => Err(invalid_field("record", format!("invalid JSON: {error}"))),
         }
     }
 
-    /// Reads the fields of a record.
+    /// Validates the fields of a record.
     pub fn new(id: &str, mut record: Map<String, Value>) -> Result<Self, TargetError> {
         check_id(id)?;
         record.insert("id".into(), id.into());
         let text = |field: &'static str| match record.get(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(wrong(field, "must be a text")),
+            Some(_) => Err(invalid_field(field, "must be a string")),
         };
-        let address = url("address", text("address")?.ok_or_else(|| wrong("address", "is missing"))?)?;
+        let address =
+            url("address", text("address")?.ok_or_else(|| invalid_field("address", "is missing"))?)?;
         let paused = match record.get("isPaused") {
             None | Some(Value::Null) => false,
             Some(Value::Bool(paused)) => *paused,
-            Some(_) => return Err(wrong("isPaused", "must be true or false")),
+            Some(_) => return Err(invalid_field("isPaused", "must be true or false")),
         };
         Ok(Self {
             name: text("name")?.unwrap_or(id).to_owned(),
             paused,
-            interval: time(&record, "intervalMs")?.unwrap_or(INTERVAL),
+            interval: time(&record, "intervalMs")?.unwrap_or(DEFAULT_INTERVAL),
             timeout: time(&record, "timeoutMs")?,
             headers: headers(&record, text("bearer")?)?,
             extract: text("extract")?
                 .unwrap_or_default()
                 .parse()
-                .map_err(|error| wrong("extract", format!("{error}")))?,
+                .map_err(|error| invalid_field("extract", format!("{error}")))?,
             webhook: text("webhook")?.map(|text| url("webhook", text)).transpose()?,
             id: id.to_owned(),
             address,
@@ -110,42 +111,42 @@ impl Target {
         })
     }
 
-    /// The record's value, secrets included: for the store and nobody else.
+    /// The value of the record, including secrets. Only for the store.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(&self.record).unwrap_or_default()
     }
 
-    /// The record as anybody may see it.
-    pub fn shown(&self) -> Map<String, Value> {
-        let mut shown = self.record.clone();
+    /// The record without secrets.
+    pub fn redacted_record(&self) -> Map<String, Value> {
+        let mut record = self.record.clone();
         for field in ["bearer", "webhook"] {
-            if let Some(secret) = shown.get_mut(field).filter(|value| value.is_string()) {
-                *secret = HIDDEN.into();
+            if let Some(secret) = record.get_mut(field).filter(|value| value.is_string()) {
+                *secret = REDACTED.into();
             }
         }
-        if let Some(Value::Object(headers)) = shown.get_mut("headers") {
-            headers.values_mut().for_each(|value| *value = HIDDEN.into());
+        if let Some(Value::Object(headers)) = record.get_mut("headers") {
+            headers.values_mut().for_each(|value| *value = REDACTED.into());
         }
         if !self.address.username().is_empty() || self.address.password().is_some() {
-            shown.insert("address".into(), bare(&self.address).into());
+            record.insert("address".into(), redact_url(&self.address).into());
         }
-        shown.entry("name").or_insert_with(|| self.name.clone().into());
-        shown.entry("isPaused").or_insert(self.paused.into());
-        shown.entry("intervalMs").or_insert((self.interval.as_millis() as u64).into());
-        shown
+        record.entry("name").or_insert_with(|| self.name.clone().into());
+        record.entry("isPaused").or_insert(self.paused.into());
+        record.entry("intervalMs").or_insert((self.interval.as_millis() as u64).into());
+        record
     }
 
-    /// The same target with some fields changed: null removes one, and a hidden secret stays what it was.
+    /// The target with some fields changed. Null removes a field; a redacted secret is unchanged.
     pub fn patched(&self, patch: Map<String, Value>) -> Result<Self, TargetError> {
         let mut record = self.record.clone();
         for (field, value) in patch {
             match value {
                 Value::Null => drop(record.remove(&field)),
-                Value::String(text) if text == HIDDEN => {}
+                Value::String(text) if text == REDACTED => {}
                 Value::Object(new) if field == "headers" => {
                     let old = record.get("headers").and_then(Value::as_object).cloned().unwrap_or_default();
                     let keep = |(name, value): (String, Value)| match value.as_str() {
-                        Some(HIDDEN) => old.get(&name).cloned().map(|value| (name, value)),
+                        Some(REDACTED) => old.get(&name).cloned().map(|value| (name, value)),
                         _ => Some((name, value)),
                     };
                     record.insert(field, Value::Object(new.into_iter().filter_map(keep).collect()));
@@ -157,10 +158,10 @@ impl Target {
     }
 }
 
-/// An id is the rest of a key: printable, and of a length that leaves room for every prefix.
+/// An id is the suffix of a key: printable, and short enough for every prefix.
 fn check_id(id: &str) -> Result<(), TargetError> {
     if id.is_empty() || id.len() > limits::ID || !id.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(wrong(
+        return Err(invalid_field(
             "id",
             format!("must be 1 to {} bytes of printable ASCII without spaces", limits::ID),
         ));
@@ -169,10 +170,10 @@ fn check_id(id: &str) -> Result<(), TargetError> {
 }
 
 fn url(field: &'static str, text: &str) -> Result<Url, TargetError> {
-    let url = Url::parse(text).map_err(|error| wrong(field, format!("is no address: {error}")))?;
+    let url = Url::parse(text).map_err(|error| invalid_field(field, format!("invalid URL: {error}")))?;
     match matches!(url.scheme(), "http" | "https") && url.has_host() {
         true => Ok(url),
-        false => Err(wrong(field, "must be an http or https address")),
+        false => Err(invalid_field(field, "must be an http or https URL")),
     }
 }
 
@@ -183,9 +184,9 @@ fn time(record: &Map<String, Value>, field: &'static str) -> Result<Option<Durat
         Some(value) => {
             let time = value.as_u64().map(Duration::from_millis).filter(|time| (least..=most).contains(time));
             time.map(Some).ok_or_else(|| {
-                wrong(
+                invalid_field(
                     field,
-                    format!("must be a whole number of {} to {}", least.as_millis(), most.as_millis()),
+                    format!("must be an integer from {} to {}", least.as_millis(), most.as_millis()),
                 )
             })
         }
@@ -197,25 +198,27 @@ fn headers(record: &Map<String, Value>, bearer: Option<&str>) -> Result<HeaderMa
     let given = match record.get("headers") {
         None | Some(Value::Null) => None,
         Some(Value::Object(given)) => Some(given),
-        Some(_) => return Err(wrong("headers", "must be an object of texts")),
+        Some(_) => return Err(invalid_field("headers", "must be an object of strings")),
     };
     if given.is_some_and(|given| given.len() > limits::HEADERS) {
-        return Err(wrong("headers", format!("at most {} are allowed", limits::HEADERS)));
+        return Err(invalid_field("headers", format!("at most {} headers are allowed", limits::HEADERS)));
     }
     for (name, value) in given.into_iter().flatten() {
         let name: HeaderName =
-            name.parse().map_err(|_| wrong("headers", format!("{name:?} is no name of a header")))?;
-        if OWN_HEADERS.contains(&name) {
-            return Err(wrong("headers", format!("{name} is set by the poller")));
+            name.parse().map_err(|_| invalid_field("headers", format!("invalid header name {name:?}")))?;
+        if RESERVED_HEADERS.contains(&name) {
+            return Err(invalid_field("headers", format!("{name} is reserved for the poller")));
         }
-        let value = value.as_str().ok_or_else(|| wrong("headers", format!("{name} must be a text")))?;
+        let value =
+            value.as_str().ok_or_else(|| invalid_field("headers", format!("{name} must be a string")))?;
         headers.insert(
             name.clone(),
-            secret(value).map_err(|()| wrong("headers", format!("{name} is no header")))?,
+            secret(value).map_err(|()| invalid_field("headers", format!("invalid value of {name}")))?,
         );
     }
     if let Some(bearer) = bearer {
-        let value = secret(&format!("Bearer {bearer}")).map_err(|()| wrong("bearer", "cannot be sent"))?;
+        let value = secret(&format!("Bearer {bearer}"))
+            .map_err(|()| invalid_field("bearer", "contains characters that are not allowed in a header"))?;
         headers.insert(header::AUTHORIZATION, value);
     }
     Ok(headers)
@@ -227,22 +230,22 @@ fn secret(text: &str) -> Result<HeaderValue, ()> {
     Ok(value)
 }
 
-/// An address without what it may carry of a password.
-pub(crate) fn bare(url: &Url) -> String {
-    let mut bare = url.clone();
-    if !bare.username().is_empty() || bare.password().is_some() {
-        // Neither fails for a URL with a host, and ours have one.
-        let _ = bare.set_username(HIDDEN);
-        let _ = bare.set_password(None);
+/// A URL without its credentials.
+pub(crate) fn redact_url(url: &Url) -> String {
+    let mut redacted = url.clone();
+    if !redacted.username().is_empty() || redacted.password().is_some() {
+        // Neither call fails for a URL with a host, which every target has.
+        let _ = redacted.set_username(REDACTED);
+        let _ = redacted.set_password(None);
     }
-    bare.into()
+    redacted.into()
 }
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target")
             .field("id", &self.id)
-            .field("address", &bare(&self.address))
+            .field("address", &redact_url(&self.address))
             .finish_non_exhaustive()
     }
 }
@@ -258,16 +261,16 @@ mod tests {
     }
 
     #[test]
-    fn a_record_needs_an_address_and_nothing_else() {
+    fn only_the_address_is_required() {
         let target = target(json!({"address": "http://h:1/x", "isOnline": true})).unwrap();
-        assert_eq!((target.name.as_str(), target.paused, target.interval), ("t1", false, INTERVAL));
+        assert_eq!((target.name.as_str(), target.paused, target.interval), ("t1", false, DEFAULT_INTERVAL));
         assert_eq!(target.address.as_str(), "http://h:1/x");
         let kept: Value = serde_json::from_slice(&target.to_bytes()).unwrap();
         assert_eq!(kept, json!({"id": "t1", "address": "http://h:1/x", "isOnline": true}));
     }
 
     #[test]
-    fn what_cannot_be_polled_is_refused_by_the_name_of_its_field() {
+    fn an_invalid_record_is_refused_with_the_name_of_the_field() {
         let table = [
             (json!([]), "record"),
             (json!({}), "address"),
@@ -296,20 +299,21 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_shown_nowhere() {
+    fn secrets_are_never_displayed() {
         let target = target(json!({
             "address": "http://me:hush-1@h/", "bearer": "hush-2", "headers": {"X-Key": "hush-3"},
             "webhook": "http://h/hush-4",
         }))
         .unwrap();
-        let shown = Value::Object(target.shown()).to_string() + &format!("{target:?} {:?}", target.headers);
-        assert!(!shown.contains("hush"), "{shown}");
+        let output =
+            Value::Object(target.redacted_record()).to_string() + &format!("{target:?} {:?}", target.headers);
+        assert!(!output.contains("hush"), "{output}");
         assert_eq!(target.headers[header::AUTHORIZATION], "Bearer hush-2");
         assert_eq!(target.headers["x-key"], "hush-3");
     }
 
     #[test]
-    fn a_patch_changes_what_it_names_and_keeps_hidden_secrets() {
+    fn a_patch_changes_the_given_fields_and_keeps_redacted_secrets() {
         let before = target(json!({
             "address": "http://h", "bearer": "b", "headers": {"a": "1", "c": "2"}, "more": 7,
         }))

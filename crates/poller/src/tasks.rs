@@ -1,137 +1,141 @@
-//! What a node does with the store beside its loop.
+//! Store calls that run outside the event loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lease::{Committed, Op, Ttl};
-use lease_keeper::{Error, Guard, Lost};
+use tenure_keeper::{Error, Guard, Lost};
+use tenure_lease::{Committed, Op, Ttl};
 
-use crate::look::{self, About, Owner, Seen, Survey, Targets};
-use crate::node::Desk;
-use crate::plan::Move;
+use crate::discovery::{self, DiscoveredNode, DiscoveredTargets, LeaseOwner, NodeInfo, Survey};
+use crate::node::NodeState;
+use crate::plan::Release;
 use crate::{Target, TargetError, keys};
 
-/// Looks in a row that a node leaves to the surveyor before it makes one itself.
-const TRUST: u32 = 60;
-/// Most uncertain targets that a node tells of.
-const TOLD: usize = 100;
+/// Consecutive reads that a node replaces by the survey before it reads the targets itself.
+const SURVEYS_MAX: u32 = 60;
+/// Maximum number of uncertain targets that a node publishes.
+const UNCERTAIN_MAX: usize = 100;
 
-/// What a task has found out.
-pub(crate) enum Done {
-    Owners(lease::Result<(Vec<Owner>, lease::Revision)>),
-    Nodes(lease::Result<Vec<Seen>>),
-    Targets(lease::Result<Looked>),
-    Target(String, lease::Result<Option<Result<Arc<Target>, TargetError>>>),
+/// The result of a task.
+pub(crate) enum Completion {
+    Owners(tenure_lease::Result<(Vec<LeaseOwner>, tenure_lease::Revision)>),
+    Nodes(tenure_lease::Result<Vec<DiscoveredNode>>),
+    Targets(tenure_lease::Result<TargetRefresh>),
+    Target(String, tenure_lease::Result<Option<Result<Arc<Target>, TargetError>>>),
     Claimed(String, Result<Guard, Error>),
-    Left(Move, Option<lease::Generation>, Result<lease::Released, Error>),
-    Ended(String, Lost),
-    Looked(String, lease::Generation, Lost, lease::Result<lease::Status>),
-    Beat(lease::Result<()>),
+    Released(Release, Option<tenure_lease::Generation>, Result<tenure_lease::Released, Error>),
+    Lost(String, Lost),
+    Inspected(String, tenure_lease::Generation, Lost, tenure_lease::Result<tenure_lease::Status>),
+    Heartbeat(tenure_lease::Result<()>),
 }
 
-/// What a look at the targets has found.
-pub(crate) enum Looked {
-    /// Nothing changed, says the surveyor.
-    Told,
-    /// Nothing changed.
-    Same,
-    /// All of them.
-    All(Targets),
+/// The result of reading the targets.
+pub(crate) enum TargetRefresh {
+    /// Unchanged according to the survey.
+    SurveyUnchanged,
+    /// Unchanged.
+    Unchanged,
+    /// All targets, because at least one changed.
+    Changed(DiscoveredTargets),
 }
 
-/// Says that this node lives, and what it says about itself.
-pub(crate) async fn beat(desk: &Desk, about: &About) -> lease::Result<()> {
-    let ttl = Some(desk.settings.heartbeat_ttl);
+/// Writes this node's heartbeat and its information.
+pub(crate) async fn write_heartbeat(state: &NodeState, about: &NodeInfo) -> tenure_lease::Result<()> {
+    let ttl = Some(state.settings.heartbeat_ttl);
     let about = serde_json::to_vec(about).unwrap_or_default();
     let ops = [
-        Op::Put { key: keys::about(&desk.instance)?, value: about.into(), ttl },
-        Op::Put { key: keys::node(&desk.instance)?, value: (*b"1").into(), ttl },
+        Op::Put { key: keys::about(&state.instance)?, value: about.into(), ttl },
+        Op::Put { key: keys::node(&state.instance)?, value: (*b"1").into(), ttl },
     ];
-    committed(look::bounded(&*desk.store, desk.store.commit(&ops)).await?)
+    expect_written(discovery::with_timeout(&*state.store, state.store.commit(&ops)).await?)
 }
 
-/// Says that this node is no more.
-pub(crate) async fn farewell(desk: &Desk) -> lease::Result<()> {
+/// Removes this node's heartbeat and its information.
+pub(crate) async fn remove_heartbeat(state: &NodeState) -> tenure_lease::Result<()> {
     let ops =
-        [Op::Delete { key: keys::node(&desk.instance)? }, Op::Delete { key: keys::about(&desk.instance)? }];
-    committed(look::bounded(&*desk.store, desk.store.commit(&ops)).await?)
+        [Op::Delete { key: keys::node(&state.instance)? }, Op::Delete { key: keys::about(&state.instance)? }];
+    expect_written(discovery::with_timeout(&*state.store, state.store.commit(&ops)).await?)
 }
 
-fn committed(answer: Committed) -> lease::Result<()> {
+fn expect_written(answer: Committed) -> tenure_lease::Result<()> {
     match answer {
         Committed::Written { .. } => Ok(()),
-        other => Err(lease::Error::unavailable("poll", format!("unexpected: {other:?}"))),
+        other => Err(tenure_lease::Error::unavailable("poll", format!("unexpected response: {other:?}"))),
     }
 }
 
-/// The targets of this node that are in doubt.
-pub(crate) fn uncertain(desk: &Desk) -> BTreeMap<String, u64> {
-    let book = desk.book.lock();
-    let doubts =
-        book.statuses.iter().filter_map(|(id, status)| Some((id.clone(), status.uncertain_since()?)));
-    doubts.take(TOLD).collect()
+/// The targets of this node whose ownership is uncertain.
+pub(crate) fn uncertain_targets(state: &NodeState) -> BTreeMap<String, u64> {
+    let cluster = state.cluster.lock();
+    let uncertain =
+        cluster.statuses.iter().filter_map(|(id, status)| Some((id.clone(), status.uncertain_since()?)));
+    uncertain.take(UNCERTAIN_MAX).collect()
 }
 
-/// Whether this node is the one that looks for what others wrote, for all: the first of ours that lives.
-pub(crate) fn is_surveyor(desk: &Desk) -> bool {
-    let book = desk.book.lock();
-    let first = book.peers.values().find(|peer| !peer.foreign && !book.silent.contains(&peer.id));
-    first.is_none_or(|peer| peer.id == desk.instance)
+/// Whether this node is the surveyor, which scans for records of other programs on behalf of all nodes: the live
+/// Tenure node with the smallest instance id.
+pub(crate) fn is_surveyor(state: &NodeState) -> bool {
+    let cluster = state.cluster.lock();
+    let first = cluster.peers.values().find(|peer| !peer.foreign && !cluster.silent.contains(&peer.id));
+    first.is_none_or(|peer| peer.id == state.instance)
 }
 
-/// The living: ours from the index and others from the survey, or all of them by whoever makes it.
-pub(crate) async fn nodes(desk: &Desk) -> lease::Result<Vec<Seen>> {
-    look::bounded(&*desk.store, async {
-        let survey = match is_surveyor(desk) {
+/// Reads the live nodes: Tenure nodes from the index and others from the survey. The surveyor scans for all of them.
+pub(crate) async fn read_nodes(state: &NodeState) -> tenure_lease::Result<Vec<DiscoveredNode>> {
+    discovery::with_timeout(&*state.store, async {
+        let survey = match is_surveyor(state) {
             true => None,
-            false => look::survey(&*desk.store).await?,
+            false => discovery::read_survey(&*state.store).await?,
         };
-        let Some(survey) = survey else { return look::all_nodes(&*desk.store).await };
-        let mut seen = look::our_nodes(&*desk.store).await?;
+        let Some(survey) = survey else { return discovery::discover_nodes(&*state.store).await };
+        let mut nodes = discovery::read_own_nodes(&*state.store).await?;
         for id in survey.foreign {
-            if seen.iter().all(|node| node.id != id) {
-                seen.push(Seen { id, foreign: true, about: About::default() });
+            if nodes.iter().all(|node| node.id != id) {
+                nodes.push(DiscoveredNode { id, foreign: true, about: NodeInfo::default() });
             }
         }
-        Ok(seen)
+        Ok(nodes)
     })
     .await
 }
 
-/// The targets, unless they are what this node knows.
-pub(crate) async fn targets(desk: &Desk, trusted: u32) -> lease::Result<Looked> {
-    look::bounded(&*desk.store, async {
-        let surveyor = is_surveyor(desk);
-        let known = desk.book.lock().digest.clone();
-        if !surveyor && trusted < TRUST && !known.is_empty() {
-            let survey = look::survey(&*desk.store).await?;
+/// Reads the targets, unless they are unchanged.
+pub(crate) async fn read_targets(
+    state: &NodeState,
+    surveys_used: u32,
+) -> tenure_lease::Result<TargetRefresh> {
+    discovery::with_timeout(&*state.store, async {
+        let surveyor = is_surveyor(state);
+        let known = state.cluster.lock().digest.clone();
+        if !surveyor && surveys_used < SURVEYS_MAX && !known.is_empty() {
+            let survey = discovery::read_survey(&*state.store).await?;
             if survey.is_some_and(|survey| survey.digest == known) {
-                return Ok(Looked::Told);
+                return Ok(TargetRefresh::SurveyUnchanged);
             }
         }
-        let (records, digest) = look::records(&*desk.store).await?;
+        let (records, digest) = discovery::read_target_records(&*state.store).await?;
         if surveyor {
-            tell(desk, &digest).await?;
+            write_survey(state, &digest).await?;
         }
         if digest == known {
-            return Ok(Looked::Same);
+            return Ok(TargetRefresh::Unchanged);
         }
-        let known = desk.book.lock().targets.clone();
-        Ok(Looked::All(Targets::read(records, digest, &known)))
+        let known = state.cluster.lock().targets.clone();
+        Ok(TargetRefresh::Changed(DiscoveredTargets::parse(records, digest, &known)))
     })
     .await
 }
 
-/// Writes the survey down for the others.
-async fn tell(desk: &Desk, digest: &str) -> lease::Result<()> {
+/// Writes the survey for the other nodes.
+async fn write_survey(state: &NodeState, digest: &str) -> tenure_lease::Result<()> {
     let foreign = {
-        let book = desk.book.lock();
-        book.peers.values().filter(|peer| peer.foreign).map(|peer| peer.id.clone()).collect()
+        let cluster = state.cluster.lock();
+        cluster.peers.values().filter(|peer| peer.foreign).map(|peer| peer.id.clone()).collect()
     };
-    let survey = Survey { by: desk.instance.clone(), digest: digest.to_owned(), foreign };
+    let survey = Survey { by: state.instance.clone(), digest: digest.to_owned(), foreign };
     let value = serde_json::to_vec(&survey).unwrap_or_default();
-    let ttl = Ttl::from_millis(look::survey_life(&desk.settings).as_millis() as u64)?;
-    committed(
-        desk.store.commit(&[Op::Put { key: keys::survey()?, value: value.into(), ttl: Some(ttl) }]).await?,
+    let ttl = Ttl::from_millis(discovery::survey_ttl(&state.settings).as_millis() as u64)?;
+    expect_written(
+        state.store.commit(&[Op::Put { key: keys::survey()?, value: value.into(), ttl: Some(ttl) }]).await?,
     )
 }

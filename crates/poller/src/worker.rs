@@ -6,64 +6,64 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{HeaderValue, StatusCode};
-use lease::{Clock, Entropy, Fence, Mode, Tick};
-use lease_keeper::{Held, Lost, OsEntropy, State};
 use serde_json::Value;
+use tenure_keeper::{GuardState, LeaseHandle, Lost, OsEntropy};
+use tenure_lease::{Clock, Entropy, Fence, Mode, Tick};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::alarm::Alarms;
-use crate::events::{self, Who};
-use crate::fetch::{FetchError, Fetcher, Reply, Validators};
-use crate::holding::Status;
+use crate::events::{self, LeaseEvent};
+use crate::fetch::{FetchError, FetchedResponse, Fetcher, Validators};
+use crate::owned::TargetStatus;
 use crate::result::PollResult;
-use crate::schedule::{Next, Pace, Schedule};
-use crate::sink::{News, Sink};
+use crate::schedule::{Next, PollTiming, Schedule};
+use crate::sink::{PendingResult, Sink};
+use crate::timer::TimerQueue;
 use crate::{Settings, Target, limits};
 
-/// What all workers of a node share.
-pub(crate) struct Kit {
+/// What the workers of a node share.
+pub(crate) struct WorkerContext {
     pub(crate) settings: Arc<Settings>,
     pub(crate) fetcher: Fetcher,
     pub(crate) sink: Sink,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) alarms: Arc<Alarms>,
+    pub(crate) timers: Arc<TimerQueue>,
     pub(crate) instance: String,
 }
 
-/// One target's poller.
+/// The worker that polls one target.
 pub(crate) struct Worker {
-    pub(crate) kit: Arc<Kit>,
-    pub(crate) held: Held,
+    pub(crate) context: Arc<WorkerContext>,
+    pub(crate) held: LeaseHandle,
     pub(crate) target: watch::Receiver<Arc<Target>>,
     pub(crate) stop: CancellationToken,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<TargetStatus>,
 }
 
-/// What a worker remembers from poll to poll.
+/// What a worker keeps from poll to poll.
 #[derive(Default)]
-struct Memory {
+struct PollState {
     schedule: Schedule,
     validators: Validators,
     value: Value,
-    /// What the last result amounted to.
-    mark: Option<u64>,
-    told: Tick,
+    /// Fingerprint of the last result.
+    fingerprint: Option<u64>,
+    last_published: Tick,
 }
 
 impl Worker {
-    /// Polls until told to stop, which is none, or until the lease is lost. A request under way is finished
-    /// before a stop, and cut off at a loss.
+    /// Polls until `stop` is cancelled, and then returns `None`, or until the lease is lost. A stop lets the request
+    /// in flight finish; a loss aborts it.
     pub(crate) async fn run(mut self) -> Option<Lost> {
-        let mut memory = Memory::default();
-        let agent = self.agent();
+        let mut poll_state = PollState::default();
+        let user_agent = self.user_agent();
         let mut states = self.held.states();
         let mut lost = pin!(self.held.lost());
-        let (kit, clock) = (self.kit.clone(), self.kit.clock.clone());
-        let mut next = Next::Poll(Schedule::first(self.pace(), chance()));
+        let (context, clock) = (self.context.clone(), self.context.clock.clone());
+        let mut next = Next::Poll(Schedule::first_delay(self.timing(), random_unit()));
         let mut due = clock.now() + wait(next);
         loop {
-            self.note_state();
+            self.record_certainty();
             tokio::select! {
                 biased;
                 gone = &mut lost => return Some(gone),
@@ -73,155 +73,175 @@ impl Worker {
                     if changed.is_err() {
                         return None;
                     }
-                    memory = Memory::default();
+                    poll_state = PollState::default();
                     (next, due) = (Next::Poll(Duration::ZERO), clock.now());
                     continue;
                 }
-                () = kit.alarms.at(due) => {}
+                () = context.timers.sleep_until(due) => {}
             }
             let slot = tokio::select! {
                 biased;
                 gone = &mut lost => return Some(gone),
                 () = self.stop.cancelled() => return None,
-                slot = kit.fetcher.slots.acquire() => slot,
+                slot = context.fetcher.slots.acquire() => slot,
             };
             let start = clock.now();
             let Some(fence) = self.permit() else {
-                events::held_back();
+                events::record_no_permit();
                 drop(slot);
                 tokio::select! {
                     biased;
                     gone = &mut lost => return Some(gone),
                     () = self.stop.cancelled() => return None,
                     _ = states.changed() => {}
-                    () = kit.alarms.at(start + self.pace().interval) => {}
+                    () = context.timers.sleep_until(start + self.timing().interval) => {}
                 }
                 continue;
             };
             next = match next {
-                Next::Poll(_) => self.poll(&mut memory, &agent, fence, start).await,
-                Next::Probe(_) => self.probe(&mut memory, &agent, fence, start).await,
+                Next::Poll(_) => self.poll(&mut poll_state, &user_agent, fence, start).await,
+                Next::Probe(_) => self.probe(&mut poll_state, &user_agent, fence, start).await,
             };
             drop(slot);
             due = clock.now() + wait(next);
         }
     }
 
-    /// Who asks, and under which generation: a number that an endpoint may hold against an older one.
-    fn agent(&self) -> HeaderValue {
+    /// The `User-Agent` header: instance and generation. An endpoint may reject a generation older than the last one.
+    fn user_agent(&self) -> HeaderValue {
         let text = format!(
             "tenure-poll/{} ({}; generation {})",
             env!("CARGO_PKG_VERSION"),
-            self.kit.instance,
+            self.context.instance,
             self.held.generation()
         );
         HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("tenure-poll"))
     }
 
-    fn pace(&self) -> Pace {
-        let (settings, interval) = (&self.kit.settings, self.target.borrow().interval);
-        Pace { interval, down_after: settings.down_after, backoff_max: settings.backoff_max }
+    fn timing(&self) -> PollTiming {
+        let (settings, interval) = (&self.context.settings, self.target.borrow().interval);
+        PollTiming { interval, down_after: settings.down_after, backoff_max: settings.backoff_max }
     }
 
-    /// Held, and not in any doubt: from the first failed renewal on nothing new is asked.
-    fn permitted(held: &Held) -> bool {
-        held.state() == State::Held && held.permit(Duration::ZERO).is_ok()
+    /// Whether a request may start: the lease is held and certain. The first failed renewal ends that.
+    fn permitted(held: &LeaseHandle) -> bool {
+        held.state() == GuardState::Held && held.permit(Duration::ZERO).is_ok()
     }
 
     fn permit(&self) -> Option<Fence> {
-        if self.held.state() != State::Held {
+        if self.held.state() != GuardState::Held {
             return None;
         }
         self.held.permit(Duration::ZERO).ok().map(|permit| permit.fence(Mode::Strict))
     }
 
-    /// Tells once when doubt begins, and once when it ends.
-    fn note_state(&self) {
+    /// Logs once when ownership becomes uncertain, and once when it is certain again.
+    fn record_certainty(&self) {
         let id = self.target.borrow().id.clone();
-        let who =
-            Who { instance: &self.kit.instance, endpoint: &id, generation: Some(self.held.generation()) };
+        let event = LeaseEvent {
+            instance: &self.context.instance,
+            endpoint: &id,
+            generation: Some(self.held.generation()),
+        };
         match self.held.state() {
-            State::Held if self.status.certain() => who.certain_again(),
-            State::Jeopardy | State::Suspended if self.status.uncertain(self.kit.clock.wall()) => {
-                who.uncertain()
+            GuardState::Held if self.status.mark_certain() => event.certain(),
+            GuardState::Jeopardy | GuardState::Suspended
+                if self.status.mark_uncertain(self.context.clock.wall()) =>
+            {
+                event.uncertain()
             }
             _ => {}
         }
     }
 
-    /// Ends when nothing exclusive may go on.
-    async fn cut(&self) {
+    /// Completes when the lease is no longer exclusive.
+    async fn exclusivity_lost(&self) {
         let mut states = self.held.states();
         while self.held.state().is_exclusive() {
             states.borrow_and_update();
             if !self.held.state().is_exclusive() || states.changed().await.is_err() {
                 return;
             }
-            self.note_state();
+            self.record_certainty();
         }
     }
 
-    async fn poll(&self, memory: &mut Memory, agent: &HeaderValue, fence: Fence, start: Tick) -> Next {
+    async fn poll(
+        &self,
+        poll_state: &mut PollState,
+        user_agent: &HeaderValue,
+        fence: Fence,
+        start: Tick,
+    ) -> Next {
         let target = self.target.borrow().clone();
-        let work = self.kit.fetcher.poll(&target, agent, &memory.validators, || Self::permitted(&self.held));
+        let work = self
+            .context
+            .fetcher
+            .poll(&target, user_agent, &poll_state.validators, || Self::permitted(&self.held));
         let answer = tokio::select! {
             biased;
             answer = work => answer,
-            () = self.cut() => Err(FetchError::NotPermitted),
+            () = self.exclusivity_lost() => Err(FetchError::NotPermitted),
         };
         if matches!(answer, Err(FetchError::NotPermitted)) {
-            events::held_back();
+            events::record_no_permit();
             return Next::Poll(Duration::ZERO);
         }
-        let took = self.kit.clock.now().since(start);
-        let mut result = self.blank(&target, took);
+        let took = self.context.clock.now().since(start);
+        let mut result = self.new_result(&target, took);
         match answer {
-            Ok(reply) => read(&target, reply, memory, &mut result),
+            Ok(response) => apply_response(&target, response, poll_state, &mut result),
             Err(error) => {
-                events::polled(error.word(), took);
+                events::record_request(error.label(), took);
                 result.error = Some(error.to_string());
             }
         }
         let next = match result.ok {
-            true => memory.schedule.good(self.pace(), took, chance()),
-            false => memory.schedule.bad(self.pace(), chance()),
+            true => poll_state.schedule.after_success(self.timing(), took, random_unit()),
+            false => poll_state.schedule.after_failure(self.timing(), random_unit()),
         };
-        self.tell(memory, result, fence, &target, start).await;
+        self.publish_result(poll_state, result, fence, &target, start).await;
         next
     }
 
-    async fn probe(&self, memory: &mut Memory, agent: &HeaderValue, fence: Fence, start: Tick) -> Next {
+    async fn probe(
+        &self,
+        poll_state: &mut PollState,
+        user_agent: &HeaderValue,
+        fence: Fence,
+        start: Tick,
+    ) -> Next {
         let target = self.target.borrow().clone();
-        let work = self.kit.fetcher.probe(&target, agent, || Self::permitted(&self.held));
+        let work = self.context.fetcher.probe(&target, user_agent, || Self::permitted(&self.held));
         let answer = tokio::select! {
             biased;
             answer = work => answer,
-            () = self.cut() => Err(FetchError::NotPermitted),
+            () = self.exclusivity_lost() => Err(FetchError::NotPermitted),
         };
-        let took = self.kit.clock.now().since(start);
+        let took = self.context.clock.now().since(start);
         let error = match answer {
             Err(FetchError::NotPermitted) => return Next::Probe(Duration::ZERO),
-            // Any answer that is no fault of the server shows that it is there, also one that knows no HEAD.
+            // Any response other than a server error shows that the server is up, including one without HEAD support.
             Ok(status) if !status.is_server_error() || status == StatusCode::NOT_IMPLEMENTED => {
-                events::polled("probe", took);
-                return memory.schedule.answered();
+                events::record_request("probe", took);
+                return poll_state.schedule.after_probe();
             }
-            Ok(status) => format!("it answers {status}"),
+            Ok(status) => format!("HTTP status {status}"),
             Err(error) => error.to_string(),
         };
-        events::polled("probe_failed", took);
-        let next = memory.schedule.bad(self.pace(), chance());
-        let result = PollResult { probe: true, error: Some(error), ..self.blank(&target, took) };
-        self.tell(memory, result, fence, &target, start).await;
+        events::record_request("probe_failed", took);
+        let next = poll_state.schedule.after_failure(self.timing(), random_unit());
+        let result = PollResult { probe: true, error: Some(error), ..self.new_result(&target, took) };
+        self.publish_result(poll_state, result, fence, &target, start).await;
         next
     }
 
-    fn blank(&self, target: &Target, took: Duration) -> PollResult {
+    fn new_result(&self, target: &Target, took: Duration) -> PollResult {
         PollResult {
             id: target.id.clone(),
             generation: self.held.generation().to_string(),
-            instance: self.kit.instance.clone(),
-            at: self.kit.clock.wall().as_millis(),
+            instance: self.context.instance.clone(),
+            at: self.context.clock.wall().as_millis(),
             ok: false,
             probe: false,
             status: None,
@@ -236,89 +256,95 @@ impl Worker {
         }
     }
 
-    async fn tell(
+    async fn publish_result(
         &self,
-        memory: &mut Memory,
+        poll_state: &mut PollState,
         mut result: PollResult,
         fence: Fence,
         target: &Target,
         now: Tick,
     ) {
-        result.failures = memory.schedule.failures();
-        result.down = memory.schedule.is_down(self.pace());
-        let mark = mark(&result);
-        result.changed = memory.mark != Some(mark);
-        let settings = &self.kit.settings;
-        let due = memory.told == Tick::default() || now.since(memory.told) >= settings.refresh;
+        result.failures = poll_state.schedule.failures();
+        result.down = poll_state.schedule.is_down(self.timing());
+        let fingerprint = fingerprint(&result);
+        result.changed = poll_state.fingerprint != Some(fingerprint);
+        let settings = &self.context.settings;
+        let due = poll_state.last_published == Tick::default()
+            || now.since(poll_state.last_published) >= settings.refresh;
         let keep = !settings.only_changes || result.changed || due;
-        memory.mark = Some(mark);
+        poll_state.fingerprint = Some(fingerprint);
         if keep {
-            memory.told = now;
+            poll_state.last_published = now;
         }
         let result = Arc::new(result);
-        self.status.polled(&result);
-        self.kit.sink.tell(News { result, fence, keep, webhook: target.webhook.clone() }).await;
+        self.status.record_poll(&result);
+        self.context.sink.send(PendingResult { result, fence, keep, webhook: target.webhook.clone() }).await;
     }
 }
 
-/// What an answer says.
-fn read(target: &Target, reply: Reply, memory: &mut Memory, result: &mut PollResult) {
-    let status = reply.status;
+/// Fills in the result from a response.
+fn apply_response(
+    target: &Target,
+    response: FetchedResponse,
+    poll_state: &mut PollState,
+    result: &mut PollResult,
+) {
+    let status = response.status;
     let took = Duration::from_secs_f64(result.latency_ms / 1e3);
     result.status = Some(status.as_u16());
-    result.bytes = reply.body.len();
+    result.bytes = response.body.len();
     if status == StatusCode::NOT_MODIFIED {
-        events::polled("not_modified", took);
+        events::record_request("not_modified", took);
         (result.ok, result.not_modified) = (true, true);
-        result.value = memory.value.clone();
+        result.value = poll_state.value.clone();
         return;
     }
     if !status.is_success() {
-        events::polled("refused", took);
-        result.error = Some(format!("it answers {status}"));
+        events::record_request("refused", took);
+        result.error = Some(format!("HTTP status {status}"));
         return;
     }
-    match target.extract.read(&reply.body) {
+    match target.extract.apply(&response.body) {
         Ok(value) => {
-            events::polled("ok", took);
+            events::record_request("ok", took);
             result.ok = true;
-            result.value = if reply.body.len() > limits::SHOWN && size(&value) > limits::SHOWN {
+            result.value = if response.body.len() > limits::VALUE && json_size(&value) > limits::VALUE {
                 Value::Null
             } else {
                 value
             };
-            memory.validators = reply.validators;
-            memory.value = result.value.clone();
+            poll_state.validators = response.validators;
+            poll_state.value = result.value.clone();
         }
-        Err(why) => {
-            events::polled("unreadable", took);
-            result.error = Some(why);
+        Err(reason) => {
+            events::record_request("unreadable", took);
+            result.error = Some(reason);
         }
     }
 }
 
-fn size(value: &Value) -> usize {
+fn json_size(value: &Value) -> usize {
     serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len())
 }
 
-/// A number for all of a result that is not about this one poll.
-fn mark(result: &PollResult) -> u64 {
+/// A hash of the parts of a result that do not change from poll to poll by themselves.
+fn fingerprint(result: &PollResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     (result.ok, result.down, result.status.filter(|status| *status != 304), &result.error).hash(&mut hasher);
-    hash(&result.value, &mut hasher);
+    hash_json(&result.value, &mut hasher);
     hasher.finish()
 }
 
-fn hash(value: &Value, hasher: &mut DefaultHasher) {
+fn hash_json(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Null => 0_u8.hash(hasher),
         Value::Bool(value) => value.hash(hasher),
         Value::Number(number) => number.to_string().hash(hasher),
         Value::String(text) => text.hash(hasher),
-        Value::Array(list) => list.iter().for_each(|item| hash(item, hasher)),
+        Value::Array(list) => list.iter().for_each(|item| hash_json(item, hasher)),
         Value::Object(map) => map.iter().for_each(|(name, item)| {
             name.hash(hasher);
-            hash(item, hasher);
+            hash_json(item, hasher);
         }),
     }
 }
@@ -329,8 +355,8 @@ const fn wait(next: Next) -> Duration {
     }
 }
 
-/// A number from 0 to 1.
-pub(crate) fn chance() -> f64 {
+/// A random number from 0 to 1.
+pub(crate) fn random_unit() -> f64 {
     let mut bytes = [0; 4];
     OsEntropy.fill(&mut bytes);
     f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX)

@@ -23,7 +23,7 @@ pub(crate) enum BodyError {
         /// The limit.
         limit: u64,
     },
-    /// Not all there in time.
+    /// Incomplete at the timeout.
     #[error("the body did not arrive within {} ms", limit.as_millis())]
     TooSlow {
         /// The limit.
@@ -44,7 +44,7 @@ impl BodyError {
         None
     }
 
-    /// A body that fails so at the first read: who may call and whether anybody reads is decided before.
+    /// A body that fails with this error at the first read, so that authentication and routing come first.
     pub(crate) fn body(self) -> Body {
         Body::from_stream(stream::once(ready(Err::<Bytes, _>(self))))
     }
@@ -66,7 +66,7 @@ pub(crate) struct Bounded<B> {
     left: u64,
     limit: u64,
     time: Duration,
-    /// Starts with the first read, so that time the handler takes is not the client's.
+    /// Starts with the first read, so that the time of the handler does not count.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -137,14 +137,14 @@ mod tests {
     const TIME: Duration = Duration::from_secs(5);
 
     #[tokio::test]
-    async fn an_announced_excess_is_refused_before_reading() {
+    async fn a_body_with_a_too_large_content_length_is_refused_before_reading() {
         let refused = Bounded::wrap(Full::new(Bytes::from("12345")), 4, TIME).unwrap_err();
         assert_eq!(refused.problem().code, Code::BODY_TOO_LARGE);
         assert!(Bounded::wrap(Full::new(Bytes::from("1234")), 4, TIME).is_ok());
     }
 
     #[tokio::test]
-    async fn an_excess_in_chunks_is_cut_off() {
+    async fn a_chunked_body_that_is_too_large_is_cut_off() {
         let body = Bounded::wrap(chunks(&["123", "45"]), 4, TIME).unwrap();
         let error = body.collect().await.unwrap_err();
         assert_eq!(BodyError::problem_of(&error).unwrap().code, Code::BODY_TOO_LARGE);

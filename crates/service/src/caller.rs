@@ -1,4 +1,4 @@
-//! Who calls. The authentication layer puts a [`Caller`] on the request; handlers take it as an argument.
+//! The authenticated caller. The authentication layer adds a [`Caller`] to the request; handlers take it as an argument.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::problem::Problem;
 use crate::scope::{Area, Level, Scope, Scopes};
 
-/// How a caller proved who it is.
+/// How a caller authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Via {
     /// An `Authorization: Bearer` header.
@@ -23,15 +23,15 @@ pub struct Caller {
     pub name: String,
     /// What it may do.
     pub scopes: Scopes,
-    /// How it proved itself.
+    /// How it authenticated.
     pub via: Via,
     /// The digest of its session, where it has one.
     pub(crate) session: Option<[u8; 32]>,
 }
 
-/// Why credentials on the request were not taken, for the extractor to say.
+/// Why the credentials of a request were rejected; the extractor returns it.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused(pub(crate) Problem);
+pub(crate) struct Rejected(pub(crate) Problem);
 
 impl Caller {
     /// A caller with a bearer token, for tests and for calls inside the process.
@@ -57,8 +57,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
         if let Some(caller) = parts.extensions.get::<Self>() {
             return Ok(caller.clone());
         }
-        let refused = parts.extensions.get::<Refused>().map(|refused| refused.0.clone());
-        Err(refused.unwrap_or_else(|| {
+        let rejected = parts.extensions.get::<Rejected>().map(|rejected| rejected.0.clone());
+        Err(rejected.unwrap_or_else(|| {
             Problem::new(Code::UNAUTHENTICATED, "send `Authorization: Bearer <token>`, or log in at /")
         }))
     }

@@ -6,38 +6,39 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A source of time that counts suspend, so that a login code is not longer valid on a laptop that slept.
+/// A clock that counts suspend, so that a login code does not outlive its time on a laptop that slept.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Source);
 
 /// Moves a clock made by [`Clock::manual`].
 #[derive(Clone, Debug)]
-pub struct Hand(Arc<Times>);
+pub struct ClockControl(Arc<ManualTime>);
 
-/// Both times of a clock that is moved by hand, in nanoseconds.
+/// The times of a manual clock, in nanoseconds.
 #[derive(Debug)]
-struct Times {
+struct ManualTime {
     boot: AtomicU64,
     wall: AtomicU64,
 }
 
-/// Where a clock that is moved by hand begins: an hour after boot, so that tests may look back.
-const BOOT: u64 = 3_600_000_000_000;
+/// Where a manual clock starts: an hour after boot, so that tests can subtract.
+const MANUAL_BOOT: u64 = 3_600_000_000_000;
 /// And in 2030.
-const WALL: u64 = 1_900_000_000_000_000_000;
+const MANUAL_WALL: u64 = 1_900_000_000_000_000_000;
 
 #[derive(Clone, Debug, Default)]
 enum Source {
     #[default]
     Boot,
-    Manual(Arc<Times>),
+    Manual(Arc<ManualTime>),
 }
 
 impl Clock {
-    /// A clock that stands still until its hand moves it, for tests.
-    pub fn manual() -> (Self, Hand) {
-        let times = Arc::new(Times { boot: AtomicU64::new(BOOT), wall: AtomicU64::new(WALL) });
-        (Self(Source::Manual(times.clone())), Hand(times))
+    /// A clock that only its control moves, for tests.
+    pub fn manual() -> (Self, ClockControl) {
+        let times =
+            Arc::new(ManualTime { boot: AtomicU64::new(MANUAL_BOOT), wall: AtomicU64::new(MANUAL_WALL) });
+        (Self(Source::Manual(times.clone())), ClockControl(times))
     }
 
     /// The time since an arbitrary start, the same for every clock of this machine.
@@ -63,7 +64,7 @@ impl Clock {
     }
 }
 
-impl Hand {
+impl ClockControl {
     /// Moves the clock ahead.
     pub fn advance(&self, by: Duration) {
         let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
@@ -71,19 +72,19 @@ impl Hand {
         self.0.wall.fetch_add(nanos, Ordering::AcqRel);
     }
 
-    /// Starts the count from boot anew; the wall clock goes on.
+    /// Resets the time since boot; the wall clock continues.
     pub fn reboot(&self) {
-        self.0.boot.store(BOOT, Ordering::Release);
+        self.0.boot.store(MANUAL_BOOT, Ordering::Release);
     }
 }
 
-/// Waits. What this crate waits for are polls and limits on clients, none of which needs to count suspend.
+/// Sleeps. The waits of this crate are polls and client timeouts, which need not count suspend.
 #[expect(clippy::disallowed_methods, reason = "the clock is where sleeping is allowed")]
 pub(crate) fn sleep(time: Duration) -> tokio::time::Sleep {
     tokio::time::sleep(time)
 }
 
-/// The output of `work`, or nothing if it took longer than `limit`.
+/// The output of `work`, or `None` after `limit`.
 pub(crate) async fn within<F: Future>(limit: Duration, work: F) -> Option<F::Output> {
     tokio::select! {
         biased;
@@ -97,19 +98,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_boot_clock_goes_forward_and_the_manual_one_only_by_hand() {
+    fn the_boot_clock_moves_forward_and_the_manual_one_only_when_advanced() {
         let clock = Clock::default();
         let before = clock.now();
         assert!(clock.now() >= before);
-        let (clock, hand) = Clock::manual();
+        let (clock, control) = Clock::manual();
         let before = clock.now();
         assert_eq!(clock.now(), before);
-        hand.advance(Duration::from_secs(5));
+        control.advance(Duration::from_secs(5));
         assert_eq!(clock.now() - before, Duration::from_secs(5));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_is_too_slow_is_given_up() {
+    async fn slow_work_times_out() {
         assert_eq!(within(Duration::from_secs(1), async { 7 }).await, Some(7));
         assert_eq!(within(Duration::from_secs(1), std::future::pending::<()>()).await, None);
     }

@@ -1,14 +1,14 @@
-//! The one table of error codes: word, HTTP status, gRPC status number, title. Each word has a page
-//! `docs/errors/<WORD>.md`; a word, once published, keeps its meaning.
+//! The table of error codes: code, HTTP status, gRPC status number, title. Each code has a page `docs/errors/<CODE>.md`;
+//! a published code keeps its meaning.
 
 use std::fmt;
 
 use http::StatusCode;
 
-/// A stable error code. Programs match on [`Code::word`]; the status only says who must act.
+/// A stable error code. Programs match on [`Code::as_str`].
 #[derive(Clone, Copy)]
 pub struct Code {
-    word: &'static str,
+    text: &'static str,
     status: StatusCode,
     grpc: u8,
     title: &'static str,
@@ -16,12 +16,12 @@ pub struct Code {
 
 /// Declares the constants and [`Code::ALL`] from one list, so that neither can lack a code.
 macro_rules! codes {
-    ($($name:ident $word:literal $status:ident $grpc:literal $title:literal;)+) => {
+    ($($name:ident $text:literal $status:ident $grpc:literal $title:literal;)+) => {
         impl Code {
             $(
                 #[doc = $title]
                 pub const $name: Code =
-                    Code { word: $word, status: StatusCode::$status, grpc: $grpc, title: $title };
+                    Code { text: $text, status: StatusCode::$status, grpc: $grpc, title: $title };
             )+
 
             /// Every code, in the order of the table.
@@ -33,7 +33,7 @@ macro_rules! codes {
 codes! {
     INVALID_REQUEST "INVALID_REQUEST" BAD_REQUEST 3 "The request is malformed";
     TTL_OUT_OF_RANGE "TTL_OUT_OF_RANGE" BAD_REQUEST 3 "The TTL is outside what this engine grants";
-    INVALID_INPUT "INVALID_INPUT" BAD_REQUEST 3 "The intent cannot be meant";
+    INVALID_INPUT "INVALID_INPUT" BAD_REQUEST 3 "The intent is invalid";
     UNAUTHENTICATED "UNAUTHENTICATED" UNAUTHORIZED 16 "No valid credentials";
     UNAUTHORIZED "UNAUTHORIZED" UNAUTHORIZED 16 "No valid token for sessions";
     LOGIN_FAILED "LOGIN_FAILED" UNAUTHORIZED 16 "The login was refused";
@@ -41,41 +41,41 @@ codes! {
     RESERVED_KEY "RESERVED_KEY" FORBIDDEN 7 "The key belongs to a service";
     ORIGIN_REFUSED "ORIGIN_REFUSED" FORBIDDEN 7 "The page's origin is not allowed";
     LAN_ONLY "LAN_ONLY" FORBIDDEN 7 "Sessions are for the local network";
-    NOT_FOUND "NOT_FOUND" NOT_FOUND 5 "There is nothing at this path";
-    SESSION_NOT_FOUND "SESSION.NOT_FOUND" NOT_FOUND 5 "There is no such session";
-    METHOD_NOT_ALLOWED "METHOD_NOT_ALLOWED" METHOD_NOT_ALLOWED 12 "The path knows other methods";
+    NOT_FOUND "NOT_FOUND" NOT_FOUND 5 "Nothing exists at this path";
+    SESSION_NOT_FOUND "SESSION.NOT_FOUND" NOT_FOUND 5 "Unknown session";
+    METHOD_NOT_ALLOWED "METHOD_NOT_ALLOWED" METHOD_NOT_ALLOWED 12 "The method is not allowed here";
     REQUEST_TIMEOUT "REQUEST_TIMEOUT" REQUEST_TIMEOUT 4 "The request arrived too slowly";
-    BUSY "BUSY" CONFLICT 9 "Someone else holds the key";
-    LEASE_BUSY "LEASE_BUSY" CONFLICT 9 "Somebody has the channel";
+    BUSY "BUSY" CONFLICT 9 "Another holder has the key";
+    LEASE_BUSY "LEASE_BUSY" CONFLICT 9 "The channel is in use";
     NOT_HELD "NOT_HELD" CONFLICT 9 "The lease is not held by this token";
     NO_SUCCESSOR "NO_SUCCESSOR" CONFLICT 9 "The successor is not waiting";
     STALE_GENERATION "STALE_GENERATION" CONFLICT 9 "The generation is not the current one";
-    TOKEN_SPENT "TOKEN_SPENT" CONFLICT 9 "The token has served its reign";
+    TOKEN_SPENT "TOKEN_SPENT" CONFLICT 9 "The reign of this token has ended";
     FENCED_OUT "FENCED_OUT" CONFLICT 9 "A later owner has fenced this write out";
     CONFLICT "CONFLICT" CONFLICT 10 "A condition of the write does not hold";
     KEY_IS_LEASED "KEY_IS_LEASED" CONFLICT 9 "The key is a lease, not a record";
     UNPROVEN "UNPROVEN" CONFLICT 9 "The gate was not proven";
     LAGGED "LAGGED" GONE 11 "The watch fell behind";
-    SESSION_EXPIRED "SESSION.EXPIRED" GONE 9 "The session's time ran out";
-    SESSION_GONE "session_gone" GONE 9 "The session is over";
+    SESSION_EXPIRED "SESSION.EXPIRED" GONE 9 "The session expired";
+    SESSION_GONE "session_gone" GONE 9 "The session has ended";
     BODY_TOO_LARGE "BODY_TOO_LARGE" PAYLOAD_TOO_LARGE 8 "The body is too large";
     UNSUPPORTED_MEDIA_TYPE "UNSUPPORTED_MEDIA_TYPE" UNSUPPORTED_MEDIA_TYPE 3 "The body has the wrong content type";
     TOO_MANY "TOO_MANY" TOO_MANY_REQUESTS 8 "A limit of the lease kernel is reached";
     RATE_LIMITED "RATE_LIMITED" TOO_MANY_REQUESTS 8 "Too many requests in too little time";
-    ADMISSION_SESSIONS_FULL "ADMISSION_SESSIONS_FULL" TOO_MANY_REQUESTS 8 "More sessions are not kept";
+    ADMISSION_SESSIONS_FULL "ADMISSION_SESSIONS_FULL" TOO_MANY_REQUESTS 8 "The limit of sessions is reached";
     INTERNAL "INTERNAL" INTERNAL_SERVER_ERROR 13 "The server failed";
-    UNAVAILABLE "UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Not now; it did not happen";
+    UNAVAILABLE "UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Unavailable; the request had no effect";
     ADMISSION_NO_TUNERS "ADMISSION_NO_TUNERS" SERVICE_UNAVAILABLE 14 "No tuner is configured";
-    SERVICE_UNAVAILABLE "SERVICE_UNAVAILABLE" SERVICE_UNAVAILABLE 14 "The intent was not carried through";
-    V3_UNAVAILABLE "V3_UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Sessions are out of reach";
+    SERVICE_UNAVAILABLE "SERVICE_UNAVAILABLE" SERVICE_UNAVAILABLE 14 "The intent was not completed";
+    V3_UNAVAILABLE "V3_UNAVAILABLE" SERVICE_UNAVAILABLE 14 "Sessions are unavailable";
     SHUTTING_DOWN "SHUTTING_DOWN" SERVICE_UNAVAILABLE 14 "The server is shutting down";
-    UNKNOWN_OUTCOME "UNKNOWN_OUTCOME" GATEWAY_TIMEOUT 2 "It may have happened";
+    UNKNOWN_OUTCOME "UNKNOWN_OUTCOME" GATEWAY_TIMEOUT 2 "The outcome is unknown";
 }
 
 impl Code {
-    /// The stable word, such as `BUSY`.
-    pub const fn word(self) -> &'static str {
-        self.word
+    /// The stable code, such as `BUSY`.
+    pub const fn as_str(self) -> &'static str {
+        self.text
     }
 
     /// The HTTP status.
@@ -93,12 +93,12 @@ impl Code {
         self.title
     }
 
-    /// The code with this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|code| code.word == word)
+    /// The code with this text.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.text == text)
     }
 
-    /// The code for an answer that has only a status: what a router, an extractor or a proxy layer gave.
+    /// The code for a response that has only a status, from a router, an extractor or a proxy.
     pub fn from_status(status: StatusCode) -> Self {
         match status {
             StatusCode::UNAUTHORIZED => Self::UNAUTHENTICATED,
@@ -119,7 +119,7 @@ impl Code {
 
 impl PartialEq for Code {
     fn eq(&self, other: &Self) -> bool {
-        self.word == other.word
+        self.text == other.text
     }
 }
 
@@ -127,13 +127,13 @@ impl Eq for Code {}
 
 impl fmt::Debug for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word)
+        f.write_str(self.text)
     }
 }
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word)
+        f.write_str(self.text)
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_published_numbers_do_not_move() {
-        let table: Vec<_> = Code::ALL.iter().map(|c| (c.word(), c.status().as_u16(), c.grpc())).collect();
+        let table: Vec<_> = Code::ALL.iter().map(|c| (c.as_str(), c.status().as_u16(), c.grpc())).collect();
         assert_eq!(
             table,
             [
@@ -191,11 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn words_lead_back_to_their_code() {
+    fn every_code_parses() {
         for code in Code::ALL {
-            assert_eq!(Code::from_word(code.word()), Some(*code));
+            assert_eq!(Code::parse(code.as_str()), Some(*code));
         }
-        assert_eq!(Code::from_word("NOPE"), None);
+        assert_eq!(Code::parse("NOPE"), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What is known about the request that the current task answers: set once by the server, read by problems,
-//! logs and outgoing calls.
+//! The context of the request that the current task handles: set by the server, read by problems, logs and outgoing
+//! calls.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,8 +9,8 @@ tokio::task_local! {
     static CURRENT: Arc<Context>;
 }
 
-/// The longest request id taken over from a client.
-const LONGEST_ID: usize = 128;
+/// The longest request id accepted from a client.
+const MAX_ID_BYTES: usize = 128;
 
 /// The identity of one request.
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub(crate) struct Context {
 /// The header that carries a request's id, in and out.
 pub const REQUEST_ID: http::HeaderName = http::HeaderName::from_static("x-request-id");
 
-/// The id of the request that the current task answers, if it answers one.
+/// The id of the request that the current task handles, if any.
 pub fn request_id() -> Option<String> {
     CURRENT.try_with(|context| context.id.clone()).ok()
 }
 
 impl Context {
-    /// The context of a request with these headers; takes over a well-formed id and makes one otherwise.
+    /// The context of a request with these headers. A well-formed id is kept; otherwise a new one is generated.
     pub(crate) fn new(headers: &HeaderMap) -> Arc<Self> {
         let id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(|id| is_id(id));
         Arc::new(Self {
@@ -41,7 +41,7 @@ impl Context {
         })
     }
 
-    /// Runs `work` as the answer to this request.
+    /// Runs `work` in this context.
     pub(crate) async fn scope<F: Future>(self: Arc<Self>, work: F) -> F::Output {
         CURRENT.scope(self, work).await
     }
@@ -55,7 +55,7 @@ impl Context {
         &self.id
     }
 
-    /// Whether the client speaks gRPC and expects errors as it does.
+    /// Whether the client uses gRPC and expects gRPC errors.
     pub(crate) fn is_grpc(&self) -> bool {
         self.grpc
     }
@@ -70,7 +70,7 @@ impl Context {
         self.traceparent()?.to_str().ok()?.split('-').nth(1)
     }
 
-    /// Notes who calls, for the access log.
+    /// Records the caller for the access log.
     pub(crate) fn set_caller(&self, name: &str) {
         // A second layer of authentication may not rename the caller.
         let _ = self.caller.set(name.to_owned());
@@ -88,7 +88,7 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 
 fn is_id(id: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:/+=@".contains(c);
-    !id.is_empty() && id.len() <= LONGEST_ID && id.chars().all(allowed)
+    !id.is_empty() && id.len() <= MAX_ID_BYTES && id.chars().all(allowed)
 }
 
 fn fresh_id() -> String {

@@ -1,4 +1,4 @@
-//! Extractors whose refusals are problems with stable codes.
+//! Extractors whose rejections are problems with stable codes.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
             BodyError::problem_of(&rejection)
                 .unwrap_or_else(|| Problem::new(Code::from_status(rejection.status()), rejection.body_text()))
         })?;
-        object(&bytes)?;
+        require_object(&bytes)?;
         serde_json::from_slice(&bytes).map(Json).map_err(|error| invalid("the body", &error.to_string()))
     }
 }
@@ -63,7 +63,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
         axum::extract::Query::try_from_uri(&parts.uri)
             .map(|query| Self(query.0))
-            .map_err(|rejection| invalid("the query", &reason(&rejection)))
+            .map_err(|rejection| invalid("the query", &innermost_cause(&rejection)))
     }
 }
 
@@ -78,8 +78,8 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// Derived structs would take a list of their fields as well, which no schema of ours allows.
-fn object(bytes: &[u8]) -> Result<(), Problem> {
+/// Derived structs would also accept a list of their fields, which no schema allows.
+fn require_object(bytes: &[u8]) -> Result<(), Problem> {
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') | None => Ok(()),
         Some(_) => Err(invalid("the body", "expected an object")),
@@ -90,8 +90,8 @@ fn invalid(part: &str, reason: &str) -> Problem {
     Problem::new(Code::INVALID_REQUEST, format!("{part} is invalid: {reason}"))
 }
 
-/// The innermost cause: what the deserializer said, without the layers around it.
-fn reason(error: &dyn std::error::Error) -> String {
+/// The innermost cause: the error of the deserializer itself.
+fn innermost_cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

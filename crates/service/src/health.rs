@@ -13,18 +13,18 @@ use crate::problem::Problem;
 /// Whether the process can serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readiness {
-    /// It can; the members say what a person wants to know at a glance.
+    /// It can; the members describe it.
     Ready(serde_json::Map<String, serde_json::Value>),
-    /// It cannot yet, or no more, and why.
+    /// It cannot yet, or no longer, and why.
     NotReady(String),
 }
 
-/// Live: the process answers. Ready: `ready` says so; otherwise 503 `UNAVAILABLE` with the reason.
+/// Live: the process responds. Ready: as `ready` returns; otherwise 503 `UNAVAILABLE` with the reason.
 pub fn health_routes(ready: impl Fn() -> Readiness + Send + Sync + 'static) -> Router {
     health_routes_with(|| Ok(()), ready)
 }
 
-/// The same for a process that can say itself that it is better ended, and why. Also `/health` and `/ready`, the older names of both.
+/// The same with a liveness check that can fail. Also serves `/health` and `/ready`, the older names of both.
 pub fn health_routes_with(
     live: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ready: impl Fn() -> Readiness + Send + Sync + 'static,
@@ -40,23 +40,23 @@ pub fn health_routes_with(
             }
         }
     };
-    let answered = move || {
+    let is_ready = move || {
         let ready = ready.clone();
-        async move { answer(ready()) }
+        async move { respond(ready()) }
     };
     Router::new()
         .route("/health/live", get(alive.clone()))
         .route("/health", get(alive))
-        .route("/health/ready", get(answered.clone()))
-        .route("/ready", get(answered))
+        .route("/health/ready", get(is_ready.clone()))
+        .route("/ready", get(is_ready))
 }
 
-/// One more route that says whether something is ready.
+/// A further readiness route.
 pub fn readiness_route(path: &str, ready: impl Fn() -> Readiness + Clone + Send + Sync + 'static) -> Router {
-    Router::new().route(path, get(move || async move { answer(ready()) }))
+    Router::new().route(path, get(move || async move { respond(ready()) }))
 }
 
-fn answer(readiness: Readiness) -> Response {
+fn respond(readiness: Readiness) -> Response {
     match readiness {
         Readiness::Ready(facts) => {
             let mut body = facts;

@@ -1,5 +1,5 @@
-//! What every process of Tenure needs: settings, authentication, problems and the table of codes, telemetry,
-//! the HTTP server, health and shutdown. It knows no domain: nothing here has heard of a lease.
+//! What every Tenure process needs: settings, authentication, problems and the table of error codes, telemetry, the HTTP
+//! server, health and shutdown. It depends on no domain: nothing here knows leases.
 
 mod auth;
 mod body;
@@ -8,19 +8,18 @@ mod clock;
 mod code;
 pub mod config;
 mod context;
-mod convoy;
 mod crypto;
 mod describe;
 mod extract;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    //! What the fuzz targets need to see.
+    //! Internals that the fuzz targets call.
 
     use http::{HeaderMap, HeaderValue};
 
     use crate::context::Context;
 
-    /// What a request with these headers is called, and the trace it belongs to.
+    /// The id and the trace of a request with these headers.
     pub fn context(headers: &HeaderMap) -> (String, Option<HeaderValue>) {
         let context = Context::new(headers);
         (context.id().to_owned(), context.traceparent().cloned())
@@ -38,16 +37,15 @@ pub use auth::{
     TokenError, auth_layer, login_routes,
 };
 pub use caller::{Caller, Via};
-pub use clock::{Clock, Hand};
+pub use clock::{Clock, ClockControl};
 pub use code::Code;
 pub use config::Settings;
 pub use context::{REQUEST_ID, request_id};
-pub use convoy::Convoy;
 pub use crypto::install_crypto;
-pub use describe::{ProblemBody, answers, common_answers};
+pub use describe::{ProblemBody, add_common_responses, add_responses};
 pub use extract::{Json, Path, Query};
 pub use health::{Readiness, health_routes, health_routes_with, readiness_route};
 pub use problem::{GRPC_CODE, PROBLEM_JSON, Problem};
-pub use scope::{Area, Level, NoScope, Scope, Scopes};
+pub use scope::{Area, Level, ParseScopeError, Scope, Scopes};
 pub use server::{CertificateError, Server, ServerError};
 pub use shutdown::Shutdown;

@@ -12,13 +12,13 @@ use crate::context::Context;
 
 /// The media type of a problem.
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// The gRPC metadata entry that carries [`Code::word`].
+/// The gRPC metadata entry that carries [`Code::as_str`].
 pub const GRPC_CODE: HeaderName = HeaderName::from_static("tenure-code");
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// What went wrong, for one request. `detail` is for people; `extra` carries the values programs need.
+/// The error of one request. `detail` is for people; `extra` has values for programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     /// The stable code.
@@ -53,23 +53,23 @@ impl Problem {
         body.insert("title".into(), self.code.title().into());
         body.insert("status".into(), self.code.status().as_u16().into());
         body.insert("detail".into(), self.detail.clone().into());
-        body.insert("code".into(), self.code.word().into());
+        body.insert("code".into(), self.code.as_str().into());
         if let Some(context) = Context::current() {
             body.insert("requestId".into(), context.id().into());
         }
         Value::Object(body)
     }
 
-    /// The problem as a gRPC answer without a message.
+    /// The problem as a gRPC response without a message.
     pub fn into_grpc(self) -> Response {
         let mut response = Response::new(axum::body::Body::empty());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(self.code.grpc())));
-        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.detail)) {
+        if let Ok(message) = HeaderValue::from_str(&percent_encode(&self.detail)) {
             headers.insert(GRPC_MESSAGE, message);
         }
-        headers.insert(GRPC_CODE, HeaderValue::from_static(self.code.word()));
+        headers.insert(GRPC_CODE, HeaderValue::from_static(self.code.as_str()));
         response.extensions_mut().insert(Rendered(self.code));
         response
     }
@@ -109,8 +109,8 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// As gRPC wants `grpc-message`: printable ASCII, everything else and `%` in percent form.
-fn percent_encoded(text: &str) -> String {
+/// The encoding of `grpc-message`: printable ASCII, with `%` and everything else percent-encoded.
+fn percent_encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         if (0x20..=0x7e).contains(&byte) && byte != b'%' {
             out.push(char::from(byte));

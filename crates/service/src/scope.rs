@@ -1,4 +1,4 @@
-//! What a token may do: an area of the product and a level in it.
+//! The scopes of a token: an area of the product and a level in it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,11 +21,11 @@ pub enum Area {
 /// How much of an area. Each level includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
-    /// Look.
+    /// Read.
     Read,
-    /// Act.
+    /// Change.
     Write,
-    /// Overrule others.
+    /// Override other holders.
     Admin,
 }
 
@@ -42,19 +42,19 @@ pub struct Scope {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Scopes([Option<Level>; Area::ALL.len()]);
 
-/// A text that is no scope.
+/// A text that is not a scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no scope; a scope is lease, control, poll, meet or v3, then a colon, then read, write or admin"
+    "invalid scope `{0}`; a scope is lease, control, poll, meet or v3, a colon, and read, write or admin"
 )]
-pub struct NoScope(String);
+pub struct ParseScopeError(String);
 
 impl Area {
     /// Every area.
     pub const ALL: [Area; 5] = [Area::Lease, Area::Control, Area::Poll, Area::Meet, Area::Sessions];
 
     /// The word used in scopes.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Area::Lease => "lease",
             Area::Control => "control",
@@ -70,7 +70,7 @@ impl Level {
     pub const ALL: [Level; 3] = [Level::Read, Level::Write, Level::Admin];
 
     /// The word used in scopes.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Level::Read => "read",
             Level::Write => "write",
@@ -112,22 +112,22 @@ impl FromIterator<Scope> for Scopes {
 }
 
 impl FromStr for Scope {
-    type Err = NoScope;
+    type Err = ParseScopeError;
 
-    fn from_str(text: &str) -> Result<Self, NoScope> {
+    fn from_str(text: &str) -> Result<Self, ParseScopeError> {
         let parse = || {
             let (area, level) = text.split_once(':')?;
-            let area = Area::ALL.into_iter().find(|known| known.word() == area)?;
-            let level = Level::ALL.into_iter().find(|known| known.word() == level)?;
+            let area = Area::ALL.into_iter().find(|known| known.as_str() == area)?;
+            let level = Level::ALL.into_iter().find(|known| known.as_str() == level)?;
             Some(Self { area, level })
         };
-        parse().ok_or_else(|| NoScope(text.to_owned()))
+        parse().ok_or_else(|| ParseScopeError(text.to_owned()))
     }
 }
 
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.area.word(), self.level.word())
+        write!(f, "{}:{}", self.area.as_str(), self.level.as_str())
     }
 }
 

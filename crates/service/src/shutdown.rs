@@ -1,4 +1,4 @@
-//! One token that everything which must end listens to.
+//! The shutdown signal of the process.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Tells a process to end: by Ctrl-C, by SIGTERM or by [`Shutdown::trigger`]. Clones share the same fate.
+/// The shutdown of a process, triggered by Ctrl-C, SIGTERM or [`Shutdown::trigger`]. Clones share the trigger.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     token: CancellationToken,
@@ -17,12 +17,12 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that only [`Shutdown::trigger`] starts.
+    /// A shutdown that only [`Shutdown::trigger`] triggers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A shutdown that Ctrl-C and SIGTERM start. A second signal ends the process at once.
+    /// A shutdown that Ctrl-C and SIGTERM trigger. A second signal ends the process at once.
     pub fn on_signals() -> io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         let terminate = signal(SignalKind::terminate())?;
@@ -32,7 +32,7 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Starts the shutdown. Again is the same as once.
+    /// Starts the shutdown. Idempotent.
     pub fn trigger(&self) {
         self.token.cancel();
     }
@@ -42,7 +42,7 @@ impl Shutdown {
         self.token.is_cancelled()
     }
 
-    /// Ends when the shutdown has started.
+    /// Completes when the shutdown has started.
     pub async fn wait(&self) {
         self.token.cancelled().await;
     }
@@ -55,10 +55,10 @@ impl Shutdown {
 
 async fn listen(mut interrupt: Signal, mut terminate: Signal, token: CancellationToken) {
     let name = either(&mut interrupt, &mut terminate).await.0;
-    tracing::info!(signal = name, "shutting down; a second signal ends the process at once");
+    tracing::info!(signal = name, "shutting down; a second signal exits at once");
     token.cancel();
     let (name, number) = either(&mut interrupt, &mut terminate).await;
-    tracing::warn!(signal = name, "second signal, ending without draining");
+    tracing::warn!(signal = name, "second signal; exiting without draining");
     std::process::exit(128 + number);
 }
 

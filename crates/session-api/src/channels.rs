@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Serialize;
-use service::Json;
+use tenure_service::Json;
 use utoipa::ToSchema;
 
-use crate::gate::Reader;
-use crate::site::Site;
+use crate::extract::ReadAccess;
+use crate::state::ApiState;
 
-/// What can be watched, and how.
+/// The available channels and profiles.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(title = "Channels")]
 pub(crate) struct ChannelsBody {
-    /// The channels of the settings, in their order.
+    /// The configured channels, in order.
     channels: Vec<ChannelBody>,
     /// The profiles, the default first.
     profiles: Vec<String>,
-    /// What is used when nothing is asked for.
+    /// The profile of an intent that names none.
     default_profile: String,
-    /// How many tuners there are: so many channels at once.
+    /// The number of tuners: how many channels can play at once.
     tuners: usize,
 }
 
@@ -30,22 +30,22 @@ pub(crate) struct ChannelsBody {
 #[serde(rename_all = "camelCase")]
 #[schema(title = "Channel", example = json!({"serviceRef": "1:0:1:445D:453:1:C00000:0:0:0:", "name": "News"}))]
 pub(crate) struct ChannelBody {
-    /// What to start.
+    /// The reference to send in an intent.
     service_ref: String,
-    /// What people call it.
+    /// The display name.
     name: String,
-    /// Where its picture is.
+    /// The URL of its logo.
     #[serde(skip_serializing_if = "Option::is_none")]
     logo: Option<String>,
 }
 
-/// What can be watched, and how.
+/// The available channels and profiles.
 #[utoipa::path(
     get, path = "/api/v3/channels", tag = "sessions", operation_id = "channels",
     responses((status = 200, body = ChannelsBody))
 )]
-pub(crate) async fn channels(State(site): State<Arc<Site>>, _: Reader) -> Json<ChannelsBody> {
-    let options = &site.options;
+pub(crate) async fn list_channels(State(api): State<Arc<ApiState>>, _: ReadAccess) -> Json<ChannelsBody> {
+    let options = &api.options;
     let channels = options.channels.iter().map(|channel| ChannelBody {
         service_ref: channel.service_ref.as_str().to_owned(),
         name: channel.name.clone(),

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use service::Clock;
-use session::UnixMs;
+use tenure_service::Clock;
+use tenure_session::UnixMs;
 
-/// Now, as records have it.
+/// The wall clock time for records.
 pub(crate) fn wall(clock: &Clock) -> UnixMs {
     UnixMs(u64::try_from(clock.wall().as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The output of `work`, or nothing if it took longer than `limit`.
-#[expect(clippy::disallowed_methods, reason = "a bound on an answer; a suspend may lengthen it without harm")]
+/// The output of `work`, or `None` if it takes longer than `limit`.
+#[expect(clippy::disallowed_methods, reason = "a timeout that a suspend may extend without harm")]
 pub(crate) async fn within<F: Future>(limit: Duration, work: F) -> Option<F::Output> {
     tokio::select! {
         biased;

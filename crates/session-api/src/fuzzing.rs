@@ -1,19 +1,19 @@
-//! What the fuzz targets need to see.
+//! Entry points of the fuzz targets.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue};
-use session::{Intent, Secrets};
+use tenure_session::{Intent, Secrets};
 
-use crate::lan::Lan;
+use crate::intent_body::IntentBody;
+use crate::lan::LanPolicy;
 use crate::options::Profiles;
 use crate::range;
-use crate::wish::IntentBody;
 
-/// Any body is a wish whose hashed fields cannot forge another's, or it is refused.
+/// Any body is rejected or gives an intent whose hashed fields contain no separator.
 pub fn intents(data: &[u8], secrets: &Secrets) {
     let Ok(body) = serde_json::from_slice::<IntentBody>(data) else { return };
-    match body.read(&Profiles::default()) {
+    match body.into_intent(&Profiles::default()) {
         Err(_) => {}
         Ok(Intent::Start(start)) => {
             for part in [start.target.id(), start.profile.as_str()] {
@@ -32,25 +32,25 @@ pub fn intents(data: &[u8], secrets: &Secrets) {
     }
 }
 
-/// Any lines of `X-Forwarded-For` let nobody in who is not of the house, and any `Range` is within its file.
+/// No `X-Forwarded-For` header lets in a client outside the allowed networks, and any `Range` stays within its file.
 pub fn forwarded(data: &[u8]) {
     const SIZE: u64 = 1_000;
     let mut headers = HeaderMap::new();
     for line in data.split(|byte| *byte == b'\n').take(64) {
         let Ok(value) = HeaderValue::from_bytes(line) else { continue };
-        if let Some(part) = range::part(Some(&value), SIZE) {
+        if let Some(part) = range::parse_range(Some(&value), SIZE) {
             assert!(part.length > 0 && part.first + part.length <= SIZE, "{part:?}");
         }
         headers.append("x-forwarded-for", value);
     }
     let ranges = |text: &str| text.parse().into_iter().collect();
-    let house = Lan { allow: ranges("192.168.0.0/16"), trusted: ranges("203.0.113.0/24") };
-    let from = |address: [u8; 4]| house.check(Some(IpAddr::from(address)), &headers);
-    assert!(from([8, 8, 8, 8]).is_err(), "a stranger says what it likes");
-    assert!(from([192, 168, 1, 1]).is_ok(), "whoever is inside needs no header");
+    let policy = LanPolicy { allow: ranges("192.168.0.0/16"), trusted_proxies: ranges("203.0.113.0/24") };
+    let from = |address: [u8; 4]| policy.check(Some(IpAddr::from(address)), &headers);
+    assert!(from([8, 8, 8, 8]).is_err(), "an untrusted peer cannot forge its address");
+    assert!(from([192, 168, 1, 1]).is_ok(), "an allowed peer needs no header");
     if from([203, 0, 113, 1]).is_ok() {
         let text = data.to_ascii_lowercase();
-        let inside = |word: &[u8]| text.windows(word.len()).any(|window| window == word);
-        assert!(inside(b"192.168.") || inside(b"c0a8"), "somebody inside stands in the chain");
+        let inside = |needle: &[u8]| text.windows(needle.len()).any(|window| window == needle);
+        assert!(inside(b"192.168.") || inside(b"c0a8"), "the chain contains an allowed address");
     }
 }

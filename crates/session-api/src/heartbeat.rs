@@ -4,60 +4,60 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Serialize;
-use service::{Code, Problem, ProblemBody};
+use tenure_service::{Code, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use crate::gate::{Id, Reader};
-use crate::sessions::{Fresh, fresh};
-use crate::site::{Site, bounded};
-use crate::trouble::Trouble;
-use crate::view::moment;
+use crate::error::ApiError;
+use crate::extract::{PathId, ReadAccess};
+use crate::sessions::{NoStore, no_store};
+use crate::state::{ApiState, bounded};
+use crate::view::format_time;
 
-/// Somebody was seen watching.
+/// A heartbeat was recorded.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(title = "Heartbeat", example = json!({
     "sessionId": "0198c0de-77aa-7bbb-8ccc-ddddeeeeffff", "acknowledged": true,
     "leaseExpiresAt": "2026-11-15T20:02:03.000Z"
 }))]
-pub(crate) struct BeatBody {
+pub(crate) struct HeartbeatBody {
     /// The session.
     session_id: String,
     /// Always true.
     acknowledged: bool,
-    /// When it ends unless somebody watches.
+    /// When the session expires unless a viewer is seen.
     lease_expires_at: String,
 }
 
-/// Say that somebody watches. Within one interval nothing is extended twice, and nothing is ever shortened.
+/// Report that a viewer is watching. Repeats within one interval have no effect, and the expiry never moves back.
 #[utoipa::path(
     post, path = "/api/v3/sessions/{id}/heartbeat", tag = "sessions", operation_id = "heartbeat",
     params(("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$")),
     responses(
-        (status = 200, body = BeatBody),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "There is none"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "It is over, or its time ran out"),
+        (status = 200, body = HeartbeatBody),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The session does not exist"),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "The session has ended or expired"),
     )
 )]
-pub(crate) async fn beat(
-    State(site): State<Arc<Site>>,
-    _: Reader,
-    Id(id): Id,
-) -> Result<Fresh<BeatBody>, Trouble> {
-    let session = site.live(&id).await?;
-    let (now, mut wanted) = (site.now(), site.wanted(&session).await?);
-    if now >= site.expiry(wanted) {
-        let ttl = site.options.session_lease_ttl.as_secs();
-        let problem = Problem::new(Code::SESSION_EXPIRED, format!("nobody watched for longer than {ttl} s"));
+pub(crate) async fn heartbeat(
+    State(api): State<Arc<ApiState>>,
+    _: ReadAccess,
+    PathId(id): PathId,
+) -> Result<NoStore<HeartbeatBody>, ApiError> {
+    let session = api.get_active(&id).await?;
+    let (now, mut wanted) = (api.now(), api.last_wanted(&session).await?);
+    if now >= api.expiry(wanted) {
+        let ttl = api.options.session_lease_ttl.as_secs();
+        let problem = Problem::new(Code::SESSION_EXPIRED, format!("no viewer was seen for {ttl} s"));
         return Err(problem.with("session", id.as_str()).into());
     }
-    if now.since(wanted) >= site.options.heartbeat_interval {
-        bounded(site.ports.log.touch(&id, now)).await?;
+    if now.since(wanted) >= api.options.heartbeat_interval {
+        bounded(api.ports.log.touch(&id, now)).await?;
         wanted = now;
     }
-    Ok(fresh(BeatBody {
+    Ok(no_store(HeartbeatBody {
         session_id: id.as_str().to_owned(),
         acknowledged: true,
-        lease_expires_at: moment(site.expiry(wanted)),
+        lease_expires_at: format_time(api.expiry(wanted)),
     }))
 }

@@ -1,4 +1,4 @@
-//! `GET /api/v3/sessions/{id}/hls/{file}`: the pictures of a session, streamed from its folder.
+//! `GET /api/v3/sessions/{id}/hls/{file}`: the HLS output of a session, streamed from its directory.
 
 use std::fs::File;
 use std::io;
@@ -12,30 +12,30 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
-use service::{Code, ProblemBody};
-use session::SessionId;
+use tenure_service::{Code, ProblemBody};
+use tenure_session::SessionId;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use crate::gate::{FileName, Id, Reader};
-use crate::range::{self, Part};
-use crate::site::Site;
-use crate::trouble::Trouble;
-use crate::view::is_shown;
+use crate::error::ApiError;
+use crate::extract::{PathFile, PathId, ReadAccess};
+use crate::range::{self, ByteRange};
+use crate::state::ApiState;
+use crate::view::is_playable;
 
-/// Bytes of a file in memory at once, per client.
+/// Bytes of a file held in memory per client.
 const CHUNK: u64 = 64 * 1_024;
 /// Longest name of a segment, in bytes.
 const NAME: usize = 64;
 
-/// What a session's folder holds for clients. Nothing else in it is shown.
+/// The files of a session's directory that are served. Everything else is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum HlsFile {
     Playlist,
     Init,
     Segment,
 }
 
-impl Kind {
+impl HlsFile {
     fn of(name: &str) -> Option<Self> {
         let plain = |part: &str| {
             !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// A playlist changes; what it names does not.
+    /// A playlist changes; the files it lists do not.
     const fn cache(self) -> &'static str {
         match self {
             Self::Playlist => "no-store",
@@ -68,66 +68,66 @@ impl Kind {
     }
 }
 
-/// The playlist of a session, or what it names.
+/// The playlist of a session, or a file that it lists.
 #[utoipa::path(
-    get, path = "/api/v3/sessions/{id}/hls/{file}", tag = "sessions", operation_id = "picture",
+    get, path = "/api/v3/sessions/{id}/hls/{file}", tag = "sessions", operation_id = "hlsFile",
     params(
         ("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$"),
         ("file" = String, Path, description = "`index.m3u8`, `init.mp4` or `seg-….m4s`"),
-        ("range" = Option<String>, Header, description = "One part of a segment"),
+        ("range" = Option<String>, Header, description = "A single byte range"),
     ),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/vnd.apple.mpegurl"),
         (status = 206, body = Vec<u8>, content_type = "video/iso.segment"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "There is no such session or file, or no picture yet"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "The session is over"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The session or file does not exist, or the session cannot be played"),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "The session has ended"),
     )
 )]
-pub(crate) async fn file(
-    State(site): State<Arc<Site>>,
-    _: Reader,
-    Id(id): Id,
-    FileName(name): FileName,
+pub(crate) async fn get_file(
+    State(api): State<Arc<ApiState>>,
+    _: ReadAccess,
+    PathId(id): PathId,
+    PathFile(name): PathFile,
     headers: HeaderMap,
-) -> Result<Response, Trouble> {
-    let kind = Kind::of(&name).ok_or_else(|| missing(&name))?;
-    let session = site.live(&id).await?;
-    if !is_shown(session.state) {
-        let detail = format!("the session is {}; there is no picture yet or any more", session.state);
-        return Err(Trouble::new(Code::NOT_FOUND, detail));
+) -> Result<Response, ApiError> {
+    let kind = HlsFile::of(&name).ok_or_else(|| not_found(&name))?;
+    let session = api.get_active(&id).await?;
+    if !is_playable(session.state) {
+        let detail = format!("the session is {} and cannot be played", session.state);
+        return Err(ApiError::new(Code::NOT_FOUND, detail));
     }
-    if kind == Kind::Playlist {
-        site.watched(&id).await;
+    if kind == HlsFile::Playlist {
+        api.record_access(&id).await;
     }
-    let (folder, found) = (site.options.output_dir.clone(), name.clone());
-    let opened = tokio::task::spawn_blocking(move || lift(&folder, &id, &found)).await;
+    let (folder, found) = (api.options.output_dir.clone(), name.clone());
+    let opened = tokio::task::spawn_blocking(move || open_file(&folder, &id, &found)).await;
     let opened = opened.map_err(io::Error::other).flatten().map_err(|error| {
-        tracing::warn!(session = %session.id, %error, "cannot open a picture");
-        Trouble::new(Code::V3_UNAVAILABLE, "the picture cannot be read now")
+        tracing::warn!(session = %session.id, %error, "failed to open an HLS file");
+        ApiError::new(Code::V3_UNAVAILABLE, "the file cannot be read")
     })?;
-    let (file, size) = opened.ok_or_else(|| missing(&name))?;
-    let part = range::part(headers.get(header::RANGE).filter(|_| kind != Kind::Playlist), size);
-    answer(tokio::fs::File::from_std(file), kind, size, part).await
+    let (file, size) = opened.ok_or_else(|| not_found(&name))?;
+    let part = range::parse_range(headers.get(header::RANGE).filter(|_| kind != HlsFile::Playlist), size);
+    respond(tokio::fs::File::from_std(file), kind, size, part).await
 }
 
-async fn answer(
+async fn respond(
     mut file: tokio::fs::File,
-    kind: Kind,
+    kind: HlsFile,
     size: u64,
-    part: Option<Part>,
-) -> Result<Response, Trouble> {
-    let all = Part { first: 0, length: size };
-    let Part { first, length } = part.unwrap_or(all);
+    part: Option<ByteRange>,
+) -> Result<Response, ApiError> {
+    let all = ByteRange { first: 0, length: size };
+    let ByteRange { first, length } = part.unwrap_or(all);
     if first > 0 && file.seek(io::SeekFrom::Start(first)).await.is_err() {
-        return Err(Trouble::new(Code::V3_UNAVAILABLE, "the picture cannot be read now"));
+        return Err(ApiError::new(Code::V3_UNAVAILABLE, "the file cannot be read"));
     }
-    let mut response = Response::new(Body::from_stream(stream::try_unfold((file, length), read)));
+    let mut response = Response::new(Body::from_stream(stream::try_unfold((file, length), read_chunk)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind.media_type()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(kind.cache()));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-    if kind != Kind::Playlist {
+    if kind != HlsFile::Playlist {
         headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     }
     if part.is_some()
@@ -139,8 +139,8 @@ async fn answer(
     Ok(response.into_response())
 }
 
-/// The next bytes. A file that is shorter than it was when it was opened breaks the answer off.
-async fn read(
+/// Reads the next chunk. A file that was truncated after it was opened aborts the response.
+async fn read_chunk(
     (mut file, left): (tokio::fs::File, u64),
 ) -> io::Result<Option<(Bytes, (tokio::fs::File, u64))>> {
     if left == 0 {
@@ -155,12 +155,12 @@ async fn read(
     Ok(Some((chunk.into(), (file, left - length as u64))))
 }
 
-/// Opens a file of a session's folder, and its size. Neither the folder nor the file may be a link, and what is no
-/// plain file is not there.
-fn lift(output: &Path, id: &SessionId, name: &str) -> io::Result<Option<(File, u64)>> {
+/// Opens a file of a session's directory and returns its size. Symbolic links and anything but regular files count as
+/// missing.
+fn open_file(output: &Path, id: &SessionId, name: &str) -> io::Result<Option<(File, u64)>> {
     let safe = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = open(output.join(id.as_str()), OFlags::DIRECTORY | safe, Mode::empty()).and_then(|folder| {
-        // Without blocking: somebody may have put a pipe there.
+        // Without blocking, in case the file is a pipe.
         openat(folder, name, OFlags::RDONLY | OFlags::NONBLOCK | safe, Mode::empty())
     });
     let file = match opened {
@@ -174,9 +174,9 @@ fn lift(output: &Path, id: &SessionId, name: &str) -> io::Result<Option<(File, u
     Ok(plain.then(|| (File::from(file), size)))
 }
 
-fn missing(name: &str) -> Trouble {
+fn not_found(name: &str) -> ApiError {
     let shown: String = name.chars().take(NAME).collect();
-    Trouble::new(Code::NOT_FOUND, format!("there is no file {shown:?}"))
+    ApiError::new(Code::NOT_FOUND, format!("file {shown:?} does not exist"))
 }
 
 #[cfg(test)]
@@ -184,11 +184,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_pictures_are_names() {
-        assert_eq!(Kind::of("index.m3u8"), Some(Kind::Playlist));
-        assert_eq!(Kind::of("init.mp4"), Some(Kind::Init));
+    fn only_hls_file_names_are_recognized() {
+        assert_eq!(HlsFile::of("index.m3u8"), Some(HlsFile::Playlist));
+        assert_eq!(HlsFile::of("init.mp4"), Some(HlsFile::Init));
         for name in ["seg-0.m4s", "seg-00042.m4s", "seg-a_b-1.m4s"] {
-            assert_eq!(Kind::of(name), Some(Kind::Segment), "{name}");
+            assert_eq!(HlsFile::of(name), Some(HlsFile::Segment), "{name}");
         }
         let long = format!("seg-{}.m4s", "1".repeat(NAME));
         for name in [
@@ -208,12 +208,12 @@ mod tests {
             ".init.mp4",
             &long,
         ] {
-            assert_eq!(Kind::of(name), None, "{name}");
+            assert_eq!(HlsFile::of(name), None, "{name}");
         }
     }
 
     #[test]
-    fn links_folders_and_pipes_are_not_there() {
+    fn links_directories_and_pipes_are_not_served() {
         let dir = tempfile::tempdir().unwrap();
         let (id, linked) = (SessionId::new("s-1").unwrap(), SessionId::new("s-2").unwrap());
         let folder = dir.path().join("s-1");
@@ -231,10 +231,13 @@ mod tests {
             0,
         )
         .unwrap();
-        assert_eq!(lift(dir.path(), &id, "index.m3u8").unwrap().unwrap().1, 7);
+        assert_eq!(open_file(dir.path(), &id, "index.m3u8").unwrap().unwrap().1, 7);
         for name in ["init.mp4", "seg-1.m4s", "seg-2.m4s", "seg-3.m4s"] {
-            assert!(lift(dir.path(), &id, name).unwrap().is_none(), "{name}");
+            assert!(open_file(dir.path(), &id, name).unwrap().is_none(), "{name}");
         }
-        assert!(lift(dir.path(), &linked, "index.m3u8").unwrap().is_none(), "a folder that is a link");
+        assert!(
+            open_file(dir.path(), &linked, "index.m3u8").unwrap().is_none(),
+            "a directory that is a link"
+        );
     }
 }

@@ -1,14 +1,14 @@
-//! Names that the door gives: UUIDs of version 7, which sort by the moment they were made.
+//! Generated ids: UUIDs of version 7, which sort by creation time.
 
-use session::{CorrelationId, SessionId, UnixMs};
+use tenure_session::{CorrelationId, SessionId, UnixMs};
 
-/// A name for a session.
-pub(crate) fn session(now: UnixMs) -> session::Result<SessionId> {
+/// Generates a session id.
+pub(crate) fn session(now: UnixMs) -> tenure_session::Result<SessionId> {
     SessionId::new(uuid(now, rand::random()))
 }
 
-/// A name for a request whose client gave it none.
-pub(crate) fn correlation(now: UnixMs) -> session::Result<CorrelationId> {
+/// Generates a correlation id for a request without one.
+pub(crate) fn correlation(now: UnixMs) -> tenure_session::Result<CorrelationId> {
     CorrelationId::new(uuid(now, rand::random()))
 }
 
@@ -26,14 +26,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_the_form_of_version_7_whatever_chance_gives() {
+    fn ids_have_the_uuid_version_7_format() {
         assert_eq!(uuid(UnixMs(0x0198_c0de_77aa), 0), "0198c0de-77aa-7000-8000-000000000000");
         assert_eq!(uuid(UnixMs(0), u128::MAX), "00000000-0000-7fff-bfff-ffffffffffff");
         assert_eq!(uuid(UnixMs(u64::MAX), 0).len(), 36);
     }
 
     #[test]
-    fn later_names_sort_later_and_no_two_are_the_same() {
+    fn ids_sort_by_time_and_are_unique() {
         let (first, second) = (session(UnixMs(1)).unwrap(), session(UnixMs(2)).unwrap());
         assert!(first < second);
         assert_ne!(session(UnixMs(1)).unwrap(), first);

@@ -1,4 +1,4 @@
-//! Sessions are for the house: who comes from outside is refused, whatever token it has.
+//! The LAN guard: clients outside the allowed networks are rejected, whatever token they present.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +9,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
-use service::{Code, Problem};
+use tenure_service::{Code, Problem};
 
 use crate::limits;
 
@@ -20,17 +20,17 @@ pub struct Cidr {
     bits: u8,
 }
 
-/// A text that is no range of addresses.
+/// An invalid address range.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NoNetwork(String);
+pub struct ParseCidrError(String);
 
-/// Who may come in.
+/// Which clients may connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lan {
-    /// The networks that clients may have.
+pub struct LanPolicy {
+    /// The allowed client networks.
     pub allow: Vec<Cidr>,
-    /// The proxies whose `X-Forwarded-For` is believed.
-    pub trusted: Vec<Cidr>,
+    /// The proxies whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: Vec<Cidr>,
 }
 
 impl Cidr {
@@ -42,7 +42,7 @@ impl Cidr {
         Self { network: IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, last)), bits }
     }
 
-    /// Whether an address is in this range. An IPv4 address in the clothes of IPv6 is what it is below them.
+    /// Whether an address is in this range. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
@@ -62,9 +62,9 @@ fn prefix(bits: u128, length: u8) -> u128 {
 }
 
 impl FromStr for Cidr {
-    type Err = NoNetwork;
+    type Err = ParseCidrError;
 
-    fn from_str(text: &str) -> Result<Self, NoNetwork> {
+    fn from_str(text: &str) -> Result<Self, ParseCidrError> {
         let parse = || {
             let (network, bits) = match text.split_once('/') {
                 Some((network, bits)) => (network, Some(bits)),
@@ -75,7 +75,7 @@ impl FromStr for Cidr {
             let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
             (bits <= most).then_some(Self { network, bits })
         };
-        parse().ok_or_else(|| NoNetwork(text.to_owned()))
+        parse().ok_or_else(|| ParseCidrError(text.to_owned()))
     }
 }
 
@@ -85,16 +85,16 @@ impl fmt::Display for Cidr {
     }
 }
 
-impl fmt::Display for NoNetwork {
+impl fmt::Display for ParseCidrError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no range of addresses such as 192.168.0.0/16", self.0)
+        write!(f, "invalid address range `{}`; expected for example 192.168.0.0/16", self.0)
     }
 }
 
-impl std::error::Error for NoNetwork {}
+impl std::error::Error for ParseCidrError {}
 
-impl Default for Lan {
-    /// Loopback, the private ranges and link-local IPv6; no proxy is believed.
+impl Default for LanPolicy {
+    /// Loopback, the private ranges and link-local IPv6; no trusted proxies.
     fn default() -> Self {
         let allow = vec![
             Cidr::v4(10, 0, 8),
@@ -105,14 +105,14 @@ impl Default for Lan {
             Cidr::v6(0xfc00, 0, 7),
             Cidr::v6(0xfe80, 0, 10),
         ];
-        Self { allow, trusted: Vec::new() }
+        Self { allow, trusted_proxies: Vec::new() }
     }
 }
 
-impl Lan {
-    /// The address of the client, or none when it cannot be known: from the right the first that is no trusted proxy.
-    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
-        let trusted = |address: IpAddr| self.trusted.iter().any(|proxy| proxy.contains(address));
+impl LanPolicy {
+    /// The client's address: the first from the right that is not a trusted proxy. `None` if it cannot be determined.
+    fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
+        let trusted = |address: IpAddr| self.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         if !trusted(peer) {
             return Some(peer);
         }
@@ -122,37 +122,37 @@ impl Lan {
         for line in lines.into_iter().rev() {
             for hop in line.to_str().ok()?.rsplit(',') {
                 hops += 1;
-                client = address(hop.trim()).filter(|_| hops <= limits::HOPS)?;
+                client = parse_address(hop.trim()).filter(|_| hops <= limits::HOPS)?;
                 if !trusted(client) {
                     return Some(client);
                 }
             }
         }
-        // All of them are proxies of the house: the first one asks for itself.
+        // The whole chain consists of trusted proxies: the leftmost is the client.
         Some(client)
     }
 
     pub(crate) fn check(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), Problem> {
-        let client = peer.and_then(|peer| self.client(peer.to_canonical(), headers));
+        let client = peer.and_then(|peer| self.client_address(peer.to_canonical(), headers));
         match client {
             Some(client) if self.allow.iter().any(|network| network.contains(client)) => Ok(()),
             Some(client) => {
-                Err(Problem::new(Code::LAN_ONLY, format!("{client} is not of an allowed network")))
+                Err(Problem::new(Code::LAN_ONLY, format!("{client} is not in an allowed network")))
             }
-            None => Err(Problem::new(Code::LAN_ONLY, "the client's address cannot be known")),
+            None => Err(Problem::new(Code::LAN_ONLY, "the client's address cannot be determined")),
         }
     }
 }
 
-/// An address, as proxies write it: bare, or with a port.
-fn address(text: &str) -> Option<IpAddr> {
+/// Parses an address as proxies write it: with or without a port.
+fn parse_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().or_else(|_| text.parse().map(|address: SocketAddr| address.ip()));
     address.ok().map(|address: IpAddr| address.to_canonical())
 }
 
-/// Lets in who comes from an allowed network.
-pub(crate) async fn guard(State(lan): State<Arc<Lan>>, request: Request, next: Next) -> Response {
+/// Middleware that rejects clients outside the allowed networks.
+pub(crate) async fn guard(State(lan): State<Arc<LanPolicy>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     match lan.check(peer, request.headers()) {
         Ok(()) => next.run(request).await,
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    fn passes(lan: &Lan, peer: &str, forwarded: &[&str]) -> bool {
+    fn passes(lan: &LanPolicy, peer: &str, forwarded: &[&str]) -> bool {
         let mut headers = HeaderMap::new();
         for line in forwarded {
             headers.append("x-forwarded-for", HeaderValue::from_str(line).unwrap());
@@ -174,13 +174,16 @@ mod tests {
         lan.check(Some(peer.parse().unwrap()), &headers).is_ok()
     }
 
-    fn behind(proxies: &[&str]) -> Lan {
-        Lan { trusted: proxies.iter().map(|proxy| proxy.parse().unwrap()).collect(), ..Lan::default() }
+    fn behind(proxies: &[&str]) -> LanPolicy {
+        LanPolicy {
+            trusted_proxies: proxies.iter().map(|proxy| proxy.parse().unwrap()).collect(),
+            ..LanPolicy::default()
+        }
     }
 
     #[test]
-    fn by_default_the_house_and_nobody_else_comes_in() {
-        let lan = Lan::default();
+    fn by_default_only_local_networks_are_allowed() {
+        let lan = LanPolicy::default();
         let inside = [
             "10.0.0.1",
             "10.255.255.255",
@@ -210,35 +213,35 @@ mod tests {
         for peer in outside {
             assert!(!passes(&lan, peer, &[]), "{peer}");
         }
-        assert!(lan.check(None, &HeaderMap::new()).is_err(), "unknown is not yes");
+        assert!(lan.check(None, &HeaderMap::new()).is_err(), "an unknown peer is rejected");
     }
 
     #[test]
-    fn a_forwarded_address_is_believed_from_a_trusted_proxy_only() {
-        assert!(!passes(&Lan::default(), "8.8.8.8", &["192.168.1.20"]));
-        assert!(passes(&Lan::default(), "192.168.1.20", &["8.8.8.8"]), "the header is not read");
+    fn a_forwarded_address_is_used_only_from_a_trusted_proxy() {
+        assert!(!passes(&LanPolicy::default(), "8.8.8.8", &["192.168.1.20"]));
+        assert!(passes(&LanPolicy::default(), "192.168.1.20", &["8.8.8.8"]), "the header is not read");
         let lan = behind(&["192.168.1.1"]);
         assert!(!passes(&lan, "192.168.1.1", &["8.8.8.8"]));
         assert!(passes(&lan, "192.168.1.1", &["192.168.1.20"]));
-        assert!(passes(&lan, "192.168.1.1", &[]), "the proxy asks for itself");
+        assert!(passes(&lan, "192.168.1.1", &[]), "the proxy itself is the client");
     }
 
     #[test]
-    fn the_chain_is_walked_from_the_right_to_the_first_that_is_not_trusted() {
+    fn the_chain_is_walked_from_the_right_to_the_first_untrusted_address() {
         let lan = behind(&["203.0.113.0/24", "192.168.1.1"]);
-        // What stands further left was written by whoever is not trusted.
+        // Addresses further left come from the untrusted client.
         assert!(!passes(&lan, "192.168.1.1", &["192.168.1.20, 8.8.8.8, 203.0.113.9"]));
         assert!(passes(&lan, "192.168.1.1", &["8.8.8.8, 192.168.1.20, 203.0.113.9"]));
-        assert!(!passes(&lan, "192.168.1.1", &["192.168.1.20", "8.8.8.8"]), "lines follow one another");
+        assert!(!passes(&lan, "192.168.1.1", &["192.168.1.20", "8.8.8.8"]), "header lines are concatenated");
         assert!(passes(&lan, "192.168.1.1", &["8.8.8.8", "192.168.1.20:4711, [fd12::1]"]));
         assert!(
             !passes(&lan, "192.168.1.1", &["203.0.113.7, 203.0.113.9"]),
-            "a trusted proxy is no allowed client"
+            "a trusted proxy is not automatically an allowed client"
         );
     }
 
     #[test]
-    fn a_chain_that_cannot_be_read_is_refused() {
+    fn a_malformed_chain_is_rejected() {
         let lan = behind(&["192.168.1.1"]);
         let long = vec!["192.168.1.1"; limits::HOPS + 1].join(",");
         for chain in ["", "unknown", "192.168.1.20, _hidden", "192.168.1.999", "10.0.0.1,,", &long] {
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_survives_its_text_and_near_misses_are_refused() {
+    fn address_ranges_round_trip_and_invalid_ones_are_rejected() {
         for text in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "fc00::/7", "192.168.1.1/32", "::1/128"] {
             assert_eq!(text.parse::<Cidr>().unwrap().to_string(), text);
         }

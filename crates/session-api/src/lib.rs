@@ -1,36 +1,36 @@
-//! The door to sessions: `/api/v3/…`.
+//! The session API: `/api/v3/…`.
 //!
-//! It authenticates, validates, computes the idempotency key, records, publishes and answers 202. It has no way to a
-//! lease: what becomes of a recorded wish is the worker's, and in phase 1 of the migration an [`Admission`] that the
-//! binary hands in is asked before.
+//! It authenticates and validates an intent, computes its idempotency key, records the session and returns 202. It cannot
+//! acquire leases: only the worker does. In phase 1 of the migration it calls an [`Admission`] first, which the binary
+//! provides.
 //!
-//! [`Admission`]: session::Admission
+//! [`Admission`]: tenure_session::Admission
 
-#![allow(unused_qualifications, reason = "utoipa's macros qualify what they generate")]
+#![allow(unused_qualifications, reason = "utoipa's macros generate qualified paths")]
 
+mod capacity;
 mod channels;
 mod clock;
-mod describe;
+mod error;
 mod events;
+mod extract;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod gate;
 mod heartbeat;
 mod hls;
 mod ids;
+mod intent_body;
 mod intents;
 mod lan;
-mod meter;
+mod openapi;
 mod options;
 mod range;
-mod room;
 mod sessions;
-mod site;
 mod start;
+mod state;
 mod stop;
-mod trouble;
+mod telemetry;
 mod view;
-mod wish;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -40,61 +40,61 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use lan::{Cidr, Lan, NoNetwork};
+pub use lan::{Cidr, LanPolicy, ParseCidrError};
 pub use options::{Channel, Options, Ports, Profiles, secrets};
 
-use site::Site;
+use state::ApiState;
 
-/// Bounds of this crate, by name.
+/// Limits of this crate.
 pub mod limits {
     use std::time::Duration;
 
-    /// Bytes of an intent.
+    /// Largest body of an intent, in bytes.
     pub const BODY: usize = 1 << 20;
-    /// Starts that are being recorded at once.
+    /// Most starts being recorded at once.
     pub const STARTS: usize = 1_024;
-    /// How often a start looks again because somebody else recorded the same wish, or no answer came.
+    /// Attempts to record a start when another request records the same intent, or no response comes.
     pub const ATTEMPTS: usize = 8;
-    /// Sessions that are kept, unless told.
-    pub const KEPT: usize = 100_000;
-    /// How often kept sessions are counted when half of the places are taken.
+    /// Default limit of stored sessions.
+    pub const MAX_RECORDS: usize = 100_000;
+    /// How often stored sessions are counted at half of the limit.
     pub const RECOUNT: Duration = Duration::from_secs(60);
-    /// How often they are counted when all are.
+    /// How often stored sessions are counted at the limit.
     pub const RECOUNT_FULL: Duration = Duration::from_secs(1);
-    /// How long a port may take to answer.
+    /// How long a port may take to respond.
     pub const PORT: Duration = Duration::from_secs(10);
-    /// How often access to a playlist is noted, at most.
+    /// Shortest interval between two recorded accesses to a playlist.
     pub const TOUCH: Duration = Duration::from_secs(5);
-    /// Sessions whose last access is remembered.
+    /// Sessions whose last access is kept in memory.
     pub const TOUCHED: usize = 4_096;
-    /// Sessions of a page, unless told.
+    /// Default page size of a listing.
     pub const PAGE: usize = 100;
-    /// Addresses in `X-Forwarded-For`.
+    /// Most addresses in `X-Forwarded-For`.
     pub const HOPS: usize = 32;
 }
 
-/// The routes under `/api/v3`. Expects the authentication layer around them.
+/// The routes under `/api/v3`. The caller adds the authentication layer.
 pub fn routes(ports: Ports, options: Options) -> Router {
     let lan = Arc::new(options.lan.clone());
-    let router: Router = described().with_state(Arc::new(Site::new(ports, options))).split_for_parts().0;
+    let router: Router = api_router().with_state(Arc::new(ApiState::new(ports, options))).split_for_parts().0;
     router.route_layer(from_fn_with_state(lan, lan::guard))
 }
 
-/// The description of the routes.
+/// The OpenAPI description of the routes.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    let mut openapi = described().split_for_parts().1;
-    describe::complete(&mut openapi);
+    let mut openapi = api_router().split_for_parts().1;
+    openapi::add_common_responses(&mut openapi);
     openapi
 }
 
-fn described() -> OpenApiRouter<Arc<Site>> {
-    OpenApiRouter::with_openapi(describe::Description::openapi())
-        .routes(routes!(intents::intend))
+fn api_router() -> OpenApiRouter<Arc<ApiState>> {
+    OpenApiRouter::with_openapi(openapi::Description::openapi())
+        .routes(routes!(intents::submit_intent))
         .layer(DefaultBodyLimit::max(limits::BODY))
-        .routes(routes!(sessions::list))
-        .routes(routes!(sessions::one))
-        .routes(routes!(heartbeat::beat))
-        .routes(routes!(events::events))
-        .routes(routes!(hls::file))
-        .routes(routes!(channels::channels))
+        .routes(routes!(sessions::list_sessions))
+        .routes(routes!(sessions::get_session))
+        .routes(routes!(heartbeat::heartbeat))
+        .routes(routes!(events::stream_events))
+        .routes(routes!(hls::get_file))
+        .routes(routes!(channels::list_channels))
 }

@@ -1,71 +1,69 @@
-//! What the door is built with.
+//! Options and ports of the session API.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service::{Clock, Shutdown};
-use session::{Admission, Bus, Error, ProfileId, Result, Secret, Secrets, ServiceRef, SessionLog};
+use tenure_service::{Clock, Shutdown};
+use tenure_session::{Admission, Error, ProfileId, Result, Secret, Secrets, ServiceRef, SessionLog};
 use tokio_util::task::TaskTracker;
 
-use crate::lan::Lan;
+use crate::lan::LanPolicy;
 use crate::limits;
 
-/// The world behind the door.
+/// The ports that the API uses.
 #[derive(Clone)]
 pub struct Ports {
-    /// Where sessions are kept.
+    /// Stores the sessions.
     pub log: Arc<dyn SessionLog>,
-    /// What wakes workers.
-    pub bus: Arc<dyn Bus>,
-    /// Phase 1 of the migration when it is there: asked before anything is looked up or recorded.
+    /// Present in phase 1 of the migration: called before any lookup or write.
     pub admission: Option<Arc<dyn Admission>>,
 }
 
-/// What the door is told.
+/// The configuration of the API.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What idempotency keys are made with.
+    /// The secrets of idempotency keys.
     pub secrets: Secrets,
-    /// How many tuners are configured; with none, live channels are refused.
+    /// Configured tuner slots; without any, live channels are rejected.
     pub slots: usize,
-    /// The qualities that can be asked for.
+    /// The available profiles.
     pub profiles: Profiles,
-    /// The pictures of a session are in the folder of its id below this one.
+    /// The directory that holds the HLS output of each session in a subdirectory named after its id.
     pub output_dir: PathBuf,
-    /// What can be watched live, for people to choose from.
+    /// The channels offered to clients.
     pub channels: Vec<Channel>,
-    /// Most sessions that are kept, those that ended in the last day included.
+    /// Most stored sessions, including those that ended within the retention time.
     pub max_records: usize,
-    /// How long a session lives without being watched.
+    /// How long a session lives without a viewer.
     pub session_lease_ttl: Duration,
-    /// How often a client says that it watches.
+    /// How often a client sends a heartbeat.
     pub heartbeat_interval: Duration,
-    /// Who may come in.
-    pub lan: Lan,
-    /// Streams of events at once.
+    /// The networks that clients may connect from.
+    pub lan: LanPolicy,
+    /// Most event streams at once.
     pub max_watchers: usize,
-    /// Ends the streams of events.
+    /// Ends the event streams.
     pub shutdown: Shutdown,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// What goes on though its client is gone: a start that is being recorded. Wait for it at the end.
+    /// Starts that are being recorded, which continue when their client disconnects. Wait for them at shutdown.
     pub tasks: TaskTracker,
 }
 
-/// A channel, as people know it.
+/// A channel offered to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Channel {
-    /// What the receiver calls it.
+    /// The receiver's reference.
     pub service_ref: ServiceRef,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// Where its picture is.
+    /// The URL of its logo.
     pub logo: Option<String>,
 }
 
-/// The qualities that can be asked for. Other words for one are made the one before anything is hashed.
+/// The available profiles. Aliases are resolved before the idempotency key is computed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profiles {
     default: ProfileId,
@@ -74,7 +72,7 @@ pub struct Profiles {
 }
 
 impl Options {
-    /// The defaults, with no tuner and no channel.
+    /// The defaults, without tuners and channels.
     pub fn new(secrets: Secrets, output_dir: impl Into<PathBuf>) -> Self {
         Self {
             secrets,
@@ -82,10 +80,10 @@ impl Options {
             profiles: Profiles::default(),
             output_dir: output_dir.into(),
             channels: Vec::new(),
-            max_records: limits::KEPT,
+            max_records: limits::MAX_RECORDS,
             session_lease_ttl: Duration::from_secs(120),
             heartbeat_interval: Duration::from_secs(30),
-            lan: Lan::default(),
+            lan: LanPolicy::default(),
             max_watchers: 1_024,
             shutdown: Shutdown::new(),
             clock: Clock::default(),
@@ -94,15 +92,15 @@ impl Options {
     }
 }
 
-/// The secrets of the settings. Without a current one it is random, which is told once and loudly: then a wish is not
-/// recognized by another process or after a restart.
+/// Builds the secrets from the settings. Without a current secret a random one is generated and a warning is logged: then
+/// other processes, and this one after a restart, do not recognize repeated intents.
 pub fn secrets(current: Option<&str>, previous: Option<&str>) -> Result<Secrets> {
     let previous = previous.map(Secret::new).transpose()?;
     let current = match current {
         Some(current) => Secret::new(current)?,
         None => {
             tracing::warn!(
-                "XG2G_IDEM_SECRET is not set: the same wish is the same session only within this process; set it"
+                "XG2G_IDEM_SECRET is not set: repeated intents are recognized only by this process, until it restarts"
             );
             Secret::new(rand::random::<[u8; 32]>())?
         }
@@ -111,7 +109,7 @@ pub fn secrets(current: Option<&str>, previous: Option<&str>) -> Result<Secrets>
 }
 
 impl Profiles {
-    /// These profiles; the default is one of them.
+    /// Creates the list of profiles; the default is one of them.
     pub fn new(default: ProfileId, others: impl IntoIterator<Item = ProfileId>) -> Self {
         let mut names = vec![default.clone()];
         for name in others {
@@ -122,7 +120,7 @@ impl Profiles {
         Self { default, names, aliases: BTreeMap::new() }
     }
 
-    /// Another word for a profile that is there.
+    /// Adds an alias of an existing profile.
     pub fn alias(mut self, word: impl Into<String>, profile: &ProfileId) -> Result<Self> {
         if !self.names.contains(profile) {
             return Err(unknown(profile.as_str(), &self.names));
@@ -131,7 +129,7 @@ impl Profiles {
         Ok(self)
     }
 
-    /// What is used when nothing is asked for.
+    /// The profile of an intent that names none.
     pub fn default_profile(&self) -> &ProfileId {
         &self.default
     }
@@ -141,10 +139,10 @@ impl Profiles {
         &self.names
     }
 
-    /// The profile that a request means.
+    /// Resolves the name or alias in a request.
     pub(crate) fn resolve(&self, word: Option<&str>) -> Result<ProfileId> {
         let Some(word) = word else { return Ok(self.default.clone()) };
-        // Checked first, so that what cannot be a name is refused as such.
+        // Validated first, so that an invalid name is reported as such.
         ProfileId::new(word)?;
         let same = |name: &&ProfileId| name.as_str().eq_ignore_ascii_case(word);
         let exact = self.names.iter().find(|name| name.as_str() == word);
@@ -158,7 +156,7 @@ impl Profiles {
 impl Default for Profiles {
     /// `high`, which is also `default` and `auto`; `low`; `copy`.
     fn default() -> Self {
-        // These are names; were one not, there would be no profile, and every request would say so.
+        // All of these are valid names.
         let names: Vec<ProfileId> =
             ["high", "low", "copy"].into_iter().filter_map(|name| ProfileId::new(name).ok()).collect();
         let Some(default) = names.first().cloned() else { unreachable!() };
@@ -169,7 +167,10 @@ impl Default for Profiles {
 
 fn unknown(word: &str, names: &[ProfileId]) -> Error {
     let known: Vec<_> = names.iter().map(ProfileId::as_str).collect();
-    Error::Invalid { field: "profileID", why: format!("{word} is none of {}", known.join(", ")) }
+    Error::Invalid {
+        field: "profileID",
+        why: format!("unknown profile {word}; known profiles: {}", known.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_words_for_a_profile_are_that_profile() {
+    fn aliases_resolve_to_their_profile() {
         let profiles = Profiles::default();
         let resolve = |word| profiles.resolve(word).map(|profile| profile.as_str().to_owned());
         for word in [None, Some("high"), Some("HIGH"), Some("default"), Some("Auto")] {
@@ -190,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_is_there_once_and_the_default_first() {
+    fn profiles_are_unique_and_start_with_the_default() {
         let names = ["tv", "phone", "tv", "phone"].map(|name| ProfileId::new(name).unwrap());
         let profiles = Profiles::new(names[1].clone(), names.clone());
         assert_eq!(profiles.names(), [names[1].clone(), names[0].clone()]);
     }
 
     #[test]
-    fn an_alias_leads_to_a_profile_that_is_there() {
+    fn an_alias_must_name_an_existing_profile() {
         let [tv, phone] = ["tv", "phone"].map(|name| ProfileId::new(name).unwrap());
         let profiles = Profiles::new(tv.clone(), [phone.clone()]).alias("Small", &phone).unwrap();
         assert_eq!(profiles.resolve(Some("small")), Ok(phone));
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_missing_is_random_and_one_that_is_empty_is_refused() {
+    fn a_missing_secret_is_random_and_an_empty_one_is_rejected() {
         let (first, second) = (secrets(None, None).unwrap(), secrets(None, Some("old")).unwrap());
         assert!(first.current != second.current && second.previous.is_some());
         assert!(secrets(Some(""), None).is_err() && secrets(Some("new"), Some("")).is_err());

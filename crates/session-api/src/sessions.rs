@@ -5,59 +5,59 @@ use std::sync::Arc;
 use axum::extract::State;
 use http::header;
 use serde::{Deserialize, Serialize};
-use service::{Json, Problem, ProblemBody, Query, request_id};
-use session::{Among, Error};
+use tenure_service::{Json, Problem, ProblemBody, Query, request_id};
+use tenure_session::{Error, SessionFilter};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::gate::{Admin, Id, Reader};
+use crate::error::ApiError;
+use crate::extract::{AdminAccess, PathId, ReadAccess};
 use crate::limits;
-use crate::site::{Site, bounded};
-use crate::trouble::Trouble;
+use crate::state::{ApiState, bounded};
 use crate::view::SessionBody;
 
-/// An answer that nobody keeps.
-pub(crate) type Fresh<T> = ([(header::HeaderName, &'static str); 1], Json<T>);
+/// A response that must not be cached.
+pub(crate) type NoStore<T> = ([(header::HeaderName, &'static str); 1], Json<T>);
 
-/// Marks an answer as one that nobody keeps.
-pub(crate) fn fresh<T>(body: T) -> Fresh<T> {
+/// Marks a response as not cacheable.
+pub(crate) fn no_store<T>(body: T) -> NoStore<T> {
     ([(header::CACHE_CONTROL, "no-store")], Json(body))
 }
 
-/// One session. A session that is over is a 410 that says why.
+/// One session. A session that has ended gives 410 with the reason.
 #[utoipa::path(
     get, path = "/api/v3/sessions/{id}", tag = "sessions", operation_id = "session",
     params(("id" = String, Path, description = "The session", max_length = 64, pattern = "^[A-Za-z0-9_-]+$")),
     responses(
         (status = 200, body = SessionBody),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "There is none"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "It is over; session, state, reason and reason_detail say how"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "The session does not exist"),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "The session has ended; see session, state, reason and reason_detail"),
     )
 )]
-pub(crate) async fn one(
-    State(site): State<Arc<Site>>,
-    _: Reader,
-    Id(id): Id,
-) -> Result<Fresh<SessionBody>, Trouble> {
-    let session = site.live(&id).await?;
-    let expiry = site.expiry(site.wanted(&session).await?);
-    Ok(fresh(SessionBody::new(&site, &session).until(expiry).asked_by(request_id())))
+pub(crate) async fn get_session(
+    State(api): State<Arc<ApiState>>,
+    _: ReadAccess,
+    PathId(id): PathId,
+) -> Result<NoStore<SessionBody>, ApiError> {
+    let session = api.get_active(&id).await?;
+    let expiry = api.expiry(api.last_wanted(&session).await?);
+    Ok(no_store(SessionBody::new(&api, &session).with_expiry(expiry).with_request_id(request_id())))
 }
 
-/// Which page.
+/// The page to return.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// How many to pass over; none unless told.
+    /// Sessions to skip; default 0.
     offset: Option<usize>,
-    /// At most so many; 100 unless told.
+    /// Most sessions to return; default 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// Only sessions that are not over.
+    /// Only sessions that have not ended.
     live: Option<bool>,
 }
 
-/// One page of sessions, newest first, those that are over included.
+/// One page of sessions, newest first, ended ones included.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "SessionPage")]
 pub(crate) struct SessionPageBody {
@@ -65,40 +65,40 @@ pub(crate) struct SessionPageBody {
     pagination: PaginationBody,
 }
 
-/// Where a page is.
+/// The position of a page.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Pagination")]
 pub(crate) struct PaginationBody {
-    /// How many were passed over.
+    /// Sessions skipped.
     offset: usize,
-    /// How many were asked for.
+    /// The limit that was applied.
     limit: usize,
-    /// How many there are in all.
+    /// Matching sessions in total.
     total: usize,
-    /// How many are here.
+    /// Sessions in this page.
     count: usize,
 }
 
-/// Every session.
+/// List sessions.
 #[utoipa::path(
     get, path = "/api/v3/sessions", tag = "sessions", operation_id = "sessions",
     params(ListQuery),
     responses((status = 200, body = SessionPageBody))
 )]
-pub(crate) async fn list(
-    State(site): State<Arc<Site>>,
-    _: Admin,
-    asked: Result<Query<ListQuery>, Problem>,
-) -> Result<Fresh<SessionPageBody>, Trouble> {
-    let Query(asked) = asked.map_err(Trouble::input)?;
-    let (offset, limit) = (asked.offset.unwrap_or(0), asked.limit.unwrap_or(limits::PAGE));
-    if !(1..=session::limits::PAGE).contains(&limit) {
-        let why = format!("{limit} is not within 1 and {}", session::limits::PAGE);
+pub(crate) async fn list_sessions(
+    State(api): State<Arc<ApiState>>,
+    _: AdminAccess,
+    query: Result<Query<ListQuery>, Problem>,
+) -> Result<NoStore<SessionPageBody>, ApiError> {
+    let Query(query) = query.map_err(ApiError::invalid_input)?;
+    let (offset, limit) = (query.offset.unwrap_or(0), query.limit.unwrap_or(limits::PAGE));
+    if !(1..=tenure_session::limits::PAGE).contains(&limit) {
+        let why = format!("{limit} is not between 1 and {}", tenure_session::limits::PAGE);
         return Err(Error::Invalid { field: "limit", why }.into());
     }
-    let among = if asked.live.unwrap_or(false) { Among::Live } else { Among::All };
-    let listed = bounded(site.ports.log.list(among, offset, limit)).await?;
-    let sessions: Vec<_> = listed.sessions.iter().map(|session| SessionBody::new(&site, session)).collect();
+    let filter = if query.live.unwrap_or(false) { SessionFilter::Active } else { SessionFilter::All };
+    let listed = bounded(api.ports.log.list(filter, offset, limit)).await?;
+    let sessions: Vec<_> = listed.sessions.iter().map(|session| SessionBody::new(&api, session)).collect();
     let pagination = PaginationBody { offset, limit, total: listed.total, count: sessions.len() };
-    Ok(fresh(SessionPageBody { sessions, pagination }))
+    Ok(no_store(SessionPageBody { sessions, pagination }))
 }

@@ -1,137 +1,138 @@
-//! A wish to watch: identify → record → publish.
+//! Starts a session: find the mapping, then commit the record.
 //!
-//! Phase 2, the default: the wish is looked up and, where no live session stands for it, recorded. Phase 1 of the
-//! migration: the admission is asked first, and whatever was there before is a conflict.
+//! Phase 2, the default: if the intent maps to an active session, that session is returned; otherwise a new one is
+//! recorded. Phase 1 of the migration: the lease is acquired first, and any existing session is a conflict.
 
 use std::sync::Arc;
 
-use service::Code;
-use session::{
-    Admission, Admitted, Created, Error, Found, IdempotencyKey, Kind, Notice, Session, SessionId, Start,
-    Ticket, Topic, Version,
+use tenure_service::Code;
+use tenure_session::{
+    Admission, AdmissionOutcome, CreateOutcome, Error, IdempotencyKey, Mapping, Session, SessionId,
+    StartIntent, TargetKind, Ticket,
 };
 use tracing::Instrument;
 
-use crate::intents::Done;
-use crate::meter::{self, Mode, Outcome};
-use crate::site::{Site, bounded};
-use crate::trouble::Trouble;
+use crate::error::ApiError;
+use crate::intents::IntentOutcome;
+use crate::state::{ApiState, bounded};
+use crate::telemetry::{self, Mode, Outcome};
 use crate::{ids, limits};
 
-/// Why a start came to nothing, and what it counts as.
-struct Failure(Outcome, Trouble);
+/// Why a start failed, and the outcome it is counted as.
+struct Failure(Outcome, ApiError);
 
-type Decided = Result<(Outcome, Done), Failure>;
+type StartResult = Result<(Outcome, IntentOutcome), Failure>;
 
-/// How the recording of a session ended.
-enum Recorded {
-    /// It stands; this write of its mapping is ours.
-    Ours(Version),
-    /// Another live session stands for the wish.
-    Another(Box<Session>),
+/// The outcome of recording a session.
+enum RecordOutcome {
+    /// This request created the record.
+    Created,
+    /// The intent maps to another active session.
+    Existing(Box<Session>),
 }
 
-/// Decides a wish and counts what became of it.
-pub(crate) async fn start(site: &Arc<Site>, wish: Start) -> Result<Done, Trouble> {
-    let mode = if site.ports.admission.is_some() { Mode::Phase1 } else { Mode::Phase2 };
-    let decided = match wish.target.kind() {
-        Kind::Live if site.options.slots == 0 => {
-            let trouble = Trouble::new(Code::ADMISSION_NO_TUNERS, "no tuner slot is configured");
-            Err(Failure(Outcome::NoSlots, trouble))
+/// Handles a start intent and counts its outcome.
+pub(crate) async fn start(api: &Arc<ApiState>, intent: StartIntent) -> Result<IntentOutcome, ApiError> {
+    let mode = if api.ports.admission.is_some() { Mode::Phase1 } else { Mode::Phase2 };
+    let result = match intent.target.kind() {
+        TargetKind::Live if api.options.slots == 0 => {
+            let error = ApiError::new(Code::ADMISSION_NO_TUNERS, "no tuner slots are configured");
+            Err(Failure(Outcome::NoSlots, error))
         }
-        Kind::Live | Kind::Recording => decide(site, wish).await,
+        TargetKind::Live | TargetKind::Recording => handle_start(api, intent).await,
     };
-    match decided {
+    match result {
         Ok((outcome, done)) => {
-            meter::start(mode, outcome);
+            telemetry::count_start(mode, outcome);
             Ok(done)
         }
-        Err(Failure(outcome, trouble)) => {
-            meter::start(mode, outcome);
-            Err(trouble)
+        Err(Failure(outcome, error)) => {
+            telemetry::count_start(mode, outcome);
+            Err(error)
         }
     }
 }
 
-async fn decide(site: &Arc<Site>, wish: Start) -> Decided {
-    let keys = site.options.secrets.candidates(&wish);
-    let admission = site.ports.admission.clone();
-    // In phase 2 most wishes are repeats, which end here. In phase 1 nothing is looked up before the admission.
+async fn handle_start(api: &Arc<ApiState>, intent: StartIntent) -> StartResult {
+    let keys = api.options.secrets.candidates(&intent);
+    let admission = api.ports.admission.clone();
+    // In phase 2 most intents are repeats and end here. In phase 1 the admission comes before the lookup.
     let found = match &admission {
-        None => find(site, &keys).await?,
+        None => find_mapping(api, &keys).await?,
         Some(_) => None,
     };
-    if let Some(session) = found.as_ref().and_then(live) {
+    if let Some(session) = found.as_ref().and_then(active_session) {
         return Ok((Outcome::Replay, replay(session)));
     }
-    let place = site.starts.clone().try_acquire_owned().map_err(|_| {
-        Failure(Outcome::StoreError, Trouble::new(Code::V3_UNAVAILABLE, "too many starts are under way"))
+    let permit = api.starts.clone().try_acquire_owned().map_err(|_| {
+        Failure(Outcome::StoreError, ApiError::new(Code::V3_UNAVAILABLE, "too many starts in progress"))
     })?;
-    site.room.enter(site).await.map_err(|trouble| Failure(Outcome::SessionsFull, trouble))?;
-    let session = fresh(site, wish, &keys).map_err(broken)?;
+    api.record_limit.reserve(api).await.map_err(|error| Failure(Outcome::SessionsFull, error))?;
+    let session = new_session(api, intent, &keys).map_err(store_failed)?;
     let work = {
-        let site = site.clone();
+        let api = api.clone();
         async move {
-            let _place = place;
+            let _permit = permit;
             match admission {
-                None => unasked(&site, &session, &keys, found).await,
-                Some(admission) => asked(&site, &*admission, session, &keys).await,
+                None => start_phase2(&api, &session, &keys, found).await,
+                Some(admission) => start_phase1(&api, &*admission, session, &keys).await,
             }
         }
     };
-    // A client that leaves must not leave half a start behind.
-    let done = site.options.tasks.spawn(work.in_current_span()).await;
-    done.unwrap_or_else(|error| {
-        tracing::error!(%error, "a start ended in the middle");
-        Err(Failure(Outcome::StoreError, Trouble::new(Code::INTERNAL, "the start ended in the middle")))
+    // In a task of its own, so that a client that disconnects does not interrupt it.
+    let result = api.options.tasks.spawn(work.in_current_span()).await;
+    result.unwrap_or_else(|error| {
+        tracing::error!(%error, "start task failed");
+        Err(Failure(Outcome::StoreError, ApiError::new(Code::INTERNAL, "the start was interrupted")))
     })
 }
 
-/// Phase 2: record, or find who was faster.
-async fn unasked(site: &Site, session: &Session, keys: &[IdempotencyKey], found: Option<Found>) -> Decided {
-    match record(site, session, keys, found).await.map_err(|error| failed(Outcome::StoreError, error))? {
-        Recorded::Another(session) => Ok((Outcome::Replay, replay(&session))),
-        Recorded::Ours(version) => match tell(site, session, version).await {
-            Told::Yes => Ok((Outcome::Accepted, accepted(session))),
-            Told::TakenBack | Told::Unclear => Err(unpublished()),
-        },
+/// Phase 2: records the session, or returns the one recorded concurrently.
+async fn start_phase2(
+    api: &ApiState,
+    session: &Session,
+    keys: &[IdempotencyKey],
+    found: Option<Mapping>,
+) -> StartResult {
+    match record(api, session, keys, found).await.map_err(|error| failed(Outcome::StoreError, error))? {
+        RecordOutcome::Existing(session) => Ok((Outcome::Replay, replay(&session))),
+        RecordOutcome::Created => Ok((Outcome::Accepted, accepted(session))),
     }
 }
 
-/// Phase 1: ask, then record. What was asked for is given back unless the record with its ticket stands, or may stand.
-async fn asked(site: &Site, admission: &dyn Admission, session: Session, keys: &[IdempotencyKey]) -> Decided {
+/// Phase 1: acquires the lease, then records the session. The lease is released unless the record with its ticket was
+/// written or may have been.
+async fn start_phase1(
+    api: &ApiState,
+    admission: &dyn Admission,
+    session: Session,
+    keys: &[IdempotencyKey],
+) -> StartResult {
     let admitted = bounded(admission.admit(&session.target, &session.id)).await;
     let ticket = match admitted.map_err(|error| failed(Outcome::LeaseError, error))? {
-        Admitted::Yes(ticket) => ticket,
-        Admitted::Busy => return Err(conflict()),
+        AdmissionOutcome::Granted(ticket) => ticket,
+        AdmissionOutcome::Busy => return Err(conflict()),
     };
     let session = Session { ticket: Some(ticket.clone()), ..session };
-    let recorded = match find(site, keys).await {
+    let recorded = match find_mapping(api, keys).await {
         Err(failure) => {
             release(admission, &session, &ticket).await;
             return Err(failure);
         }
-        Ok(Some(found)) if live(&found).is_some() => {
+        Ok(Some(found)) if active_session(&found).is_some() => {
             release(admission, &session, &ticket).await;
             return Err(conflict());
         }
-        Ok(found) => record(site, &session, keys, found).await,
+        Ok(found) => record(api, &session, keys, found).await,
     };
     match recorded {
-        Ok(Recorded::Ours(version)) => match tell(site, &session, version).await {
-            Told::Yes => Ok((Outcome::Accepted, accepted(&session))),
-            Told::TakenBack => {
-                release(admission, &session, &ticket).await;
-                Err(unpublished())
-            }
-            Told::Unclear => Err(unpublished()),
-        },
-        Ok(Recorded::Another(_)) => {
+        Ok(RecordOutcome::Created) => Ok((Outcome::Accepted, accepted(&session))),
+        Ok(RecordOutcome::Existing(_)) => {
             release(admission, &session, &ticket).await;
             Err(conflict())
         }
         Err(error) => {
-            // Where the record may stand, a worker may go on with the ticket: then only time ends it.
+            // If the record may have been written, a worker may continue with the ticket; then the lease is left to expire.
             if !matches!(error, Error::Unknown(_)) {
                 release(admission, &session, &ticket).await;
             }
@@ -140,113 +141,93 @@ async fn asked(site: &Site, admission: &dyn Admission, session: Session, keys: &
     }
 }
 
-/// Writes record and mapping, over the mapping of a session that is over. Who was faster is looked for again; so is
-/// what became of a write without an answer.
+/// Commits record and mapping, replacing the mapping of a session that has ended. A concurrent start is looked up again,
+/// and so is the result of a commit without a response.
 async fn record(
-    site: &Site,
+    api: &ApiState,
     session: &Session,
     keys: &[IdempotencyKey],
-    mut found: Option<Found>,
-) -> session::Result<Recorded> {
-    let log = &*site.ports.log;
-    let mut unclear = None;
+    mut found: Option<Mapping>,
+) -> tenure_session::Result<RecordOutcome> {
+    let log = &*api.ports.log;
+    let mut indeterminate = None;
     for _ in 0..limits::ATTEMPTS {
-        let over = found.take().filter(|found| found.key == session.idempotency).map(|found| found.version);
-        match bounded(log.create(session, over)).await {
-            Ok(Created::Created(version)) => return Ok(Recorded::Ours(version)),
-            Ok(Created::Taken) => {}
-            Err(error @ Error::Unknown(_)) => unclear = Some(error),
-            // It did not happen; what was sent before it may have.
-            Err(error) => return Err(unclear.unwrap_or(error)),
+        let replaced =
+            found.take().filter(|found| found.key == session.idempotency).map(|found| found.version);
+        match bounded(log.create(session, replaced)).await {
+            Ok(CreateOutcome::Created(_)) => return Ok(created()),
+            Ok(CreateOutcome::AlreadyMapped) => {}
+            Err(error @ Error::Unknown(_)) => indeterminate = Some(error),
+            // This attempt had no effect, but an earlier one may have.
+            Err(error) => return Err(indeterminate.unwrap_or(error)),
         }
-        found = match bounded(log.find(keys)).await {
+        found = match bounded(log.find_mapping(keys)).await {
             Ok(found) => found,
-            // A look changes nothing, whatever became of it.
-            Err(error) => return Err(unclear.unwrap_or_else(|| Error::Unavailable(error.to_string()))),
+            // A lookup has no side effects, so its failure is never indeterminate.
+            Err(error) => return Err(indeterminate.unwrap_or_else(|| Error::Unavailable(error.to_string()))),
         };
-        match found.as_ref().and_then(|found| Some((found.version, found.session.as_ref()?))) {
-            Some((version, seen)) if seen.id == session.id => return Ok(Recorded::Ours(version)),
-            Some((_, seen)) if !seen.state.is_terminal() => {
-                return Ok(Recorded::Another(Box::new(seen.clone())));
+        match found.as_ref().and_then(|found| found.session.as_ref()) {
+            Some(seen) if seen.id == session.id => return Ok(created()),
+            Some(seen) if !seen.state.is_terminal() => {
+                return Ok(RecordOutcome::Existing(Box::new(seen.clone())));
             }
             _ => {}
         }
     }
-    Err(unclear.unwrap_or_else(|| Error::Unavailable("the wish changes hands too fast".into())))
+    Err(indeterminate
+        .unwrap_or_else(|| Error::Unavailable("too many concurrent starts of the same intent".into())))
 }
 
-/// Whether the bus knows of a session that was recorded.
-enum Told {
-    /// It does, or a worker found the session by itself.
-    Yes,
-    /// It does not, and the session was taken back.
-    TakenBack,
-    /// It does not, and the session may stand.
-    Unclear,
+fn created() -> RecordOutcome {
+    telemetry::count_start_event();
+    RecordOutcome::Created
 }
 
-async fn tell(site: &Site, session: &Session, version: Version) -> Told {
-    let notice = Notice { topic: Topic::Start, session: session.id.clone() };
-    let published = bounded(site.ports.bus.publish(&notice)).await;
-    meter::published(Topic::Start, published.is_ok());
-    let Err(error) = published else { return Told::Yes };
-    tracing::warn!(session = %session.id, %error, "a start cannot be published; taking it back");
-    match bounded(site.ports.log.withdraw(session, version)).await {
-        Ok(true) => Told::TakenBack,
-        Ok(false) => Told::Yes,
-        Err(error) => {
-            tracing::warn!(session = %session.id, %error, "a start may stand though it was not published");
-            Told::Unclear
-        }
-    }
-}
-
-/// Gives back what was admitted. What cannot be given back ends with its time.
+/// Releases an admitted lease. If that fails, the lease expires.
 async fn release(admission: &dyn Admission, session: &Session, ticket: &Ticket) {
     if let Err(error) = bounded(admission.release(&session.target, ticket)).await {
-        tracing::warn!(session = %session.id, %error, "an admission cannot be given back; it ends with its time");
+        tracing::warn!(session = %session.id, %error, "failed to release an admitted lease; it will expire");
     }
 }
 
-async fn find(site: &Site, keys: &[IdempotencyKey]) -> Result<Option<Found>, Failure> {
-    bounded(site.ports.log.find(keys)).await.map_err(|error| failed(Outcome::StoreError, error))
+async fn find_mapping(api: &ApiState, keys: &[IdempotencyKey]) -> Result<Option<Mapping>, Failure> {
+    bounded(api.ports.log.find_mapping(keys)).await.map_err(|error| failed(Outcome::StoreError, error))
 }
 
-fn fresh(site: &Site, wish: Start, keys: &[IdempotencyKey]) -> session::Result<Session> {
-    let now = site.now();
+fn new_session(
+    api: &ApiState,
+    intent: StartIntent,
+    keys: &[IdempotencyKey],
+) -> tenure_session::Result<Session> {
+    let now = api.now();
     let id: SessionId = ids::session(now)?;
-    let correlation = wish.correlation.map_or_else(|| ids::correlation(now), Ok)?;
-    let key = keys.first().ok_or_else(|| Error::Unavailable("there is no key".into()))?;
-    Ok(Session::new(id, wish.target, wish.profile, correlation, key.clone(), now))
+    let correlation = intent.correlation.map_or_else(|| ids::correlation(now), Ok)?;
+    let key = keys.first().ok_or_else(|| Error::Unavailable("no idempotency key".into()))?;
+    Ok(Session::new(id, intent.target, intent.profile, correlation, key.clone(), now))
 }
 
-fn live(found: &Found) -> Option<&Session> {
+fn active_session(found: &Mapping) -> Option<&Session> {
     found.session.as_ref().filter(|session| !session.state.is_terminal())
 }
 
-fn accepted(session: &Session) -> Done {
-    Done { session: session.id.clone(), replay: false, correlation: session.correlation.clone() }
+fn accepted(session: &Session) -> IntentOutcome {
+    IntentOutcome { session: session.id.clone(), replay: false, correlation: session.correlation.clone() }
 }
 
-fn replay(session: &Session) -> Done {
-    Done { replay: true, ..accepted(session) }
+fn replay(session: &Session) -> IntentOutcome {
+    IntentOutcome { replay: true, ..accepted(session) }
 }
 
 fn failed(outcome: Outcome, error: Error) -> Failure {
     Failure(outcome, error.into())
 }
 
-fn broken(error: Error) -> Failure {
+fn store_failed(error: Error) -> Failure {
     failed(Outcome::StoreError, error)
 }
 
 fn conflict() -> Failure {
-    let mut trouble = Trouble::new(Code::LEASE_BUSY, "the channel is leased");
-    trouble.0 = trouble.0.with("retryAfterSeconds", 1);
-    Failure(Outcome::Conflict, trouble)
-}
-
-fn unpublished() -> Failure {
-    let detail = "the start could not be published; send the same intent again";
-    Failure(Outcome::PublishError, Trouble::new(Code::SERVICE_UNAVAILABLE, detail))
+    let mut error = ApiError::new(Code::LEASE_BUSY, "the channel is leased");
+    error.0 = error.0.with("retryAfterSeconds", 1);
+    Failure(Outcome::Conflict, error)
 }

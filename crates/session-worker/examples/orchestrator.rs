@@ -1,14 +1,14 @@
-//! Runs one session with a program of the caller's choice, saying how far it is. The tests start it and kill it.
+//! Runs a worker with one session and reports its progress. The tests start and kill it.
 //!
-//! Usage: `orchestrator URL OUTPUT PROGRAM CHANNEL`. Prints `ready SESSION`, and `failed WHY` when it cannot go on.
-#![expect(clippy::print_stdout, reason = "it reports to the test that started it")]
+//! Usage: `orchestrator URL OUTPUT PROGRAM CHANNEL`. Prints `ready SESSION`, and `failed WHY` when the worker fails.
+#![expect(clippy::print_stdout, reason = "output for the test that started it")]
 
 use std::sync::Arc;
 
-use session::{
-    CorrelationId, IdempotencyKey, ProfileId, Session, SessionId, SessionLog, State, Target, UnixMs,
+use tenure_session::{
+    CorrelationId, IdempotencyKey, ProfileId, Session, SessionId, SessionLog, SessionState, Target, UnixMs,
 };
-use session_worker::{Ffmpeg, Log, Options, Source, Worker, default_profiles};
+use tenure_session_worker::{Ffmpeg, Options, Source, StoreSessionLog, Worker, default_profiles};
 
 #[path = "../tests/it/launcher.rs"]
 mod launcher;
@@ -19,7 +19,7 @@ async fn main() -> anyhow::Result<()> {
     let [url, output, program, channel] = &args[..] else {
         anyhow::bail!("usage: orchestrator URL OUTPUT PROGRAM CHANNEL")
     };
-    let store: Arc<dyn lease::Store> = lease_store::Store::open(url).await?.into();
+    let store: Arc<dyn tenure_lease::Store> = tenure_store::Store::open(url).await?.into();
     let source = Source::Ffmpeg(Ffmpeg {
         program: program.into(),
         receiver_url: "http://127.0.0.1:1/{serviceRef}".to_owned(),
@@ -27,11 +27,11 @@ async fn main() -> anyhow::Result<()> {
         profiles: default_profiles(),
     });
     let options = Options::new([0].into(), output.into(), source);
-    let worker = Worker::start(store.clone(), options, Arc::new(launcher::Plain)).await?;
+    let worker = Worker::start(store.clone(), options, Arc::new(launcher::PlainLauncher)).await?;
 
-    let log = Log::new(store);
+    let log = StoreSessionLog::new(store);
     let session = Session::new(
-        SessionId::new(format!("victim-{}", std::process::id()))?,
+        SessionId::new(format!("restart-{}", std::process::id()))?,
         Target::new(Some(channel), None, None)?,
         ProfileId::new("high")?,
         CorrelationId::new("c")?,
@@ -41,7 +41,7 @@ async fn main() -> anyhow::Result<()> {
     let mut changes = log.changes(&session.id).await?;
     log.create(&session, None).await?;
     while let Some(session) = changes.next().await? {
-        if session.state == State::Ready {
+        if session.state == SessionState::Ready {
             println!("ready {}", session.id);
             break;
         }

@@ -1,101 +1,105 @@
-//! Which process this is, and whether another one is dead.
+//! Identifies this process, and proves whether another one is dead.
 
 use std::fs;
 
-/// What tells a process from every other one on this host.
+/// Identifies a process uniquely on this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Identity {
-    /// The kernel's boot.
+pub struct ProcessIdentity {
+    /// The kernel's boot id.
     pub boot: String,
-    /// The inode of its namespace of process numbers.
+    /// The inode of its PID namespace.
     pub namespace: u64,
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
-    /// When it started, in ticks since the boot.
+    /// Its start time in clock ticks since boot.
     pub started: u64,
 }
 
-/// What is under a process number.
+/// The status of a PID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
-    /// Nothing.
+pub(crate) enum ProcessStatus {
+    /// No such process.
     Gone,
-    /// A process that started then.
-    There { started: u64, zombie: bool },
-    /// Something that cannot be read.
+    /// A process with this start time.
+    Running { started: u64, zombie: bool },
+    /// The status cannot be read.
     Unreadable,
 }
 
-impl Identity {
-    /// This process; none where `/proc` does not tell.
+impl ProcessIdentity {
+    /// The identity of this process; `None` if `/proc` is not readable.
     pub fn of_this_process() -> Option<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned();
         let link = fs::read_link("/proc/self/ns/pid").ok()?;
         let namespace = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()?;
         let pid = std::process::id();
-        match look(pid) {
-            Look::There { started, .. } if !boot.is_empty() => Some(Self { boot, namespace, pid, started }),
+        match read_process(pid) {
+            ProcessStatus::Running { started, .. } if !boot.is_empty() => {
+                Some(Self { boot, namespace, pid, started })
+            }
             _ => None,
         }
     }
 
-    /// Whether `other` is proven dead by what `look` finds under its number. In doubt it is not.
-    pub(crate) fn proves_dead(&self, other: &Self, look: impl Fn(u32) -> Look) -> bool {
+    /// Whether `other` is proven dead by the status of its PID. In doubt it is not.
+    pub(crate) fn proves_dead(&self, other: &Self, status_of: impl Fn(u32) -> ProcessStatus) -> bool {
         self.boot == other.boot
             && self.namespace == other.namespace
-            && match look(other.pid) {
-                Look::Gone => true,
-                Look::There { started, zombie } => zombie || started != other.started,
-                Look::Unreadable => false,
+            && match status_of(other.pid) {
+                ProcessStatus::Gone => true,
+                ProcessStatus::Running { started, zombie } => zombie || started != other.started,
+                ProcessStatus::Unreadable => false,
             }
     }
 }
 
-/// Looks at a process number.
-pub(crate) fn look(pid: u32) -> Look {
+/// Reads the status of a PID.
+pub(crate) fn read_process(pid: u32) -> ProcessStatus {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => parse(&stat).unwrap_or(Look::Unreadable),
+        Ok(stat) => parse(&stat).unwrap_or(ProcessStatus::Unreadable),
         Err(error)
             if error.kind() == std::io::ErrorKind::NotFound && fs::metadata("/proc/self/stat").is_ok() =>
         {
-            Look::Gone
+            ProcessStatus::Gone
         }
-        // A process that ends while it is read.
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Look::Gone,
-        Err(_) => Look::Unreadable,
+        // The process ended while it was read.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+            ProcessStatus::Gone
+        }
+        Err(_) => ProcessStatus::Unreadable,
     }
 }
 
-/// The line of `/proc/PID/stat`. The name may hold anything, so the fields count from its last bracket.
-fn parse(stat: &str) -> Option<Look> {
+/// Parses `/proc/PID/stat`. The process name may contain anything, so fields are counted from the last parenthesis.
+fn parse(stat: &str) -> Option<ProcessStatus> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;
     let started = fields.nth(18)?.parse().ok()?;
-    Some(Look::There { started, zombie: matches!(state, "Z" | "X" | "x") })
+    Some(ProcessStatus::Running { started, zombie: matches!(state, "Z" | "X" | "x") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn identity(boot: &str, namespace: u64) -> Identity {
-        Identity { boot: boot.to_owned(), namespace, pid: 42, started: 1_000 }
+    fn identity(boot: &str, namespace: u64) -> ProcessIdentity {
+        ProcessIdentity { boot: boot.to_owned(), namespace, pid: 42, started: 1_000 }
     }
 
     #[test]
-    fn only_a_process_of_this_boot_and_namespace_that_is_gone_is_dead() {
+    fn only_an_exited_process_of_this_boot_and_namespace_is_proven_dead() {
         let me = identity("b", 1);
-        let there = |started, zombie| Look::There { started, zombie };
+        let running = |started, zombie| ProcessStatus::Running { started, zombie };
         let table = [
-            (identity("b", 1), Look::Gone, true),
-            (identity("b", 1), there(1_000, false), false),
-            (identity("b", 1), there(1_000, true), true),
-            (identity("b", 1), there(1_001, false), true),
-            (identity("b", 1), Look::Unreadable, false),
-            (identity("c", 1), Look::Gone, false),
-            (identity("b", 2), Look::Gone, false),
-            (identity("b", 2), there(1_000, true), false),
+            (identity("b", 1), ProcessStatus::Gone, true),
+            (identity("b", 1), running(1_000, false), false),
+            (identity("b", 1), running(1_000, true), true),
+            (identity("b", 1), running(1_001, false), true),
+            (identity("b", 1), ProcessStatus::Unreadable, false),
+            (identity("c", 1), ProcessStatus::Gone, false),
+            (identity("b", 2), ProcessStatus::Gone, false),
+            (identity("b", 2), running(1_000, true), false),
         ];
         for (row, (other, found, dead)) in table.into_iter().enumerate() {
             assert_eq!(me.proves_dead(&other, |_| found), dead, "row {row}");
@@ -104,20 +108,20 @@ mod tests {
 
     #[test]
     fn this_process_is_not_dead_and_a_reaped_child_is() {
-        let me = Identity::of_this_process().unwrap();
-        assert!(!me.proves_dead(&me, look));
+        let me = ProcessIdentity::of_this_process().unwrap();
+        assert!(!me.proves_dead(&me, read_process));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();
-        assert!(me.proves_dead(&Identity { pid, started: 0, ..me.clone() }, look));
+        assert!(me.proves_dead(&ProcessIdentity { pid, started: 0, ..me.clone() }, read_process));
     }
 
     #[test]
-    fn a_name_does_not_confuse() {
+    fn a_process_name_with_parentheses_is_parsed() {
         let rest = "S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0";
-        let there = Some(Look::There { started: 777, zombie: false });
-        assert_eq!(parse(&format!("7 (sh) {rest}")), there);
-        assert_eq!(parse(&format!("7 (a) R 9 (b c) {rest}")), there);
+        let expected = Some(ProcessStatus::Running { started: 777, zombie: false });
+        assert_eq!(parse(&format!("7 (sh) {rest}")), expected);
+        assert_eq!(parse(&format!("7 (a) R 9 (b c) {rest}")), expected);
         assert_eq!(parse("nonsense"), None);
     }
 }

@@ -1,12 +1,12 @@
-//! Where everything is kept.
+//! Keys of records and leases.
 
-use lease::{Error, Key, Prefix, Result};
-use session::{IdempotencyKey, SessionId, Target};
+use tenure_lease::{Error, Key, Prefix, Result};
+use tenure_session::{IdempotencyKey, SessionId, Target};
 
-/// The guard of the house.
+/// The guard lease: its holder is the only active worker.
 pub(crate) const GUARD: &str = "system:orchestrator:guard_lock";
-/// Everything about sessions that is not a lease.
-pub(crate) const ALL: &str = "v3:";
+/// The prefix of all session records.
+pub(crate) const ROOT: &str = "v3:";
 pub(crate) const SESSION: &str = "v3:session:";
 pub(crate) const IDEM: &str = "v3:idem:";
 pub(crate) const STOP: &str = "v3:stop:";
@@ -14,8 +14,8 @@ pub(crate) const SEEN: &str = "v3:seen:";
 pub(crate) const SERVICE: &str = "lease:service:";
 pub(crate) const RECORDING: &str = "lease:recording:";
 pub(crate) const TUNER: &str = "lease:tuner:";
-/// Whatever a worker that ended may have left held.
-pub(crate) const WIPED: [&str; 3] = [SERVICE, RECORDING, TUNER];
+/// The leases that a worker may leave held when it ends.
+pub(crate) const WIPED_PREFIXES: [&str; 3] = [SERVICE, RECORDING, TUNER];
 
 pub(crate) fn session(id: &SessionId) -> Result<Key> {
     Key::new(format!("{SESSION}{id}"))
@@ -33,7 +33,7 @@ pub(crate) fn seen(id: &SessionId) -> Result<Key> {
     Key::new(format!("{SEEN}{id}"))
 }
 
-/// The lease of which there is one for everybody who wants the same.
+/// The lease that allows one session per channel, or per second of a recording.
 pub(crate) fn dedup(target: &Target) -> Result<Key> {
     match target {
         Target::Live(service_ref) => Key::new(format!("{SERVICE}{service_ref}")),
@@ -45,19 +45,19 @@ pub(crate) fn prefix(text: &str) -> Result<Prefix> {
     Prefix::new(text)
 }
 
-/// The session in a key under `prefix`.
+/// The session id in a key under `prefix`.
 pub(crate) fn id_in(key: &Key, prefix: &str) -> Option<SessionId> {
     SessionId::new(key.as_str().strip_prefix(prefix)?).ok()
 }
 
-/// The number in the key of a tuner.
+/// The slot in the key of a tuner lease.
 pub(crate) fn slot_in(key: &Key) -> Option<u32> {
     key.as_str().strip_prefix(TUNER)?.parse().ok()
 }
 
-/// The name under which a session holds its leases.
-pub(crate) fn holder(id: &SessionId) -> Result<lease::Holder, Error> {
-    lease::Holder::new(id.as_str())
+/// The holder of a session's leases: its id.
+pub(crate) fn holder(id: &SessionId) -> Result<tenure_lease::Holder, Error> {
+    tenure_lease::Holder::new(id.as_str())
 }
 
 #[cfg(test)]
@@ -65,12 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_are_named_after_what_they_guard() {
+    fn lease_keys_name_the_channel_recording_or_tuner() {
         let live = Target::new(Some("1:0:1:445D:453:1:C00000:0:0:0:"), None, None).unwrap();
         assert_eq!(dedup(&live).unwrap().as_str(), "lease:service:1:0:1:445D:453:1:C00000:0:0:0:");
         let recording = Target::new(None, Some("rec-1"), Some(60_500)).unwrap();
         assert_eq!(dedup(&recording).unwrap().as_str(), "lease:recording:rec-1:60");
-        let longest = Target::new(Some(&"x".repeat(session::limits::SERVICE_REF)), None, None).unwrap();
+        let longest =
+            Target::new(Some(&"x".repeat(tenure_session::limits::SERVICE_REF)), None, None).unwrap();
         assert!(dedup(&longest).is_ok());
         assert_eq!(slot_in(&Key::new("lease:tuner:3").unwrap()), Some(3));
         assert_eq!(slot_in(&Key::new("lease:tuner:x").unwrap()), None);

@@ -1,85 +1,85 @@
-//! How a pipeline's process is started, and what is asked of it.
+//! Starts and controls the process of a pipeline.
 //!
-//! The binary fills this with its watchdog, which ends the work without our help when a deadline passes.
+//! The binary implements this with its watchdog, which kills the process when a deadline passes, even without the worker.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use lease::{Deadline, Tick, Ttl};
 use std::time::Duration;
+use tenure_lease::{Deadline, Tick, Ttl};
 
-/// The variable in the environment of a pipeline and of all that it starts: which session they work for. A worker that
-/// comes later finds by it what its predecessor left.
+/// The environment variable that names the session of a pipeline and its child processes. A later worker finds the
+/// processes of its predecessor by it.
 pub const SESSION_VARIABLE: &str = "TENURE_SESSION";
 
-/// What to start.
+/// The command to run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command {
     /// The program, by name or path.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Where it works.
+    /// Its working directory.
     pub dir: PathBuf,
-    /// What it finds in its environment besides ours; [`SESSION_VARIABLE`] is among it.
+    /// Environment variables in addition to the inherited ones, including [`SESSION_VARIABLE`].
     pub variables: Vec<(&'static str, String)>,
-    /// The file that its standard output and standard error go to, appended. Its standard input is empty.
+    /// The file to which standard output and standard error are appended. Standard input is empty.
     pub log: PathBuf,
 }
 
-/// The times by which the work must be over, on the store's clock.
+/// The deadlines of a process, on the store's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Times {
-    /// When it is asked to stop.
+pub struct StopTimes {
+    /// When it receives SIGTERM.
     pub stop: Tick,
     /// When it is killed.
     pub kill: Tick,
 }
 
-/// How the work ended.
+/// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By a signal of somebody.
+    /// It was terminated by this signal.
     Signal(i32),
-    /// Because its time was over.
+    /// It was killed because its deadline passed.
     Deadline,
-    /// Nobody knows: who watched it is gone.
+    /// Unknown, because its watchdog is gone.
     Unknown,
 }
 
-/// Starts work that must not outlive its leases.
+/// Starts processes that must not outlive their leases.
 #[async_trait]
 pub trait Launcher: Send + Sync + 'static {
-    /// Starts a command in a process group of its own. Nothing runs if the times have passed by then.
-    async fn launch(&self, command: Command, times: Times) -> io::Result<Box<dyn Process>>;
+    /// Starts a command in its own process group. Nothing is started if the deadlines have passed.
+    async fn launch(&self, command: Command, times: StopTimes) -> io::Result<Box<dyn Process>>;
 }
 
-/// Work that runs. Dropping it kills the work.
+/// A running process. Dropping it kills the process.
 #[async_trait]
 pub trait Process: Send + 'static {
-    /// Later times: the leases were prolonged.
-    async fn extend(&mut self, times: Times) -> io::Result<()>;
+    /// Extends the deadlines after the leases were renewed.
+    async fn extend(&mut self, times: StopTimes) -> io::Result<()>;
 
-    /// Asks the work to end.
+    /// Asks the process to exit.
     async fn stop(&mut self) -> io::Result<()>;
 
-    /// Kills the work and all that it started.
+    /// Kills the process and its children.
     async fn kill(&mut self) -> io::Result<()>;
 
-    /// Waits for the end. Dropping the future loses nothing; after the end it answers the same again.
+    /// Waits for the exit. Cancel safe; returns the same value again after the exit.
     async fn wait(&mut self) -> Exit;
 
-    /// Whether nothing of the work runs any more.
+    /// Whether the process and all its children have exited.
     fn is_gone(&self) -> bool;
 }
 
-impl Times {
-    /// The times that follow from the earliest deadline: asked to stop a sixth of the TTL before it, killed early enough
-    /// for the kernel to be done with it.
+impl StopTimes {
+    /// Derives the deadlines from the earliest lease deadline: SIGTERM a sixth of the TTL before it, SIGKILL early enough
+    /// for the kernel to finish.
     pub fn of(deadline: Deadline, ttl: Ttl) -> Self {
         let ttl = ttl.as_duration();
         let slack = Duration::from_millis(50).max(ttl / 50).min(ttl / 12);

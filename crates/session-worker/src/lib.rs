@@ -1,79 +1,77 @@
-//! The orchestrator of sessions.
+//! The session worker: runs TV sessions under leases.
 //!
-//! A [`Worker`] holds the guard of the house, takes up what the door recorded, takes the leases of the channel and of
-//! a tuner, runs a pipeline for as long as it holds them, and says in the record what became of it. [`Log`] keeps
-//! sessions in a lease store for both sides of the wall, and [`LeaseAdmission`] is phase 1 of the migration.
+//! A [`Worker`] holds the guard lease, picks up the sessions that the API recorded, acquires the leases of the channel and
+//! of a tuner, runs a pipeline while it holds them, and records the outcome. [`StoreSessionLog`] stores sessions in a
+//! lease store for the API and the worker. [`LeaseAdmission`] implements phase 1 of the migration.
 //!
-//! Every record is written with the guard's fence: a worker that lost the guard writes nothing, whatever it believes.
+//! Every record is written with the guard's fence, so a worker that lost the guard cannot write.
 
+mod active;
 mod admission;
-mod desk;
-mod fatal;
-mod folder;
+mod error;
 mod guard;
 mod identity;
 mod keys;
-mod known;
 mod launch;
 mod leases;
-mod leftovers;
-mod life;
-mod log;
-mod metric;
 mod options;
 mod orchestrator;
+mod orphan_processes;
+mod output_dir;
 mod pattern;
 mod pipeline;
 mod reconcile;
+mod record;
 mod recovery;
-mod round;
 mod rows;
 mod scan;
+mod session_log;
+mod session_task;
+mod state;
+mod sweep;
+mod telemetry;
 mod worker;
-mod world;
 
 pub use admission::LeaseAdmission;
-pub use fatal::Fatal;
-pub use identity::Identity;
-pub use launch::{Command, Exit, Launcher, Process, SESSION_VARIABLE, Times};
-pub use log::Log;
+pub use error::WorkerError;
+pub use identity::ProcessIdentity;
+pub use launch::{Command, Exit, Launcher, Process, SESSION_VARIABLE, StopTimes};
 pub use options::{Ffmpeg, Options, Source, default_profiles};
+pub use session_log::StoreSessionLog;
 pub use worker::{Readiness, Worker};
 
-/// Bounds of this crate, by name.
+/// Limits of this crate.
 pub mod limits {
     use std::time::Duration;
 
-    /// Most sessions that run or wait to be started at once; the others stay NEW until there is room.
-    pub const LIVES: usize = 20_000;
-    /// How long ffmpeg may take to say that it is there.
+    /// Most sessions that run or wait for their start; further ones stay in NEW.
+    pub const SESSIONS: usize = 20_000;
+    /// How long `ffmpeg -version` may take.
     pub const CHECK: Duration = Duration::from_secs(30);
-    /// How long one question to the store may take.
-    pub const ASK: Duration = Duration::from_secs(5);
-    /// The longest pause before a write that failed is tried again.
+    /// Timeout of a call to the store.
+    pub const STORE_CALL: Duration = Duration::from_secs(5);
+    /// Longest backoff between attempts of a failed write.
     pub const BACK_OFF: Duration = Duration::from_secs(1);
-    /// How much longer than its TTL a guard of somebody else is waited for.
+    /// How much longer than its TTL a guard held by another worker is waited for.
     pub const GUARD_GRACE: Duration = Duration::from_secs(2);
-    /// How long the giving back of the guard may hold up the end.
+    /// How long the release of the guard may delay the shutdown.
     pub const GUARD_RELEASE: Duration = Duration::from_secs(2);
-    /// How long after a kill a pipeline may take to be gone before its tuner is kept out, unless told.
+    /// Default time a killed pipeline may take to exit before its tuner is withheld.
     pub const GONE: Duration = Duration::from_secs(10);
-    /// How often a pipeline that was told to go is looked at.
-    pub const GONE_LOOK: Duration = Duration::from_millis(10);
-    /// How long a session may be STOPPING before it is swept away, unless told.
+    /// How often a stopping pipeline is checked.
+    pub const GONE_POLL: Duration = Duration::from_millis(10);
+    /// Default time a session may be in STOPPING before the sweeper ends it.
     pub const STUCK: Duration = Duration::from_secs(60);
-    /// How often everything is read anew though nothing seems to have been missed.
+    /// How often all sessions are read again even if no change seems to have been missed.
     pub const READ_ALL: Duration = Duration::from_secs(60);
-    /// How often the folder of a pipeline is looked at, and its deadline moved.
-    pub const LOOK: Duration = Duration::from_millis(200);
-    /// How much of a pipeline's log is read for its last words.
+    /// How often the output of a pipeline is checked and its deadline extended.
+    pub const OUTPUT_POLL: Duration = Duration::from_millis(200);
+    /// How much of the end of a pipeline's log is read, in bytes.
     pub const LOG_TAIL: u64 = 4_096;
-    /// Longest words in a record, in bytes.
-    pub const WORDS: usize = 500;
-    /// How long requests beside a session (stop, seen) are kept.
-    pub const BESIDE: Duration = Duration::from_secs(24 * 3_600);
-    /// How long a withdrawn session's record is still there.
-    pub const WITHDRAWN: Duration = Duration::from_secs(60);
-    /// Questions to a worker that wait at once.
-    pub const QUESTIONS: usize = 16;
+    /// Longest message in a record, in bytes.
+    pub const MESSAGE: usize = 500;
+    /// How long stop requests and access times are stored.
+    pub const SIDE_RECORDS: Duration = Duration::from_secs(24 * 3_600);
+    /// Most pending requests to reconcile.
+    pub const RECONCILE_REQUESTS: usize = 16;
 }

@@ -1,90 +1,90 @@
-//! How a worker works.
+//! Options of the worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Fatal, Identity, limits};
+use crate::{ProcessIdentity, WorkerError, limits};
 
-/// The settings of a worker.
+/// The options of a worker.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The tuners there are.
+    /// The tuner slots.
     pub slots: BTreeSet<u32>,
-    /// How long a lease of a channel or tuner lasts without renewal.
+    /// The TTL of channel and tuner leases.
     pub lease_ttl: Duration,
-    /// How often these are renewed; at most a third of the TTL.
+    /// How often they are renewed; at most a third of the TTL.
     pub heartbeat: Duration,
-    /// How long the guard lasts without renewal.
+    /// The TTL of the guard.
     pub guard_ttl: Duration,
     /// How often the guard is renewed; at most a third of its TTL.
     pub guard_heartbeat: Duration,
-    /// How long a start waits for a guard that may still be alive. None: its TTL, and a little more.
+    /// How long a start waits for a guard whose holder may be alive. `None`: its TTL plus a grace period.
     pub guard_wait: Option<Duration>,
-    /// A session that nobody watches for this long ends.
+    /// A session without a viewer for this long is stopped.
     pub idle_timeout: Duration,
-    /// What the door promises a client between two heartbeats; a session ends no earlier than this without one, unless
+    /// The session lease that the API promises to clients. A session without a heartbeat ends no earlier than this, unless
     /// the idle timeout is shorter.
     pub session_lease_ttl: Duration,
-    /// No new segment for this long: upstream is stalled.
+    /// Without a new segment for this long the source counts as stalled.
     pub stall_timeout: Duration,
-    /// No playlist with a segment within this time after the start: no picture comes.
+    /// The first segment must be published within this time after the start.
     pub first_segment_timeout: Duration,
-    /// How long a pipeline that was asked to stop may take before it is killed.
+    /// How long a stopping pipeline may take before it is killed.
     pub stop_timeout: Duration,
-    /// How long a pipeline that was killed may take to be gone before its tuner is kept out.
+    /// How long a killed pipeline may take to exit before its tuner is withheld.
     pub gone_timeout: Duration,
-    /// How long a session may be STOPPING before it is over by force.
+    /// How long a session may be in STOPPING before it is ended by force.
     pub stuck_timeout: Duration,
-    /// How long what is left of a recording that ended can still be watched, at most.
+    /// How long the output of a finished recording can still be played.
     pub drain_timeout: Duration,
-    /// Most sessions that are being started at once.
+    /// Most concurrent starts.
     pub starts: usize,
-    /// Most sessions that are being stopped at once.
+    /// Most concurrent stops.
     pub stops: usize,
-    /// How often records and leases are compared.
+    /// The interval of the sweep, which compares records with leases.
     pub reconcile: Duration,
-    /// How long records of sessions that ended are kept, at most a day.
+    /// How long records of ended sessions are kept; at most a day.
     pub retention: Duration,
-    /// Where the pictures go: a folder per session.
+    /// The directory of the HLS output, with a subdirectory per session.
     pub output_dir: PathBuf,
-    /// Where the pictures come from.
+    /// The source of the streams.
     pub source: Source,
-    /// Most bytes in the folder of one session.
+    /// Most bytes in the output directory of a session.
     pub max_output_bytes: u64,
-    /// Who this process is, so that a successor on the same host can prove that it ended. None where that cannot be
-    /// read: then a successor waits.
-    pub identity: Option<Identity>,
-    /// The name of this host in the name of the guard's holder.
+    /// The identity of this process, by which a successor on the same host can prove that it has ended. `None` where it
+    /// cannot be read: then a successor waits.
+    pub identity: Option<ProcessIdentity>,
+    /// The host name, part of the guard's holder name.
     pub host: String,
-    /// Ends the process by force when it still runs this long after the guard was lost. None in tests, which go on.
+    /// Exits the process by force if it still runs this long after the loss of the guard. `None` in tests.
     pub last_resort: Option<Duration>,
 }
 
-/// Where pictures come from.
+/// The source of the streams.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A receiver and a folder of recordings, through ffmpeg.
+    /// A receiver and a directory of recordings, through ffmpeg.
     Ffmpeg(Ffmpeg),
-    /// A built-in test picture with a clock and a tone; needs nothing.
+    /// A built-in test pattern with a clock and a tone.
     Pattern,
 }
 
-/// How ffmpeg is used.
+/// The ffmpeg source.
 #[derive(Clone, Debug)]
 pub struct Ffmpeg {
     /// The program, by name or path.
     pub program: PathBuf,
-    /// The receiver, with `{serviceRef}` in it.
+    /// The URL template of the receiver, containing `{serviceRef}`.
     pub receiver_url: String,
-    /// Where recordings are; none when there are none.
+    /// The directory of recordings, if any.
     pub recordings_dir: Option<PathBuf>,
-    /// The arguments that each profile stands for.
+    /// The ffmpeg arguments of each profile.
     pub profiles: BTreeMap<String, Vec<String>>,
 }
 
 impl Options {
-    /// The defaults for a folder and a source.
+    /// The defaults for an output directory and a source.
     pub fn new(slots: BTreeSet<u32>, output_dir: PathBuf, source: Source) -> Self {
         let secs = Duration::from_secs;
         Self {
@@ -109,14 +109,14 @@ impl Options {
             output_dir,
             source,
             max_output_bytes: 8 << 30,
-            identity: Identity::of_this_process(),
+            identity: ProcessIdentity::of_this_process(),
             host: "worker".to_owned(),
             last_resort: None,
         }
     }
 
-    /// Refuses settings that are not positive or whose relations are wrong.
-    pub fn check(&self) -> Result<(), Fatal> {
+    /// Rejects values that are not positive or contradict each other.
+    pub fn check(&self) -> Result<(), WorkerError> {
         let times = [
             ("lease_ttl", self.lease_ttl),
             ("heartbeat", self.heartbeat),
@@ -133,7 +133,7 @@ impl Options {
         ];
         for (field, time) in times {
             if time < Duration::from_millis(1) {
-                return Err(Fatal::options(field, "must be at least a millisecond"));
+                return Err(WorkerError::options(field, "must be at least 1 ms"));
             }
         }
         for (field, heartbeat, ttl) in [
@@ -142,17 +142,17 @@ impl Options {
         ] {
             if heartbeat > ttl / 3 {
                 let why = format!("{heartbeat:?} is more than a third of the TTL of {ttl:?}");
-                return Err(Fatal::options(field, why));
+                return Err(WorkerError::options(field, why));
             }
         }
         if self.starts == 0 || self.stops == 0 {
-            return Err(Fatal::options("starts and stops", "must be at least one at once"));
+            return Err(WorkerError::options("starts and stops", "must be at least 1"));
         }
-        if self.retention > lease::Ttl::MAX.as_duration() {
-            return Err(Fatal::options("retention", "a day is the most"));
+        if self.retention > tenure_lease::Ttl::MAX.as_duration() {
+            return Err(WorkerError::options("retention", "must be at most a day"));
         }
         if self.max_output_bytes == 0 {
-            return Err(Fatal::options("max_output_bytes", "must not be zero"));
+            return Err(WorkerError::options("max_output_bytes", "must not be zero"));
         }
         match &self.source {
             Source::Pattern => Ok(()),
@@ -160,37 +160,37 @@ impl Options {
         }
     }
 
-    /// How long nobody may watch before a session ends.
+    /// How long a session may be without a viewer.
     pub(crate) fn idle(&self) -> Duration {
         self.idle_timeout.min(self.session_lease_ttl)
     }
 }
 
 impl Ffmpeg {
-    fn check(&self) -> Result<(), Fatal> {
+    fn check(&self) -> Result<(), WorkerError> {
         let url = &self.receiver_url;
         if !url.starts_with("http://") && !url.starts_with("https://") {
-            return Err(Fatal::options("receiver_url", "must begin with http:// or https://"));
+            return Err(WorkerError::options("receiver_url", "must start with http:// or https://"));
         }
         if !url.contains("{serviceRef}") {
-            return Err(Fatal::options("receiver_url", "has no {serviceRef}, so all channels would be one"));
+            return Err(WorkerError::options("receiver_url", "must contain {serviceRef}"));
         }
         match self.profiles.is_empty() {
-            true => Err(Fatal::options("profiles", "there are none")),
+            true => Err(WorkerError::options("profiles", "must not be empty")),
             false => Ok(()),
         }
     }
 }
 
-/// The profiles there are unless the settings say otherwise: `high`, `low` and `copy`.
+/// The built-in profiles: `high`, `low` and `copy`.
 pub fn default_profiles() -> BTreeMap<String, Vec<String>> {
     let high = "-map 0:v:0 -map 0:a:0? -vf yadif=deint=interlaced -c:v libx264 -preset veryfast -crf 21 -pix_fmt yuv420p \
                 -force_key_frames expr:gte(t,n_forced*2) -c:a aac -b:a 192k -ac 2";
     let low = "-map 0:v:0 -map 0:a:0? -vf yadif=deint=interlaced,scale=-2:480 -c:v libx264 -preset veryfast -crf 28 \
                -pix_fmt yuv420p -force_key_frames expr:gte(t,n_forced*2) -c:a aac -b:a 96k -ac 2";
     let copy = "-map 0:v:0 -map 0:a:0? -c:v copy -c:a aac -b:a 192k -ac 2";
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
-    [("high", high), ("low", low), ("copy", copy)].map(|(name, args)| (name.to_owned(), words(args))).into()
+    let split = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+    [("high", high), ("low", low), ("copy", copy)].map(|(name, args)| (name.to_owned(), split(args))).into()
 }
 
 #[cfg(test)]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_meant_are_refused() {
+    fn invalid_options_are_rejected() {
         let zero = Duration::ZERO;
         assert_eq!(options().check(), Ok(()));
         assert_eq!(ffmpeg("http://receiver:8001/{serviceRef}").check(), Ok(()));
@@ -230,7 +230,7 @@ mod tests {
             ffmpeg("http://receiver:8001/"),
         ];
         for (row, options) in bad.iter().enumerate() {
-            assert!(matches!(options.check(), Err(Fatal::Options { .. })), "row {row}");
+            assert!(matches!(options.check(), Err(WorkerError::Options { .. })), "row {row}");
         }
     }
 }

@@ -1,240 +1,241 @@
-//! The one loop: hears what is new, gives each session a life of its own, and looks after all of them.
+//! The worker's event loop: follows changes in the store, starts a task per session, and sweeps periodically.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use lease::{Event as Change, Tick, Verb, Watch, Watched};
 use parking_lot::Mutex;
-use session::{Reason, SessionId, State};
+use tenure_lease::{Event as Change, Tick, Verb, Watch, Watched};
+use tenure_session::{Reason, SessionId, SessionState};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::desk::{Broken, Entry};
-use crate::known::Known;
-use crate::life::{Life, Orders};
-use crate::round::{self, Round};
-use crate::rows::Asked;
-use crate::world::World;
-use crate::{Fatal, keys, limits, metric, rows, scan};
+use crate::active::ActiveSessions;
+use crate::record::{SessionError, SessionRecord};
+use crate::rows::RecordedStop;
+use crate::session_task::{SessionCommands, SessionTask};
+use crate::state::WorkerState;
+use crate::sweep::{self, Sweeper};
+use crate::{WorkerError, keys, limits, rows, scan, telemetry};
 
-/// What the loop waits for. Closed: there is nothing else.
-enum Happening {
+/// What the loop waits for.
+enum LoopEvent {
     /// The guard is lost.
-    Lost(lease_keeper::Lost),
-    /// The worker is to end.
+    GuardLost(tenure_keeper::Lost),
+    /// The worker shuts down.
     Closing,
-    /// A life is over.
-    Over(Result<(Id, ()), JoinError>),
-    /// Something was written.
-    Heard(lease::Result<Watched>),
-    /// Somebody wants to know the truth now.
-    Asked(oneshot::Sender<()>),
-    /// It is time to look at everything.
-    Round,
+    /// A session task ended.
+    TaskEnded(Result<(Id, ()), JoinError>),
+    /// A record changed.
+    StoreChanged(tenure_lease::Result<Watched>),
+    /// A caller requests a reconciliation.
+    ReconcileRequested(oneshot::Sender<()>),
+    /// The next sweep is due.
+    SweepDue,
 }
 
-/// A session that runs, from outside.
-pub(crate) struct Handle {
-    pub(crate) orders: watch::Sender<Orders>,
+/// A handle to a running session task.
+pub(crate) struct SessionHandle {
+    pub(crate) commands: watch::Sender<SessionCommands>,
     pub(crate) ending: Arc<AtomicBool>,
-    /// The session as its life last wrote it.
-    pub(crate) entry: Arc<Mutex<Entry>>,
+    /// The session as its task last wrote it.
+    pub(crate) entry: Arc<Mutex<SessionRecord>>,
 }
 
 pub(crate) struct Orchestrator {
-    world: Arc<World>,
-    asked: mpsc::Receiver<oneshot::Sender<()>>,
+    worker: Arc<WorkerState>,
+    reconcile_requests: mpsc::Receiver<oneshot::Sender<()>>,
     closing: CancellationToken,
-    lives: JoinSet<()>,
+    tasks: JoinSet<()>,
     ids: HashMap<Id, SessionId>,
-    pub(crate) handles: HashMap<SessionId, Handle>,
-    news: Option<Box<dyn Watch>>,
-    known: Known,
-    round: Round,
-    next_round: Tick,
+    pub(crate) handles: HashMap<SessionId, SessionHandle>,
+    watch: Option<Box<dyn Watch>>,
+    active: ActiveSessions,
+    sweeper: Sweeper,
+    next_sweep: Tick,
 }
 
 impl Orchestrator {
     pub(crate) fn new(
-        world: Arc<World>,
-        asked: mpsc::Receiver<oneshot::Sender<()>>,
+        worker: Arc<WorkerState>,
+        reconcile_requests: mpsc::Receiver<oneshot::Sender<()>>,
         closing: CancellationToken,
     ) -> Self {
-        let next_round = world.clock.now();
+        let next_sweep = worker.clock.now();
         Self {
-            world,
-            asked,
+            worker,
+            reconcile_requests,
             closing,
-            lives: JoinSet::new(),
+            tasks: JoinSet::new(),
             ids: HashMap::new(),
             handles: HashMap::new(),
-            news: None,
-            known: Known::default(),
-            round: Round::default(),
-            next_round,
+            watch: None,
+            active: ActiveSessions::default(),
+            sweeper: Sweeper::default(),
+            next_sweep,
         }
     }
 
-    /// Runs until the guard is lost or the worker is closed; every pipeline is gone by then.
-    pub(crate) async fn run(mut self) -> Fatal {
+    /// Runs until the guard is lost or the worker is closed. All pipelines have ended when this returns.
+    pub(crate) async fn run(mut self) -> WorkerError {
         loop {
             let result = match self.next().await {
-                Happening::Lost(lost) => {
+                LoopEvent::GuardLost(lost) => {
                     self.end_all().await;
-                    return Fatal::Lost { lost };
+                    return WorkerError::GuardLost { lost };
                 }
-                Happening::Closing => {
+                LoopEvent::Closing => {
                     self.end_all().await;
-                    return Fatal::Ended;
+                    return WorkerError::Ended;
                 }
-                Happening::Over(over) => {
-                    self.over(over);
+                LoopEvent::TaskEnded(ended) => {
+                    self.handle_task_end(ended);
                     Ok(())
                 }
-                Happening::Heard(heard) => self.heard(heard).await,
-                Happening::Asked(done) => {
-                    let judged = self.compare().await;
+                LoopEvent::StoreChanged(change) => self.handle_change(change).await,
+                LoopEvent::ReconcileRequested(done) => {
+                    let reconciled = self.reconcile().await;
                     let _gone = done.send(());
-                    judged
+                    reconciled
                 }
-                Happening::Round => self.look_around().await,
+                LoopEvent::SweepDue => self.sweep().await,
             };
-            if let Err(broken) = result {
-                // The loss of the guard comes by itself; all else is tried again in the next round.
-                tracing::warn!(target: metric::TARGET, why = %broken, "the sessions could not be looked at");
+            if let Err(error) = result {
+                // The loss of the guard is reported separately; everything else is retried in the next sweep.
+                tracing::warn!(target: telemetry::TARGET, %error, "failed to process sessions; retrying in the next sweep");
             }
         }
     }
 
-    async fn next(&mut self) -> Happening {
-        let heard = async {
-            match self.news.as_mut() {
-                Some(news) => news.next().await,
+    async fn next(&mut self) -> LoopEvent {
+        let change = async {
+            match self.watch.as_mut() {
+                Some(watch) => watch.next().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
-            lost = self.world.loss.told() => Happening::Lost(lost),
-            () = self.closing.cancelled() => Happening::Closing,
-            Some(over) = self.lives.join_next_with_id() => Happening::Over(over),
-            () = self.world.clock.sleep_until(self.next_round) => Happening::Round,
-            heard = heard => Happening::Heard(heard),
-            Some(done) = self.asked.recv() => Happening::Asked(done),
+            lost = self.worker.loss.wait() => LoopEvent::GuardLost(lost),
+            () = self.closing.cancelled() => LoopEvent::Closing,
+            Some(ended) = self.tasks.join_next_with_id() => LoopEvent::TaskEnded(ended),
+            () = self.worker.clock.sleep_until(self.next_sweep) => LoopEvent::SweepDue,
+            change = change => LoopEvent::StoreChanged(change),
+            Some(done) = self.reconcile_requests.recv() => LoopEvent::ReconcileRequested(done),
         }
     }
 
-    async fn heard(&mut self, heard: lease::Result<Watched>) -> Result<(), Broken> {
-        match heard {
-            Ok(Watched::Event(change)) if change.verb == Verb::Written => self.written(&change).await,
+    async fn handle_change(&mut self, change: tenure_lease::Result<Watched>) -> Result<(), SessionError> {
+        match change {
+            Ok(Watched::Event(change)) if change.verb == Verb::Written => self.handle_write(&change).await,
             Ok(Watched::Event(change)) => {
                 if let Some(id) =
                     keys::id_in(&change.key, keys::SESSION).filter(|_| change.verb == Verb::Deleted)
                 {
-                    self.known.forget(&id);
+                    self.active.forget(&id);
                 }
                 Ok(())
             }
             Ok(Watched::Lagged) => {
-                self.known.doubt();
-                self.next_round = self.world.clock.now();
+                self.active.invalidate();
+                self.next_sweep = self.worker.clock.now();
                 Ok(())
             }
             Err(error) => {
-                // The next round looks at everything and listens again.
-                self.news = None;
-                self.known.doubt();
-                Err(Broken::Store(error.to_string()))
+                // The next sweep subscribes again and reads everything.
+                self.watch = None;
+                self.active.invalidate();
+                Err(SessionError::Store(error.to_string()))
             }
         }
     }
 
-    async fn written(&mut self, change: &Change) -> Result<(), Broken> {
-        let world = self.world.clone();
+    async fn handle_write(&mut self, change: &Change) -> Result<(), SessionError> {
+        let worker = self.worker.clone();
         if let Some(id) = keys::id_in(&change.key, keys::SESSION) {
-            // What runs is written by its own life.
+            // A running session is written by its own task.
             if self.handles.contains_key(&id) {
                 return Ok(());
             }
-            match scan::one(&world, &id).await {
+            match scan::read_session(&worker, &id).await {
                 Ok(Some(entry)) => {
-                    self.known.note(entry.clone());
-                    self.take_up(entry);
+                    self.active.update(entry.clone());
+                    self.start_session(entry);
                 }
-                Ok(None) => self.known.forget(&id),
-                Err(broken) => {
-                    self.known.doubt();
-                    return Err(broken);
+                Ok(None) => self.active.forget(&id),
+                Err(error) => {
+                    self.active.invalidate();
+                    return Err(error);
                 }
             }
         } else if let Some(id) = keys::id_in(&change.key, keys::STOP)
             && self.handles.contains_key(&id)
         {
-            let record = world.ask(world.store.get(&change.key)).await?;
-            if let Some(asked) = record.and_then(|record| rows::read_stop(&record.value).ok()) {
-                self.stop(&id, &asked);
+            let record = worker.call_store(worker.store.get(&change.key)).await?;
+            if let Some(stop) = record.and_then(|record| rows::decode_stop(&record.value).ok()) {
+                self.stop(&id, &stop);
             }
         }
         Ok(())
     }
 
-    /// Compares claims with leases, and looks whether tuners that are kept out are free.
-    async fn compare(&mut self) -> Result<(), Broken> {
-        let world = self.world.clone();
-        let sessions = self.known.all(&world, &self.handles).await?;
-        self.round.judge(&world, &self.handles, &sessions).await?;
-        round::offer_again(&world).await;
+    /// Compares claims with leases, and checks whether withheld tuners can be offered again.
+    async fn reconcile(&mut self) -> Result<(), SessionError> {
+        let worker = self.worker.clone();
+        let sessions = self.active.all(&worker, &self.handles).await?;
+        self.sweeper.reconcile(&worker, &self.handles, &sessions).await?;
+        sweep::restore_withheld_slots(&worker).await;
         Ok(())
     }
 
-    /// Everything once: what was missed, and what only time brings.
-    async fn look_around(&mut self) -> Result<(), Broken> {
-        let world = self.world.clone();
-        self.next_round = world.clock.now() + world.options.reconcile;
-        if self.news.is_none() {
-            let prefix = keys::prefix(keys::ALL).map_err(|error| Broken::Store(error.to_string()))?;
-            // Listening begins before the look, so that nothing falls between the two.
-            self.news = Some(world.ask(world.store.watch(&prefix, None)).await?);
-            self.known.doubt();
+    /// Handles missed changes and everything that depends on time.
+    async fn sweep(&mut self) -> Result<(), SessionError> {
+        let worker = self.worker.clone();
+        self.next_sweep = worker.clock.now() + worker.options.reconcile;
+        if self.watch.is_none() {
+            let prefix = keys::prefix(keys::ROOT).map_err(|error| SessionError::Store(error.to_string()))?;
+            // Subscribe before reading, so that no change is missed in between.
+            self.watch = Some(worker.call_store(worker.store.watch(&prefix, None)).await?);
+            self.active.invalidate();
         }
-        let sessions = self.known.all(&world, &self.handles).await?;
-        let stops = scan::stops(&world).await?;
+        let sessions = self.active.all(&worker, &self.handles).await?;
+        let stops = scan::read_stops(&worker).await?;
         for entry in &sessions {
-            self.take_up(entry.clone());
+            self.start_session(entry.clone());
         }
-        for (id, asked) in &stops {
-            self.stop(id, asked);
+        for (id, stop) in &stops {
+            self.stop(id, stop);
         }
         let handles = &self.handles;
-        self.round.sweep(&world, handles, &sessions).await
+        self.sweeper.sweep(&worker, handles, &sessions).await
     }
 
-    /// Gives a session that nobody runs a life, if it is fresh and there is room.
-    fn take_up(&mut self, entry: Entry) {
+    /// Starts a task for a session in NEW, if there is capacity.
+    fn start_session(&mut self, entry: SessionRecord) {
         let id = entry.session.id.clone();
         let known = self.handles.contains_key(&id);
-        if known || entry.session.state != State::New || self.handles.len() >= limits::LIVES {
+        if known || entry.session.state != SessionState::New || self.handles.len() >= limits::SESSIONS {
             return;
         }
-        let (orders, heard) = watch::channel(Orders::default());
+        let (commands, receiver) = watch::channel(SessionCommands::default());
         let ending = Arc::new(AtomicBool::new(false));
-        let shown = Arc::new(Mutex::new(entry.clone()));
-        let life = Life::new(self.world.clone(), entry, heard, ending.clone(), shown.clone());
-        let task = self.lives.spawn(life.run());
+        let published = Arc::new(Mutex::new(entry.clone()));
+        let session_task =
+            SessionTask::new(self.worker.clone(), entry, receiver, ending.clone(), published.clone());
+        let task = self.tasks.spawn(session_task.run());
         self.ids.insert(task.id(), id.clone());
-        self.handles.insert(id, Handle { orders, ending, entry: shown });
+        self.handles.insert(id, SessionHandle { commands, ending, entry: published });
     }
 
-    fn stop(&mut self, id: &SessionId, asked: &Asked) {
+    fn stop(&mut self, id: &SessionId, stop: &RecordedStop) {
         if let Some(handle) = self.handles.get(id) {
-            handle.stop(asked.reason, asked.times > 1);
+            handle.stop(stop.reason, stop.times > 1);
         }
     }
 
-    fn over(&mut self, over: Result<(Id, ()), JoinError>) {
-        let id = match &over {
+    fn handle_task_end(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match &ended {
             Ok((id, ())) => *id,
             Err(panicked) => panicked.id(),
         };
@@ -242,44 +243,44 @@ impl Orchestrator {
         if let Some(handle) = self.handles.remove(&session) {
             let last = handle.entry.lock().clone();
             if !last.session.state.is_terminal() {
-                // It was given up in the middle: what its record says is not what it says.
-                self.known.doubt();
+                // The task was abandoned: the stored record may differ.
+                self.active.invalidate();
             }
-            self.known.note(last);
+            self.active.update(last);
         }
-        if over.is_err() {
-            // Its leases and its process went with it; the next round says so in the record.
-            tracing::error!(target: metric::TARGET, %session, "the life of a session ended by a defect");
+        if ended.is_err() {
+            // Its leases and its process were dropped with it; the next sweep updates the record.
+            tracing::error!(target: telemetry::TARGET, %session, "session task panicked");
         }
     }
 
-    /// Ends every life, bounded: the last to be over takes as long as a pipeline may take to be gone.
+    /// Ends all session tasks, within the time a pipeline may take to exit.
     async fn end_all(&mut self) {
         for handle in self.handles.values() {
-            handle.orders.send_modify(|orders| orders.cancel = true);
+            handle.commands.send_modify(|commands| commands.cancel = true);
         }
-        let world = self.world.clone();
-        let bound = world.options.stop_timeout + world.options.gone_timeout + limits::GUARD_RELEASE * 2;
+        let worker = self.worker.clone();
+        let bound = worker.options.stop_timeout + worker.options.gone_timeout + limits::GUARD_RELEASE * 2;
         tokio::select! {
             biased;
-            () = async { while self.lives.join_next().await.is_some() {} } => {}
-            () = world.pause(bound) => {
-                tracing::error!(target: metric::TARGET, lives = self.lives.len(), "sessions did not end in time");
+            () = async { while self.tasks.join_next().await.is_some() {} } => {}
+            () = worker.pause(bound) => {
+                tracing::error!(target: telemetry::TARGET, tasks = self.tasks.len(), "sessions did not end in time");
             }
         }
-        metric::tuners_in_use(0);
-        metric::sessions_active(0);
+        telemetry::tuners_in_use(0);
+        telemetry::sessions_active(0);
     }
 }
 
-impl Handle {
-    /// Asks for the end; asked again, without patience. Answers whether that is news.
+impl SessionHandle {
+    /// Requests the stop; `again` skips the grace period. Returns whether this changed anything.
     pub(crate) fn stop(&self, reason: Reason, again: bool) -> bool {
-        self.orders.send_if_modified(|orders| {
-            let before = orders.clone();
-            orders.stop.get_or_insert(reason);
-            orders.kill |= again;
-            *orders != before
+        self.commands.send_if_modified(|commands| {
+            let before = commands.clone();
+            commands.stop.get_or_insert(reason);
+            commands.kill |= again;
+            *commands != before
         })
     }
 }

@@ -1,92 +1,102 @@
-//! What a worker puts right before it begins: its predecessor ended in the middle of things.
+//! Recovers the sessions of a predecessor that ended unexpectedly, before the worker starts.
 
-use lease::Record;
-use session::{Detail, Event, Reason, SessionId, State};
+use tenure_lease::Record;
+use tenure_session::{Detail, Reason, SessionEvent, SessionId, SessionState};
 
-use crate::desk::{Broken, Cause, Entry};
-use crate::world::World;
-use crate::{Fatal, folder, keys, leftovers, limits, metric, rows, scan};
+use crate::record::{Cause, SessionError, SessionRecord};
+use crate::state::WorkerState;
+use crate::{WorkerError, keys, limits, orphan_processes, output_dir, rows, scan, telemetry};
 
-/// What to do with a session that the predecessor left.
-pub(crate) const fn event(state: State) -> Option<Event> {
+/// The event that recovers a session in this state.
+pub(crate) const fn recovery_event(state: SessionState) -> Option<SessionEvent> {
     match state {
-        State::New | State::Stopped | State::Failed | State::Cancelled => None,
-        State::Starting => Some(Event::Reset),
-        State::Priming | State::Ready | State::Draining | State::Stopping => Some(Event::Fail),
+        SessionState::New | SessionState::Stopped | SessionState::Failed | SessionState::Cancelled => None,
+        SessionState::Starting => Some(SessionEvent::Reset),
+        SessionState::Priming | SessionState::Ready | SessionState::Draining | SessionState::Stopping => {
+            Some(SessionEvent::Fail)
+        }
     }
 }
 
-/// Half-started sessions start again, all later ones have failed, whatever their age. A tuner on which something of the
-/// predecessor still runs is kept out until that is gone.
-pub(crate) async fn run(world: &World) -> Result<(), Fatal> {
-    let left = leftovers::all();
-    let concerned = |record: &Record| {
-        let left_over =
-            || keys::id_in(&record.key, keys::SESSION).is_some_and(|id| left.contains(id.as_str()));
-        rows::glance(&record.value).map_or(true, |glance| event(glance.state).is_some()) || left_over()
+/// Resets sessions in STARTING and fails all later ones, whatever their age. A tuner is withheld while a process of the
+/// predecessor still uses it.
+pub(crate) async fn run(worker: &WorkerState) -> Result<(), WorkerError> {
+    let orphans = orphan_processes::sessions();
+    let needs_recovery = |record: &Record| {
+        let has_process =
+            || keys::id_in(&record.key, keys::SESSION).is_some_and(|id| orphans.contains(id.as_str()));
+        rows::decode_summary(&record.value).map_or(true, |summary| recovery_event(summary.state).is_some())
+            || has_process()
     };
-    for mut entry in scan::sessions(world, concerned).await.map_err(fatal)? {
+    for mut entry in scan::read_sessions(worker, needs_recovery).await.map_err(fatal)? {
         let (id, slot) = (entry.session.id.clone(), entry.session.slot);
-        if left.contains(id.as_str()) && !end_leftovers(world, &id).await {
+        if orphans.contains(id.as_str()) && !kill_processes(worker, &id).await {
             match slot {
-                Some(slot) => world.withhold(slot, &id),
-                // Nobody knows which tuner it uses.
-                None => world.options.slots.iter().for_each(|slot| world.withhold(*slot, &id)),
+                Some(slot) => worker.withhold(slot, &id),
+                // It is unknown which tuner it uses.
+                None => worker.options.slots.iter().for_each(|slot| worker.withhold(*slot, &id)),
             }
         }
-        let Some(event) = event(entry.session.state) else { continue };
-        recover(world, &mut entry, event).await.map_err(fatal)?;
-        let gone = folder::remove(&folder::of(&world.options.output_dir, &id));
+        let Some(event) = recovery_event(entry.session.state) else { continue };
+        recover(worker, &mut entry, event).await.map_err(fatal)?;
+        let gone = output_dir::remove(&output_dir::of(&worker.options.output_dir, &id));
         if let Err(error) = gone {
-            tracing::warn!(target: metric::TARGET, session = %id, %error, "the folder of a session could not be removed");
+            tracing::warn!(target: telemetry::TARGET, session = %id, %error, "failed to remove the output directory of a session");
         }
     }
     Ok(())
 }
 
-pub(crate) async fn recover(world: &World, entry: &mut Entry, event: Event) -> Result<(), Broken> {
+pub(crate) async fn recover(
+    worker: &WorkerState,
+    entry: &mut SessionRecord,
+    event: SessionEvent,
+) -> Result<(), SessionError> {
     let before = entry.session.state;
-    let cause = (event == Event::Fail).then(|| {
-        let words = format!("the worker that ran it ended while it was {before}");
-        Cause::new(Reason::ProcessEnded, Some(Detail::WorkerRestarted), words)
+    let cause = (event == SessionEvent::Fail).then(|| {
+        let message = format!("the worker ended while the session was {before}");
+        Cause::new(Reason::ProcessEnded, Some(Detail::WorkerRestarted), message)
     });
     entry.session.recovered_from = Some(before);
-    match entry.step(world, event, cause).await {
-        // Nobody else writes it; if somebody did, it is not ours any more.
-        Err(Broken::Changed) => Ok(()),
+    match entry.step(worker, event, cause).await {
+        // Only the guard holder writes records; after a conflict the session belongs to another worker.
+        Err(SessionError::RecordConflict) => Ok(()),
         other => other,
     }
 }
 
-/// Ends what still runs for a session. Answers whether nothing does any more.
-async fn end_leftovers(world: &World, id: &SessionId) -> bool {
-    let end = world.clock.now() + world.options.gone_timeout;
-    while leftovers::kill(id) {
-        if world.clock.now() >= end {
+/// Kills the processes of a session. Returns whether all have exited in time.
+async fn kill_processes(worker: &WorkerState, id: &SessionId) -> bool {
+    let end = worker.clock.now() + worker.options.gone_timeout;
+    while orphan_processes::kill(id) {
+        if worker.clock.now() >= end {
             return false;
         }
-        world.pause(limits::GONE_LOOK).await;
+        worker.pause(limits::GONE_POLL).await;
     }
     true
 }
 
-fn fatal(broken: Broken) -> Fatal {
-    Fatal::store(broken)
+fn fatal(error: SessionError) -> WorkerError {
+    WorkerError::store(error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use session::Step;
+    use tenure_session::Transition;
 
     #[test]
-    fn every_state_has_its_recovery_and_the_table_allows_it() {
-        for state in State::ALL {
-            let next = event(*state).map(|event| state.step(event));
+    fn every_recovery_is_a_legal_transition() {
+        for state in SessionState::ALL {
+            let next = recovery_event(*state).map(|event| state.transition(event));
             let expected = match state {
-                State::New | State::Stopped | State::Failed | State::Cancelled => None,
-                State::Starting => Some(Step::To(State::New)),
-                _ => Some(Step::To(State::Failed)),
+                SessionState::New
+                | SessionState::Stopped
+                | SessionState::Failed
+                | SessionState::Cancelled => None,
+                SessionState::Starting => Some(Transition::To(SessionState::New)),
+                _ => Some(Transition::To(SessionState::Failed)),
             };
             assert_eq!(next, expected, "{state}");
         }

@@ -1,14 +1,14 @@
-//! Sessions as they lie in a store: JSON, made and read here and nowhere else.
+//! The stored form of sessions: JSON, encoded and decoded only here.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use session::{
-    CorrelationId, Detail, Error, IdempotencyKey, Pipeline, ProfileId, Reason, Result, Session, SessionId,
-    State, StopRequest, Target, Ticket, UnixMs,
+use tenure_session::{
+    CorrelationId, Detail, Error, IdempotencyKey, PipelineState, ProfileId, Reason, Result, Session,
+    SessionId, SessionState, StopRequest, Target, Ticket, UnixMs,
 };
 
-use crate::Identity;
+use crate::ProcessIdentity;
 
 /// A session.
 #[derive(Serialize, Deserialize)]
@@ -27,8 +27,8 @@ struct SessionRow {
     reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason_detail: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    words: Option<String>,
+    #[serde(rename = "words", default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
     correlation_id: String,
     idempotency_key: String,
     created_at_ms: u64,
@@ -43,10 +43,10 @@ struct SessionRow {
     ticket: Option<String>,
 }
 
-/// As much of a session as decides whether it is looked at.
+/// The fields of a session that decide whether it is decoded completely.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct GlanceRow<'a> {
+struct SummaryRow<'a> {
     #[serde(borrow)]
     state: std::borrow::Cow<'a, str>,
     created_at_ms: u64,
@@ -82,130 +82,132 @@ struct IdentityRow {
     started: u64,
 }
 
-/// A stop as it was asked.
+/// A stored stop request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedStop {
     pub(crate) reason: Reason,
-    /// Once is a request, twice is impatience.
+    /// How often it was sent: 1 stops with a grace period, 2 without.
     pub(crate) times: u32,
 }
 
-pub(crate) fn session(session: &Session) -> Result<Arc<[u8]>> {
+pub(crate) fn encode_session(session: &Session) -> Result<Arc<[u8]>> {
     let (service_ref, recording_id, start_ms) = match &session.target {
         Target::Live(service_ref) => (Some(service_ref.to_string()), None, None),
         Target::Recording { id, start_ms } => (None, Some(id.to_string()), Some(*start_ms)),
     };
-    write(&SessionRow {
+    encode(&SessionRow {
         session_id: session.id.to_string(),
         service_ref,
         recording_id,
         start_ms,
         profile: session.profile.to_string(),
-        state: session.state.word().to_owned(),
-        pipeline_state: session.pipeline.word().to_owned(),
-        reason: session.reason.word().to_owned(),
-        reason_detail: session.detail.map(|detail| detail.word().to_owned()),
-        words: session.words.clone(),
+        state: session.state.as_str().to_owned(),
+        pipeline_state: session.pipeline.as_str().to_owned(),
+        reason: session.reason.as_str().to_owned(),
+        reason_detail: session.detail.map(|detail| detail.as_str().to_owned()),
+        message: session.message.clone(),
         correlation_id: session.correlation.to_string(),
         idempotency_key: session.idempotency.to_string(),
         created_at_ms: session.created.0,
         updated_at_ms: session.updated.0,
         tuner_slot: session.slot,
-        recovered_from: session.recovered_from.map(|state| state.word().to_owned()),
+        recovered_from: session.recovered_from.map(|state| state.as_str().to_owned()),
         published_at_ms: session.published.map(|at| at.0),
         ticket: session.ticket.as_ref().map(|ticket| ticket.reveal().to_owned()),
     })
 }
 
-pub(crate) fn read_session(bytes: &[u8]) -> Result<Session> {
-    let row: SessionRow = read("session", bytes)?;
+pub(crate) fn decode_session(bytes: &[u8]) -> Result<Session> {
+    let row: SessionRow = decode("session", bytes)?;
     let start_ms = row.start_ms.filter(|_| row.recording_id.is_some());
     Ok(Session {
         id: SessionId::new(&row.session_id)?,
         target: Target::new(row.service_ref.as_deref(), row.recording_id.as_deref(), start_ms)?,
         profile: ProfileId::new(&row.profile)?,
-        state: word("state", State::parse(&row.state))?,
-        pipeline: word("pipelineState", Pipeline::parse(&row.pipeline_state))?,
+        state: require("state", SessionState::parse(&row.state))?,
+        pipeline: require("pipelineState", PipelineState::parse(&row.pipeline_state))?,
         reason: Reason::parse(&row.reason).unwrap_or(Reason::Unknown),
         detail: row.reason_detail.as_deref().and_then(Detail::parse),
-        words: row.words,
+        message: row.message,
         correlation: CorrelationId::new(&row.correlation_id)?,
         idempotency: IdempotencyKey::from_hex(&row.idempotency_key)?,
         created: UnixMs(row.created_at_ms),
         updated: UnixMs(row.updated_at_ms),
         slot: row.tuner_slot,
-        recovered_from: row.recovered_from.as_deref().and_then(State::parse),
+        recovered_from: row.recovered_from.as_deref().and_then(SessionState::parse),
         published: row.published_at_ms.map(UnixMs),
         ticket: row.ticket.map(Ticket::new),
     })
 }
 
-/// What a glance at a session shows.
-pub(crate) struct Glance {
-    pub(crate) state: State,
+/// The state and creation time of a session.
+pub(crate) struct SessionSummary {
+    pub(crate) state: SessionState,
     pub(crate) created: UnixMs,
 }
 
-pub(crate) fn glance(bytes: &[u8]) -> Result<Glance> {
-    let row: GlanceRow<'_> = read("session", bytes)?;
-    Ok(Glance { state: word("state", State::parse(&row.state))?, created: UnixMs(row.created_at_ms) })
+pub(crate) fn decode_summary(bytes: &[u8]) -> Result<SessionSummary> {
+    let row: SummaryRow<'_> = decode("session", bytes)?;
+    Ok(SessionSummary {
+        state: require("state", SessionState::parse(&row.state))?,
+        created: UnixMs(row.created_at_ms),
+    })
 }
 
-pub(crate) fn mapping(id: &SessionId) -> Result<Arc<[u8]>> {
-    write(&MappingRow { session_id: id.to_string() })
+pub(crate) fn encode_mapping(id: &SessionId) -> Result<Arc<[u8]>> {
+    encode(&MappingRow { session_id: id.to_string() })
 }
 
-pub(crate) fn read_mapping(bytes: &[u8]) -> Result<SessionId> {
-    SessionId::new(read::<MappingRow>("mapping", bytes)?.session_id)
+pub(crate) fn decode_mapping(bytes: &[u8]) -> Result<SessionId> {
+    SessionId::new(decode::<MappingRow>("mapping", bytes)?.session_id)
 }
 
-pub(crate) fn stop(stop: &StopRequest, times: u32) -> Result<Arc<[u8]>> {
-    write(&StopRow {
-        reason: stop.reason.word().to_owned(),
+pub(crate) fn encode_stop(stop: &StopRequest, times: u32) -> Result<Arc<[u8]>> {
+    encode(&StopRow {
+        reason: stop.reason.as_str().to_owned(),
         correlation_id: stop.correlation.as_ref().map(ToString::to_string),
         at_ms: stop.at.0,
         times,
     })
 }
 
-pub(crate) fn read_stop(bytes: &[u8]) -> Result<Asked> {
-    let row: StopRow = read("stop", bytes)?;
-    Ok(Asked { reason: Reason::parse(&row.reason).unwrap_or(Reason::ClientStop), times: row.times })
+pub(crate) fn decode_stop(bytes: &[u8]) -> Result<RecordedStop> {
+    let row: StopRow = decode("stop", bytes)?;
+    Ok(RecordedStop { reason: Reason::parse(&row.reason).unwrap_or(Reason::ClientStop), times: row.times })
 }
 
-pub(crate) fn seen(at: UnixMs) -> Result<Arc<[u8]>> {
-    write(&SeenRow { at_ms: at.0 })
+pub(crate) fn encode_seen(at: UnixMs) -> Result<Arc<[u8]>> {
+    encode(&SeenRow { at_ms: at.0 })
 }
 
-pub(crate) fn read_seen(bytes: &[u8]) -> Result<UnixMs> {
-    Ok(UnixMs(read::<SeenRow>("seen", bytes)?.at_ms))
+pub(crate) fn decode_seen(bytes: &[u8]) -> Result<UnixMs> {
+    Ok(UnixMs(decode::<SeenRow>("seen", bytes)?.at_ms))
 }
 
-pub(crate) fn identity(identity: &Identity) -> Result<Arc<[u8]>> {
-    let Identity { boot, namespace, pid, started } = identity.clone();
-    write(&IdentityRow { boot, pidns: namespace, pid, started })
+pub(crate) fn encode_identity(identity: &ProcessIdentity) -> Result<Arc<[u8]>> {
+    let ProcessIdentity { boot, namespace, pid, started } = identity.clone();
+    encode(&IdentityRow { boot, pidns: namespace, pid, started })
 }
 
-/// None when it says nothing of the kind.
-pub(crate) fn read_identity(text: &str) -> Option<Identity> {
-    let row: IdentityRow = read("identity", text.as_bytes()).ok()?;
-    Some(Identity { boot: row.boot, namespace: row.pidns, pid: row.pid, started: row.started })
+/// `None` if the text is not a process identity.
+pub(crate) fn decode_identity(text: &str) -> Option<ProcessIdentity> {
+    let row: IdentityRow = decode("identity", text.as_bytes()).ok()?;
+    Some(ProcessIdentity { boot: row.boot, namespace: row.pidns, pid: row.pid, started: row.started })
 }
 
-fn write(row: &impl Serialize) -> Result<Arc<[u8]>> {
+fn encode(row: &impl Serialize) -> Result<Arc<[u8]>> {
     let bytes = serde_json::to_vec(row).map_err(|error| Error::Unavailable(error.to_string()))?;
     Ok(bytes.into())
 }
 
-fn read<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<T> {
-    // The text of serde's error may quote a value, and a row may hold a ticket.
-    serde_json::from_slice(bytes).map_err(|error| {
-        Error::Unavailable(format!("a {what} in the store cannot be read at {}", error.column()))
-    })
+fn decode<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<T> {
+    // The text of serde's error may quote a value, and a record may contain a ticket.
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::Unavailable(format!("malformed {what} record at column {}", error.column())))
 }
 
-fn word<T>(field: &str, known: Option<T>) -> Result<T> {
-    known.ok_or_else(|| Error::Unavailable(format!("a session in the store has a {field} that nobody knows")))
+fn require<T>(field: &str, known: Option<T>) -> Result<T> {
+    known.ok_or_else(|| Error::Unavailable(format!("unknown {field} in a session record")))
 }
 
 #[cfg(test)]
@@ -224,8 +226,8 @@ mod tests {
         Session {
             slot: Some(3),
             detail: Some(Detail::RejectedBusy),
-            words: Some("taken".to_owned()),
-            recovered_from: Some(State::Starting),
+            message: Some("taken".to_owned()),
+            recovered_from: Some(SessionState::Starting),
             published: Some(UnixMs(9)),
             ticket: Some(Ticket::new("secret")),
             ..session
@@ -233,28 +235,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn records_round_trip() {
         let live = Target::new(Some("1:0:1:"), None, None).unwrap();
         let recording = Target::new(None, Some("rec-1"), Some(0)).unwrap();
         for target in [live, recording] {
             let session = example(target);
-            assert_eq!(read_session(&super::session(&session).unwrap()).unwrap(), session);
+            assert_eq!(decode_session(&encode_session(&session).unwrap()).unwrap(), session);
         }
         let id = SessionId::new("s1").unwrap();
-        assert_eq!(read_mapping(&mapping(&id).unwrap()).unwrap(), id);
-        assert_eq!(read_seen(&seen(UnixMs(5)).unwrap()).unwrap(), UnixMs(5));
+        assert_eq!(decode_mapping(&encode_mapping(&id).unwrap()).unwrap(), id);
+        assert_eq!(decode_seen(&encode_seen(UnixMs(5)).unwrap()).unwrap(), UnixMs(5));
         let asked = StopRequest { session: id, reason: Reason::ClientStop, correlation: None, at: UnixMs(1) };
         assert_eq!(
-            read_stop(&stop(&asked, 2).unwrap()).unwrap(),
-            Asked { reason: Reason::ClientStop, times: 2 }
+            decode_stop(&encode_stop(&asked, 2).unwrap()).unwrap(),
+            RecordedStop { reason: Reason::ClientStop, times: 2 }
         );
     }
 
     #[test]
-    fn a_row_that_cannot_be_read_shows_nothing_of_itself() {
-        let error = read_session(br#"{"sessionId":"s1","ticket":17}"#).unwrap_err().to_string();
+    fn a_decode_error_reveals_no_value() {
+        let error = decode_session(br#"{"sessionId":"s1","ticket":17}"#).unwrap_err().to_string();
         assert!(!error.contains("17"), "{error}");
-        assert!(read_session(b"").is_err());
-        assert_eq!(read_identity("somebody"), None);
+        assert!(decode_session(b"").is_err());
+        assert_eq!(decode_identity("nonsense"), None);
     }
 }

@@ -1,80 +1,93 @@
-//! Everything that a store knows of sessions, read in pages.
+//! Reads sessions, stop requests, access times and leases from the store, page by page.
 
 use std::collections::BTreeMap;
 
-use lease::{Key, Page, Phase, Query, Record, Status};
-use session::{SessionId, UnixMs};
+use tenure_lease::{Key, Page, Phase, Query, Record, Status};
+use tenure_session::{SessionId, UnixMs};
 
-use crate::desk::{Broken, Entry};
-use crate::rows::Asked;
-use crate::world::World;
-use crate::{keys, metric, rows};
+use crate::record::{SessionError, SessionRecord};
+use crate::rows::RecordedStop;
+use crate::state::WorkerState;
+use crate::{keys, rows, telemetry};
 
-/// Every session that is not over.
-pub(crate) async fn live(world: &World) -> Result<Vec<Entry>, Broken> {
-    // What cannot be read at a glance is read, so that it is said.
-    let live =
-        |record: &Record| rows::glance(&record.value).map_or(true, |glance| !glance.state.is_terminal());
-    sessions(world, live).await
+/// Reads all active sessions.
+pub(crate) async fn read_active_sessions(worker: &WorkerState) -> Result<Vec<SessionRecord>, SessionError> {
+    // A record without a readable summary is decoded completely, so that the error is logged.
+    let active = |record: &Record| {
+        rows::decode_summary(&record.value).map_or(true, |summary| !summary.state.is_terminal())
+    };
+    read_sessions(worker, active).await
 }
 
-/// Every session whose record is wanted. The others are not kept from page to page: there may be a day's worth of them.
-pub(crate) async fn sessions(
-    world: &World,
+/// Reads the sessions whose record matches. The others are dropped page by page: there may be very many.
+pub(crate) async fn read_sessions(
+    worker: &WorkerState,
     wanted: impl Fn(&Record) -> bool + Send,
-) -> Result<Vec<Entry>, Broken> {
+) -> Result<Vec<SessionRecord>, SessionError> {
     let mut all = Vec::new();
     let mut query = query(keys::SESSION)?;
     loop {
-        let page = world.ask(world.store.scan(&query)).await?;
-        all.extend(page.items.iter().filter(|record| wanted(record)).filter_map(entry));
+        let page = worker.call_store(worker.store.scan(&query)).await?;
+        all.extend(page.items.iter().filter(|record| wanted(record)).filter_map(decode_record));
         match page.next {
             Some(next) => query.after = Some(next),
             None => return Ok(all),
         }
-        // A page is not much; many of them are, and others want to get on.
+        // Lets other tasks run between pages.
         tokio::task::yield_now().await;
     }
 }
 
-/// The session with this id, if there is a record of it.
-pub(crate) async fn one(world: &World, id: &SessionId) -> Result<Option<Entry>, Broken> {
-    let key = keys::session(id).map_err(|error| Broken::Store(error.to_string()))?;
-    let record = world.ask(world.store.get(&key)).await?;
-    Ok(record.as_ref().and_then(entry))
+/// Reads the session with this id.
+pub(crate) async fn read_session(
+    worker: &WorkerState,
+    id: &SessionId,
+) -> Result<Option<SessionRecord>, SessionError> {
+    let key = keys::session(id).map_err(|error| SessionError::Store(error.to_string()))?;
+    let record = worker.call_store(worker.store.get(&key)).await?;
+    Ok(record.as_ref().and_then(decode_record))
 }
 
-/// A session out of its record; one that cannot be read is said once per look and left alone.
-pub(crate) fn entry(record: &Record) -> Option<Entry> {
-    match rows::read_session(&record.value) {
-        Ok(session) => Some(Entry { session, revision: record.revision }),
+/// Decodes a record. A corrupt one is logged and skipped.
+pub(crate) fn decode_record(record: &Record) -> Option<SessionRecord> {
+    match rows::decode_session(&record.value) {
+        Ok(session) => Some(SessionRecord { session, revision: record.revision }),
         Err(error) => {
-            tracing::warn!(target: metric::TARGET, key = %record.key, %error, "a session cannot be read");
+            tracing::warn!(target: telemetry::TARGET, key = %record.key, %error, "failed to decode a session record");
             None
         }
     }
 }
 
-/// Which sessions are wanted to stop.
-pub(crate) async fn stops(world: &World) -> Result<BTreeMap<SessionId, Asked>, Broken> {
-    let read =
-        |record: &Record| Some((keys::id_in(&record.key, keys::STOP)?, rows::read_stop(&record.value).ok()?));
-    Ok(records(world, keys::STOP).await?.iter().filter_map(read).collect())
+/// Reads the stop requests.
+pub(crate) async fn read_stops(
+    worker: &WorkerState,
+) -> Result<BTreeMap<SessionId, RecordedStop>, SessionError> {
+    let read = |record: &Record| {
+        Some((keys::id_in(&record.key, keys::STOP)?, rows::decode_stop(&record.value).ok()?))
+    };
+    Ok(read_records(worker, keys::STOP).await?.iter().filter_map(read).collect())
 }
 
-/// When sessions were last seen to be watched.
-pub(crate) async fn seen(world: &World) -> Result<BTreeMap<SessionId, UnixMs>, Broken> {
-    let read =
-        |record: &Record| Some((keys::id_in(&record.key, keys::SEEN)?, rows::read_seen(&record.value).ok()?));
-    Ok(records(world, keys::SEEN).await?.iter().filter_map(read).collect())
+/// Reads the access times.
+pub(crate) async fn read_last_seen(
+    worker: &WorkerState,
+) -> Result<BTreeMap<SessionId, UnixMs>, SessionError> {
+    let read = |record: &Record| {
+        Some((keys::id_in(&record.key, keys::SEEN)?, rows::decode_seen(&record.value).ok()?))
+    };
+    Ok(read_records(worker, keys::SEEN).await?.iter().filter_map(read).collect())
 }
 
-/// The leases under a prefix that somebody holds.
-pub(crate) async fn held(world: &World, prefix: &str) -> Result<Vec<Status>, Broken> {
+/// Lists the held leases under a prefix.
+pub(crate) async fn list_held_leases(
+    worker: &WorkerState,
+    prefix: &str,
+) -> Result<Vec<Status>, SessionError> {
     let mut all = Vec::new();
     let mut query = query(prefix)?;
     loop {
-        let page = world.ask(world.store.list(&query)).await?;
+        let page = worker.call_store(worker.store.list(&query)).await?;
         let next = take(page, &mut all);
         match next {
             Some(next) => query.after = Some(next),
@@ -85,11 +98,11 @@ pub(crate) async fn held(world: &World, prefix: &str) -> Result<Vec<Status>, Bro
     Ok(all)
 }
 
-async fn records(world: &World, prefix: &str) -> Result<Vec<Record>, Broken> {
+async fn read_records(worker: &WorkerState, prefix: &str) -> Result<Vec<Record>, SessionError> {
     let mut all = Vec::new();
     let mut query = query(prefix)?;
     loop {
-        let page = world.ask(world.store.scan(&query)).await?;
+        let page = worker.call_store(worker.store.scan(&query)).await?;
         match take(page, &mut all) {
             Some(next) => query.after = Some(next),
             None => return Ok(all),
@@ -97,8 +110,8 @@ async fn records(world: &World, prefix: &str) -> Result<Vec<Record>, Broken> {
     }
 }
 
-fn query(prefix: &str) -> Result<Query, Broken> {
-    Ok(Query::new(keys::prefix(prefix).map_err(|error| Broken::Store(error.to_string()))?))
+fn query(prefix: &str) -> Result<Query, SessionError> {
+    Ok(Query::new(keys::prefix(prefix).map_err(|error| SessionError::Store(error.to_string()))?))
 }
 
 fn take<T>(page: Page<T>, all: &mut Vec<T>) -> Option<Key> {

@@ -1,23 +1,23 @@
-//! What can go wrong, split by whether it may have happened.
+//! Errors, split by whether the operation may have taken effect.
 
-/// The result of this crate and of its ports.
+/// The result type of this crate and of its ports.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why there is no outcome.
+/// Why an operation failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// The request cannot be meant; nothing happened.
+    /// The request is invalid and had no effect.
     #[error("{field}: {why}")]
     Invalid {
-        /// Which field, as it is called on the wire.
+        /// The field, by its name on the wire.
         field: &'static str,
         /// What is wrong with it.
         why: String,
     },
-    /// The world behind a port cannot answer; nothing happened.
+    /// The system behind a port is unavailable and the request had no effect.
     #[error("{0}")]
     Unavailable(String),
-    /// The request left and no answer came: it may have happened.
+    /// The request was sent and no response came, so it may have taken effect.
     #[error("outcome unknown: {0}")]
     Unknown(String),
 }

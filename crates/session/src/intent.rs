@@ -1,58 +1,58 @@
-//! What somebody wants.
+//! Intents: requests to start or stop a session.
 
 use crate::{CorrelationId, Error, ProfileId, RecordingId, Result, ServiceRef, SessionId, limits};
 
-/// A wish, checked.
+/// A validated intent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Intent {
-    /// To watch something.
-    Start(Start),
-    /// To end a session.
+    /// Start watching a channel or a recording.
+    Start(StartIntent),
+    /// Stop a session.
     Stop {
-        /// Which.
+        /// The session to stop.
         session: SessionId,
-        /// What the client calls this request.
+        /// The client's name for this request.
         correlation: Option<CorrelationId>,
     },
 }
 
-/// A wish to watch.
+/// A validated intent to start a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Start {
-    /// What.
+pub struct StartIntent {
+    /// The channel or recording.
     pub target: Target,
-    /// In which quality.
+    /// The quality.
     pub profile: ProfileId,
-    /// What the client calls this request.
+    /// The client's name for this request.
     pub correlation: Option<CorrelationId>,
 }
 
-/// What can be watched.
+/// What a session plays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// A channel, as it is now.
+    /// A live channel.
     Live(ServiceRef),
-    /// A recording from a moment on.
+    /// A recording from a given position.
     Recording {
-        /// Which.
+        /// The recording.
         id: RecordingId,
-        /// From where, in milliseconds.
+        /// The start position in milliseconds.
         start_ms: u64,
     },
 }
 
-/// The words for the two kinds of target.
+/// The kind of a target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum TargetKind {
     /// A channel.
     Live,
     /// A recording.
     Recording,
 }
 
-impl Kind {
-    /// The word on the wire.
-    pub const fn word(self) -> &'static str {
+impl TargetKind {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "LIVE",
             Self::Recording => "RECORDING",
@@ -61,57 +61,56 @@ impl Kind {
 }
 
 impl Intent {
-    /// The word on the wire.
-    pub const fn word(&self) -> &'static str {
+    /// The name on the wire.
+    pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Start(_) => Start::WORD,
+            Self::Start(_) => StartIntent::TYPE,
             Self::Stop { .. } => "stream.stop",
         }
     }
 }
 
-impl Start {
-    /// The word on the wire.
-    pub const WORD: &'static str = "stream.start";
+impl StartIntent {
+    /// The name on the wire.
+    pub const TYPE: &'static str = "stream.start";
 }
 
 impl Target {
-    /// The target that these fields of a request name: a channel or a recording, and only a recording has a start.
+    /// Builds the target from the fields of a request: either a channel or a recording, and only a recording has a start.
     pub fn new(service_ref: Option<&str>, recording: Option<&str>, start_ms: Option<u64>) -> Result<Self> {
         match (service_ref, recording) {
             (Some(service_ref), None) => match start_ms {
                 None | Some(0) => Ok(Self::Live(ServiceRef::new(service_ref)?)),
-                Some(_) => Err(Error::invalid("startMs", "a live channel has no start; leave it out")),
+                Some(_) => {
+                    Err(Error::invalid("startMs", "a live channel has no start position; omit this field"))
+                }
             },
             (None, Some(recording)) => {
                 let (id, start_ms) = (RecordingId::new(recording)?, start_ms.unwrap_or(0));
                 match start_ms <= limits::START_MS {
                     true => Ok(Self::Recording { id, start_ms }),
-                    false => {
-                        Err(Error::invalid("startMs", format!("at most {} is allowed", limits::START_MS)))
-                    }
+                    false => Err(Error::invalid("startMs", format!("must be at most {}", limits::START_MS))),
                 }
             }
-            (Some(_), Some(_)) => Err(Error::invalid(
-                "recordingId",
-                "serviceRef and recordingId exclude each other; give one of them",
-            )),
+            (Some(_), Some(_)) => {
+                Err(Error::invalid("recordingId", "serviceRef and recordingId are mutually exclusive"))
+            }
             (None, None) => Err(Error::invalid(
                 "serviceRef",
-                "is missing; give serviceRef for live or recordingId for a recording",
+                "is missing; send serviceRef for a channel or recordingId for a recording",
             )),
         }
     }
 
     /// Live or recording.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> TargetKind {
         match self {
-            Self::Live(_) => Kind::Live,
-            Self::Recording { .. } => Kind::Recording,
+            Self::Live(_) => TargetKind::Live,
+            Self::Recording { .. } => TargetKind::Recording,
         }
     }
 
-    /// What is hashed as the target.
+    /// The id that goes into the idempotency key.
     pub fn id(&self) -> &str {
         match self {
             Self::Live(service_ref) => service_ref.as_str(),
@@ -119,7 +118,7 @@ impl Target {
         }
     }
 
-    /// Starts in one bucket are one wish: all of a channel, those within a second of a recording.
+    /// Starts in the same bucket share a session: all starts of a channel, and starts within one second of a recording.
     pub const fn bucket(&self) -> u64 {
         match self {
             Self::Live(_) => 0,
@@ -133,8 +132,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_a_channel_or_a_recording_and_never_both_or_none() {
-        assert_eq!(Target::new(Some("1:0:1"), None, None).unwrap().kind(), Kind::Live);
+    fn a_target_is_either_a_channel_or_a_recording() {
+        assert_eq!(Target::new(Some("1:0:1"), None, None).unwrap().kind(), TargetKind::Live);
         assert_eq!(Target::new(None, Some("rec-1"), Some(60_000)).unwrap().bucket(), 60);
         let refused = [
             (Some("1:0:1"), Some("rec-1"), None),
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_a_whole_second() {
+    fn a_bucket_is_one_second() {
         let bucket = |start_ms| Target::new(None, Some("rec-1"), Some(start_ms)).unwrap().bucket();
         assert_eq!((bucket(10_000), bucket(10_500), bucket(10_999), bucket(11_000)), (10, 10, 10, 11));
     }

@@ -1,35 +1,35 @@
-//! What somebody wants to watch.
+//! TV sessions: the domain model.
 //!
-//! An [`Intent`] says it, a [`Session`] is what becomes of it, [`State::step`] decides what may follow what, an
-//! [`IdempotencyKey`] makes the same wish the same session. The ports ([`SessionLog`], [`Bus`], [`Admission`]) are
-//! what the door and the orchestrator need of the world.
+//! A client submits an [`Intent`]; a [`Session`] is the record that results. [`SessionState::transition`] is the state
+//! machine. An [`IdempotencyKey`] maps identical intents to one session. The session API and the worker reach storage
+//! through the ports [`SessionLog`] and [`Admission`].
 //!
-//! This crate knows no lease, no store, no network and no serializer; it reads no clock and makes no randomness.
+//! This crate does not depend on leases, stores, the network or a serializer; it reads no clock and uses no randomness.
 
 mod error;
-mod idem;
+mod idempotency;
+mod ids;
 mod intent;
 mod ports;
 mod reason;
 mod record;
 mod state;
-mod text;
 
 pub use error::{Error, Result};
-pub use idem::{IdempotencyKey, Secret, Secrets};
-pub use intent::{Intent, Kind, Start, Target};
+pub use idempotency::{IdempotencyKey, Secret, Secrets};
+pub use ids::{CorrelationId, ProfileId, RecordingId, ServiceRef, SessionId};
+pub use intent::{Intent, StartIntent, Target, TargetKind};
 pub use ports::{
-    Admission, Admitted, Among, Bus, Changes, Created, Found, Listed, Notice, SessionLog, StopRequest,
-    Ticket, Topic, Version,
+    Admission, AdmissionOutcome, CreateOutcome, Mapping, SessionChanges, SessionFilter, SessionLog,
+    SessionPage, StopRequest, Ticket, Version,
 };
 pub use reason::{Detail, Reason};
 pub use record::{Session, UnixMs};
-pub use state::{Event, Pipeline, State, Step};
-pub use text::{CorrelationId, ProfileId, RecordingId, ServiceRef, SessionId};
+pub use state::{PipelineState, SessionEvent, SessionState, Transition};
 
-/// Bounds of this crate, by name.
+/// Limits of this crate.
 pub mod limits {
-    /// Longest service reference, in bytes: it becomes part of a key.
+    /// Longest service reference, in bytes. It becomes part of a lease key.
     pub const SERVICE_REF: usize = 200;
     /// Longest recording id, in bytes.
     pub const RECORDING: usize = 128;
@@ -39,8 +39,8 @@ pub mod limits {
     pub const CORRELATION: usize = 128;
     /// Longest session id, in bytes.
     pub const SESSION: usize = 64;
-    /// Furthest start within a recording, in milliseconds: a year.
+    /// Highest start position within a recording, in milliseconds: a year.
     pub const START_MS: u64 = 366 * 24 * 3_600_000;
-    /// Most sessions in one page.
+    /// Most sessions in a page of a listing.
     pub const PAGE: usize = 1_000;
 }

@@ -1,4 +1,4 @@
-//! What the door and the orchestrator need of the world.
+//! Ports: what the session API and the worker need from storage.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,171 +7,136 @@ use async_trait::async_trait;
 
 use crate::{CorrelationId, IdempotencyKey, Reason, Result, Session, SessionId, Target, UnixMs};
 
-/// Which write of a record this is; the greater is the later.
+/// The version of a mapping; a later write has a greater version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Version(pub u64);
 
-/// What a wish is mapped to.
+/// A stored idempotency mapping.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// Under which key.
+pub struct Mapping {
+    /// The idempotency key.
     pub key: IdempotencyKey,
-    /// Which write of the mapping.
+    /// The version of the mapping.
     pub version: Version,
-    /// The session; none when its record is gone.
+    /// The session; `None` when its record has been deleted.
     pub session: Option<Session>,
 }
 
-/// The answer to a creation.
+/// The outcome of creating a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Created {
-    /// Mapping and record are there; this is the start event.
+pub enum CreateOutcome {
+    /// Mapping and record were committed. The record in NEW is the start event.
     Created(Version),
-    /// Somebody else mapped the wish meanwhile; nothing changed.
-    Taken,
+    /// Another session was mapped to the key concurrently; nothing was written.
+    AlreadyMapped,
 }
 
-/// Which sessions are meant.
+/// Which sessions to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Among {
-    /// All that are kept.
+pub enum SessionFilter {
+    /// All stored sessions.
     All,
-    /// Those that are not over.
-    Live,
+    /// Sessions that have not ended.
+    Active,
 }
 
 /// One page of sessions, newest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listed {
+pub struct SessionPage {
     /// The page.
     pub sessions: Vec<Session>,
-    /// How many of them there are in all.
+    /// The number of matching sessions across all pages.
     pub total: usize,
 }
 
-/// A wish that a session ends.
+/// A request to stop a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StopRequest {
-    /// Which.
+    /// The session to stop.
     pub session: SessionId,
-    /// Why.
+    /// The reason to record.
     pub reason: Reason,
-    /// What the client calls this request.
+    /// The client's name for this request.
     pub correlation: Option<CorrelationId>,
-    /// When it was asked.
+    /// The time of the request.
     pub at: UnixMs,
 }
 
-/// The sessions of a house, kept somewhere.
+/// The stored sessions.
 ///
-/// The door creates a record and never writes it again; everything else it has to say (stop, somebody watches) it says
-/// beside the record. The worker alone changes records.
+/// The session API creates a record and never writes it again; stop requests and the time of last access are stored
+/// separately. Only the worker updates records.
+///
+/// [`create`](Self::create) and [`request_stop`](Self::request_stop) are also the events that wake workers: an
+/// implementation must make them visible to workers when it commits them, for example through a watch on the store.
 #[async_trait]
 pub trait SessionLog: Send + Sync + 'static {
-    /// The mapping under the first of these keys that has one with a live session, else the first mapping at all.
-    async fn find(&self, keys: &[IdempotencyKey]) -> Result<Option<Found>>;
+    /// Returns the mapping of the first key that leads to an active session, or else the first mapping found.
+    async fn find_mapping(&self, keys: &[IdempotencyKey]) -> Result<Option<Mapping>>;
 
-    /// Writes record and mapping in one step: where nothing is mapped, or over exactly the mapping `instead_of`.
-    async fn create(&self, session: &Session, instead_of: Option<Version>) -> Result<Created>;
+    /// Commits record and mapping atomically, if the key is not mapped or is mapped with exactly the version `instead_of`.
+    async fn create(&self, session: &Session, instead_of: Option<Version>) -> Result<CreateOutcome>;
 
-    /// Takes a creation back, mapping first, if nobody has taken the session up. Answers whether it did.
-    async fn withdraw(&self, session: &Session, version: Version) -> Result<bool>;
-
-    /// Reads a session.
+    /// Returns the session with this id.
     async fn get(&self, id: &SessionId) -> Result<Option<Session>>;
 
     /// Lists sessions, newest first.
-    async fn list(&self, among: Among, offset: usize, limit: usize) -> Result<Listed>;
+    async fn list(&self, among: SessionFilter, offset: usize, limit: usize) -> Result<SessionPage>;
 
-    /// How many sessions are kept.
+    /// Counts the stored sessions.
     async fn count(&self) -> Result<usize>;
 
-    /// Asks for the end of a session. Answers whether this is the first time.
-    async fn ask_stop(&self, stop: &StopRequest) -> Result<bool>;
+    /// Requests the stop of a session. Returns `true` for the first request.
+    async fn request_stop(&self, stop: &StopRequest) -> Result<bool>;
 
-    /// When somebody was last seen watching.
-    async fn seen(&self, id: &SessionId) -> Result<Option<UnixMs>>;
+    /// Returns when a viewer was last seen.
+    async fn last_seen(&self, id: &SessionId) -> Result<Option<UnixMs>>;
 
-    /// Notes that somebody watches. Never turns back.
+    /// Records that a viewer was seen. The stored time never decreases.
     async fn touch(&self, id: &SessionId, at: UnixMs) -> Result<()>;
 
-    /// The changes of a session from now on.
-    async fn changes(&self, id: &SessionId) -> Result<Box<dyn Changes>>;
+    /// Subscribes to changes of a session.
+    async fn changes(&self, id: &SessionId) -> Result<Box<dyn SessionChanges>>;
 }
 
-/// The changes of one session.
+/// A subscription to the changes of one session.
 #[async_trait]
-pub trait Changes: Send {
-    /// The next state of the record; none when it is gone or the log ended. Changes may be skipped, the last never is.
-    /// Dropping the future loses nothing.
+pub trait SessionChanges: Send {
+    /// Returns the next version of the record, or `None` when it was deleted or the log was closed. Intermediate versions
+    /// may be skipped; the latest is always delivered. Cancel safe.
     async fn next(&mut self) -> Result<Option<Session>>;
 }
 
-/// What is told on the bus. It only wakes: what is true is in the log.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Notice {
-    /// About what.
-    pub topic: Topic,
-    /// Which session.
-    pub session: SessionId,
-}
-
-/// The topics of the bus.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Topic {
-    /// A session wants to start.
-    Start,
-    /// A session is wanted to stop.
-    Stop,
-}
-
-impl Topic {
-    /// The word in metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Start => "session.start",
-            Self::Stop => "session.stop",
-        }
-    }
-}
-
-/// What wakes workers.
-#[async_trait]
-pub trait Bus: Send + Sync + 'static {
-    /// Tells whoever listens.
-    async fn publish(&self, notice: &Notice) -> Result<()>;
-}
-
-/// Phase 1 of the migration: the door asks before it records.
+/// Phase 1 of the migration: the API acquires the lease before it records the session.
 #[async_trait]
 pub trait Admission: Send + Sync + 'static {
-    /// Asks for the channel on behalf of a session that is about to be recorded.
-    async fn admit(&self, target: &Target, session: &SessionId) -> Result<Admitted>;
+    /// Acquires the lease of the target for a session that is about to be recorded.
+    async fn admit(&self, target: &Target, session: &SessionId) -> Result<AdmissionOutcome>;
 
-    /// Gives back what was admitted: the session was not recorded.
+    /// Releases the lease because the session was not recorded.
     async fn release(&self, target: &Target, ticket: &Ticket) -> Result<()>;
 }
 
-/// The answer of an admission.
+/// The outcome of an admission.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Admitted {
-    /// The channel is kept for the session; the worker goes on with this.
-    Yes(Ticket),
-    /// Somebody has the channel.
+pub enum AdmissionOutcome {
+    /// The lease is held for the session; the worker continues it with this ticket.
+    Granted(Ticket),
+    /// The target is leased.
     Busy,
 }
 
-/// The secret with which a worker goes on with what the door took. Never shown.
+/// The secret with which a worker continues the lease that the API acquired. Never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket(Arc<str>);
 
 impl Ticket {
-    /// Takes a secret.
+    /// Wraps a secret.
     pub fn new(secret: impl AsRef<str>) -> Self {
         Self(Arc::from(secret.as_ref()))
     }
 
-    /// The secret, for the store and nobody else.
+    /// The secret. Only the store may see it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,9 +1,9 @@
-//! Why a session is as it is, in words that programs match on.
+//! Reason codes of sessions.
 
 use std::fmt;
 
-macro_rules! words {
-    ($(#[$doc:meta])+ $name:ident { $($(#[$say:meta])+ $variant:ident = $word:literal,)+ }) => {
+macro_rules! string_enum {
+    ($(#[$doc:meta])+ $name:ident { $($(#[$say:meta])+ $variant:ident = $name_str:literal,)+ }) => {
         $(#[$doc])+
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum $name {
@@ -11,94 +11,94 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every one, in the order of the table.
+            /// All variants, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word on the wire, in records and in metrics.
-            pub const fn word(self) -> &'static str {
+            /// The name on the wire, in records and in metrics.
+            pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $word,)+
+                    $(Self::$variant => $name_str,)+
                 }
             }
 
-            /// The one with this word.
-            pub fn parse(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.word() == word)
+            /// Parses a name.
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == name)
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.word())
+                f.write_str(self.as_str())
             }
         }
     };
 }
 
-pub(crate) use words;
+pub(crate) use string_enum;
 
-words! {
-    /// Why a session ended, or none yet.
+string_enum! {
+    /// Why a session ended.
     Reason {
-        /// It did not.
+        /// It has not ended.
         None = "R_NONE",
-        /// Nobody knows.
+        /// The cause is unknown.
         Unknown = "R_UNKNOWN",
-        /// The wish cannot be granted as it is, such as a profile that is not configured.
+        /// The intent cannot be served, for example because its profile is not configured.
         BadRequest = "R_BAD_REQUEST",
-        /// There is no such channel or recording.
+        /// The channel or recording does not exist.
         NotFound = "R_NOT_FOUND",
-        /// Somebody else has the channel or all tuners.
+        /// The channel or all tuners are leased to other sessions.
         LeaseBusy = "R_LEASE_BUSY",
-        /// The receiver did not answer in time.
+        /// The receiver did not respond in time.
         TuneTimeout = "R_TUNE_TIMEOUT",
         /// A lease was lost.
         LeaseExpired = "R_LEASE_EXPIRED",
-        /// The receiver refused.
+        /// The receiver rejected the channel.
         TuneFailed = "R_TUNE_FAILED",
-        /// Something that must always hold did not.
+        /// An invariant was violated.
         InvariantViolation = "R_INVARIANT_VIOLATION",
-        /// The pipeline could not be started.
+        /// The pipeline failed to start.
         PipelineStartFailed = "R_PIPELINE_START_FAILED",
-        /// The pipeline, or the orchestrator itself, ended by itself.
+        /// The pipeline or the worker exited unexpectedly.
         ProcessEnded = "R_PROCESS_ENDED",
-        /// No picture came out.
+        /// The pipeline produced no output.
         PackagerFailed = "R_PACKAGER_FAILED",
-        /// The orchestrator was told to end.
+        /// The worker was shut down.
         Cancelled = "R_CANCELLED",
-        /// Nobody watched.
+        /// No viewer was seen for too long.
         IdleTimeout = "R_IDLE_TIMEOUT",
-        /// A client asked for it.
+        /// A client requested the stop.
         ClientStop = "R_CLIENT_STOP",
-        /// What the receiver sends cannot be read, or nothing comes any more.
+        /// The data from the receiver is corrupt, or it stopped coming.
         UpstreamCorrupt = "R_UPSTREAM_CORRUPT",
     }
 }
 
-words! {
-    /// Which case of a reason.
+string_enum! {
+    /// The specific case of a reason.
     Detail {
-        /// The channel is taken.
+        /// The channel is leased to another session.
         RejectedBusy = "REJECTED_BUSY",
-        /// Every tuner is taken.
+        /// Every tuner is in use.
         RejectedNoTuner = "REJECTED_NO_TUNER",
         /// The lease of the channel or recording was lost.
         ServiceLeaseLost = "SERVICE_LEASE_LOST",
         /// The lease of the tuner was lost.
         TunerLeaseLost = "TUNER_LEASE_LOST",
-        /// Nothing came from upstream for too long.
+        /// The receiver sent nothing for too long.
         UpstreamStalled = "UPSTREAM_STALLED",
-        /// Upstream closed.
+        /// The receiver closed the stream.
         UpstreamEnded = "UPSTREAM_ENDED",
-        /// There was no playlist with a segment in time.
+        /// No playlist with a segment was published in time.
         FirstSegmentTimeout = "FIRST_SEGMENT_TIMEOUT",
-        /// The output grew beyond its bound, or the disk is full.
+        /// The output exceeded its size limit, or the disk is full.
         DiskLimit = "DISK_LIMIT",
         /// The recording was played to its end.
         EndOfRecording = "END_OF_RECORDING",
-        /// It hung while stopping and was swept away.
+        /// It was stuck in STOPPING and was ended by the sweeper.
         SweeperForcedStop = "D_SWEEPER_FORCED_STOP_STUCK",
-        /// The worker before this one ended in the middle of it.
+        /// The previous worker ended while the session was running.
         WorkerRestarted = "WORKER_RESTARTED",
     }
 }
@@ -109,12 +109,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_word_is_there_once_and_is_read_back() {
-        let reasons: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.word()).collect();
-        let details: BTreeSet<_> = Detail::ALL.iter().map(|detail| detail.word()).collect();
+    fn every_name_is_unique_and_parses_back() {
+        let reasons: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        let details: BTreeSet<_> = Detail::ALL.iter().map(|detail| detail.as_str()).collect();
         assert_eq!((reasons.len(), details.len()), (Reason::ALL.len(), Detail::ALL.len()));
-        assert!(Reason::ALL.iter().all(|reason| Reason::parse(reason.word()) == Some(*reason)));
-        assert!(Detail::ALL.iter().all(|detail| Detail::parse(detail.word()) == Some(*detail)));
+        assert!(Reason::ALL.iter().all(|reason| Reason::parse(reason.as_str()) == Some(*reason)));
+        assert!(Detail::ALL.iter().all(|detail| Detail::parse(detail.as_str()) == Some(*detail)));
         assert_eq!(Reason::parse("r_none"), None);
     }
 }

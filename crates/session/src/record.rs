@@ -1,11 +1,11 @@
-//! What becomes of a wish.
+//! The session record.
 
 use crate::{
-    CorrelationId, Detail, Error, Event, IdempotencyKey, Kind, Pipeline, ProfileId, Reason, Result,
-    SessionId, State, Step, Target, Ticket,
+    CorrelationId, Detail, Error, IdempotencyKey, PipelineState, ProfileId, Reason, Result, SessionEvent,
+    SessionId, SessionState, Target, TargetKind, Ticket, Transition,
 };
 
-/// Milliseconds since 1970, on the clock on the wall: for people and records, never for deadlines.
+/// Milliseconds since the Unix epoch by the wall clock: for records and display, never for deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct UnixMs(pub u64);
 
@@ -15,51 +15,51 @@ impl UnixMs {
         self.0 / 1_000
     }
 
-    /// How long this is after `earlier`; zero when it is not.
+    /// The time since `earlier`; zero if that lies in the future.
     pub const fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A session: the record that the door writes once and the worker writes from then on.
+/// A session record: created by the session API, updated only by the worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
-    /// Its name.
+    /// Its id.
     pub id: SessionId,
-    /// What is watched.
+    /// What it plays.
     pub target: Target,
-    /// In which quality.
+    /// The quality.
     pub profile: ProfileId,
-    /// Where it is in its life.
-    pub state: State,
-    /// How far its pipeline is.
-    pub pipeline: Pipeline,
+    /// Its lifecycle state.
+    pub state: SessionState,
+    /// The state of its pipeline.
+    pub pipeline: PipelineState,
     /// Why it ended.
     pub reason: Reason,
-    /// Which case of that.
+    /// The specific case of the reason.
     pub detail: Option<Detail>,
-    /// The same for people: never a secret.
-    pub words: Option<String>,
-    /// What the first client called its request.
+    /// The reason in plain language. Never contains a secret.
+    pub message: Option<String>,
+    /// The first client's name for its request.
     pub correlation: CorrelationId,
-    /// Under which key the wish is found.
+    /// The idempotency key it is mapped under.
     pub idempotency: IdempotencyKey,
-    /// When it was wished.
+    /// When it was created.
     pub created: UnixMs,
     /// When it last changed.
     pub updated: UnixMs,
-    /// The tuner it claims.
+    /// The tuner slot it claims.
     pub slot: Option<u32>,
-    /// What it was when a worker found it after a restart.
-    pub recovered_from: Option<State>,
-    /// When its playlist and first segment were there.
+    /// The state in which a restarted worker found it.
+    pub recovered_from: Option<SessionState>,
+    /// When its playlist and first segment were published.
     pub published: Option<UnixMs>,
-    /// What the door took for it in phase 1; never shown.
+    /// The lease that the API acquired for it in phase 1. Never displayed.
     pub ticket: Option<Ticket>,
 }
 
 impl Session {
-    /// A wish that nobody has taken up.
+    /// A session in NEW that no worker has picked up.
     pub fn new(
         id: SessionId,
         target: Target,
@@ -72,11 +72,11 @@ impl Session {
             id,
             target,
             profile,
-            state: State::New,
-            pipeline: Pipeline::Init,
+            state: SessionState::New,
+            pipeline: PipelineState::Init,
             reason: Reason::None,
             detail: None,
-            words: None,
+            message: None,
             correlation,
             idempotency,
             created: now,
@@ -88,35 +88,35 @@ impl Session {
         }
     }
 
-    /// Live or recording.
-    pub const fn kind(&self) -> Kind {
+    /// The kind of its target.
+    pub const fn kind(&self) -> TargetKind {
         self.target.kind()
     }
 
-    /// The same session after an event, or none when the event changes nothing. An event that cannot happen here is an
-    /// error: the one table decides.
-    pub fn after(&self, event: Event, now: UnixMs) -> Result<Option<Self>> {
-        match self.state.step(event) {
-            Step::Stay => Ok(None),
-            Step::Illegal => Err(Error::invalid(
-                "event",
-                format!("{event} cannot happen to a session that is {}", self.state),
-            )),
-            Step::To(state) => {
+    /// The session after an event, or `None` when the event changes nothing. An illegal transition is an error.
+    pub fn apply(&self, event: SessionEvent, now: UnixMs) -> Result<Option<Self>> {
+        match self.state.transition(event) {
+            Transition::Unchanged => Ok(None),
+            Transition::Illegal => {
+                Err(Error::invalid("event", format!("{event} is illegal in state {}", self.state)))
+            }
+            Transition::To(state) => {
                 let mut next = Self { state, updated: now.max(self.updated), ..self.clone() };
                 match state {
-                    State::Stopping => next.pipeline = Pipeline::StopRequested,
-                    State::Stopped | State::Cancelled => next.pipeline = Pipeline::Stopped,
-                    State::Failed => next.pipeline = Pipeline::Fail,
-                    State::New => {
+                    SessionState::Stopping => next.pipeline = PipelineState::StopRequested,
+                    SessionState::Stopped | SessionState::Cancelled => next.pipeline = PipelineState::Stopped,
+                    SessionState::Failed => next.pipeline = PipelineState::Fail,
+                    SessionState::New => {
                         (next.pipeline, next.slot, next.recovered_from) =
-                            (Pipeline::Init, None, Some(self.state))
+                            (PipelineState::Init, None, Some(self.state))
                     }
-                    State::Ready => (next.pipeline, next.published) = (Pipeline::Serving, Some(next.updated)),
-                    State::Starting | State::Priming | State::Draining => {}
+                    SessionState::Ready => {
+                        (next.pipeline, next.published) = (PipelineState::Serving, Some(next.updated))
+                    }
+                    SessionState::Starting | SessionState::Priming | SessionState::Draining => {}
                 }
                 if state.is_terminal() {
-                    // Whatever it held is given back or past its end.
+                    // Its leases are released or expired.
                     next.ticket = None;
                 }
                 Ok(Some(next))
@@ -124,10 +124,10 @@ impl Session {
         }
     }
 
-    /// The same session with why. A reason that is there stays: the first is the cause.
-    pub fn because(mut self, reason: Reason, detail: Option<Detail>, words: Option<String>) -> Self {
+    /// Sets the reason, unless one is already set: the first reason is the cause.
+    pub fn with_reason(mut self, reason: Reason, detail: Option<Detail>, message: Option<String>) -> Self {
         if self.reason == Reason::None {
-            (self.reason, self.detail, self.words) = (reason, detail, words);
+            (self.reason, self.detail, self.message) = (reason, detail, message);
         }
         self
     }
@@ -148,41 +148,42 @@ mod tests {
         )
     }
 
-    fn after(session: &Session, events: &[Event]) -> Session {
+    fn apply_all(session: &Session, events: &[SessionEvent]) -> Session {
         events.iter().fold(session.clone(), |session, event| {
-            session.after(*event, UnixMs(2_000)).unwrap().unwrap_or(session)
+            session.apply(*event, UnixMs(2_000)).unwrap().unwrap_or(session)
         })
     }
 
     #[test]
-    fn the_first_reason_is_the_cause() {
-        let stopping = after(&session(), &[Event::AskStop]).because(Reason::ClientStop, None, None);
-        let failed = stopping.because(Reason::LeaseExpired, Some(Detail::TunerLeaseLost), None);
+    fn the_first_reason_is_kept() {
+        let stopping =
+            apply_all(&session(), &[SessionEvent::RequestStop]).with_reason(Reason::ClientStop, None, None);
+        let failed = stopping.with_reason(Reason::LeaseExpired, Some(Detail::TunerLeaseLost), None);
         assert_eq!((failed.reason, failed.detail), (Reason::ClientStop, None));
     }
 
     #[test]
-    fn a_session_that_starts_again_claims_no_slot() {
-        let starting = Session { slot: Some(1), ..after(&session(), &[Event::Pick]) };
-        let again = after(&starting, &[Event::Reset]);
+    fn a_session_that_is_reset_claims_no_slot() {
+        let starting = Session { slot: Some(1), ..apply_all(&session(), &[SessionEvent::Pick]) };
+        let again = apply_all(&starting, &[SessionEvent::Reset]);
         assert_eq!(
             (again.state, again.slot, again.recovered_from),
-            (State::New, None, Some(State::Starting))
+            (SessionState::New, None, Some(SessionState::Starting))
         );
     }
 
     #[test]
-    fn what_is_over_keeps_no_ticket_and_goes_nowhere() {
-        let wished = Session { ticket: Some(Ticket::new("secret")), ..session() };
-        let ended = after(&wished, &[Event::AskStop, Event::End]);
-        assert_eq!((ended.state, ended.ticket.is_some()), (State::Stopped, false));
-        assert!(ended.after(Event::Pick, UnixMs(3_000)).is_err());
-        assert_eq!(ended.after(Event::AskStop, UnixMs(3_000)), Ok(None));
+    fn a_terminal_session_has_no_ticket_and_no_transitions() {
+        let ticketed = Session { ticket: Some(Ticket::new("secret")), ..session() };
+        let ended = apply_all(&ticketed, &[SessionEvent::RequestStop, SessionEvent::End]);
+        assert_eq!((ended.state, ended.ticket.is_some()), (SessionState::Stopped, false));
+        assert!(ended.apply(SessionEvent::Pick, UnixMs(3_000)).is_err());
+        assert_eq!(ended.apply(SessionEvent::RequestStop, UnixMs(3_000)), Ok(None));
     }
 
     #[test]
-    fn a_wall_clock_that_steps_back_does_not_turn_the_record_back() {
-        let picked = session().after(Event::Pick, UnixMs(5)).unwrap().unwrap();
+    fn updated_never_decreases_when_the_wall_clock_steps_back() {
+        let picked = session().apply(SessionEvent::Pick, UnixMs(5)).unwrap().unwrap();
         assert_eq!(picked.updated, UnixMs(1_000));
     }
 }

@@ -1,145 +1,146 @@
-//! What may follow what.
+//! The session state machine.
 
 use std::fmt;
 
-use crate::reason::words;
+use crate::reason::string_enum;
 
-words! {
-    /// Where a session is in its life.
-    State {
-        /// Recorded, and nobody has taken it up.
+string_enum! {
+    /// The lifecycle state of a session.
+    SessionState {
+        /// Recorded; no worker has picked it up.
         New = "NEW",
-        /// A worker took it up and takes its leases.
+        /// A worker picked it up and is acquiring its leases.
         Starting = "STARTING",
-        /// Its pipeline runs and has shown nothing yet.
+        /// Its pipeline is running and has not published a segment yet.
         Priming = "PRIMING",
-        /// It can be watched.
+        /// It can be played.
         Ready = "READY",
-        /// Its source ended; what is there can still be watched.
+        /// Its source ended; the existing output can still be played.
         Draining = "DRAINING",
-        /// It is being ended.
+        /// It is being stopped.
         Stopping = "STOPPING",
-        /// It ended as somebody wanted.
+        /// It ended as requested.
         Stopped = "STOPPED",
-        /// It ended as nobody wanted.
+        /// It ended with an error.
         Failed = "FAILED",
-        /// It was ended before it could be watched.
+        /// It was stopped by a shutdown before it could be played.
         Cancelled = "CANCELLED",
     }
 }
 
-words! {
-    /// What can happen to a session.
-    Event {
-        /// A worker takes it up.
+string_enum! {
+    /// An event in the life of a session.
+    SessionEvent {
+        /// A worker picks it up.
         Pick = "pick",
-        /// All leases are held and the pipeline was started.
+        /// All leases are held and the pipeline has started.
         Prime = "prime",
-        /// The playlist and a first segment are there.
+        /// The playlist and the first segment are published.
         Publish = "publish",
-        /// The source ended by itself.
+        /// The source ended.
         Drain = "drain",
-        /// Somebody, or the sweeper, wants its end.
-        AskStop = "ask_stop",
-        /// The pipeline is gone and the leases are given back.
+        /// A client or the sweeper requests its stop.
+        RequestStop = "request_stop",
+        /// The pipeline has ended and the leases are released.
         End = "end",
-        /// It cannot go on.
+        /// It cannot continue.
         Fail = "fail",
-        /// The worker ends in an orderly way.
+        /// The worker shuts down.
         Cancel = "cancel",
-        /// A worker finds it half started after a restart, and starts again.
+        /// A restarted worker finds it in STARTING and starts it again.
         Reset = "reset",
-        /// The sweeper ends what hangs while stopping.
+        /// The sweeper ends a session that is stuck in STOPPING.
         Force = "force",
     }
 }
 
-words! {
-    /// How far the pipeline of a session is.
-    Pipeline {
-        /// There is none.
+string_enum! {
+    /// The state of a session's pipeline.
+    PipelineState {
+        /// There is no pipeline.
         Init = "INIT",
         /// Its leases are held.
         LeaseAcquired = "LEASE_ACQUIRED",
-        /// The receiver was asked.
+        /// The channel was requested from the receiver.
         TuneRequested = "TUNE_REQUESTED",
-        /// The receiver answered.
+        /// The receiver responded.
         Tuned = "TUNED",
         /// The process is being started.
         FfmpegStarting = "FFMPEG_STARTING",
-        /// The process runs.
+        /// The process is running.
         FfmpegRunning = "FFMPEG_RUNNING",
-        /// The playlist is there.
+        /// The playlist exists.
         PackagerReady = "PACKAGER_READY",
-        /// It can be watched.
+        /// It can be played.
         Serving = "SERVING",
         /// It failed.
         Fail = "FAIL",
-        /// It was told to stop.
+        /// Its stop was requested.
         StopRequested = "STOP_REQUESTED",
-        /// It is gone.
+        /// It has ended.
         Stopped = "STOPPED",
     }
 }
 
-/// What an event does to a state.
+/// The effect of an event on a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// The session moves on.
-    To(State),
-    /// The event is allowed and changes nothing: it was true before.
-    Stay,
-    /// The event cannot happen here; nothing changes, and somebody has a defect.
+pub enum Transition {
+    /// The session moves to this state.
+    To(SessionState),
+    /// The event is legal and changes nothing.
+    Unchanged,
+    /// The event is illegal in this state: a bug in the caller. Nothing changes.
     Illegal,
 }
 
-impl State {
-    /// Whether nothing follows any more.
+impl SessionState {
+    /// Whether the session has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Stopped | Self::Failed | Self::Cancelled)
     }
 
-    /// Whether a session here may own a tuner, so that its claim is judged.
+    /// Whether a session in this state may hold a tuner, so that its claim is compared with the leases.
     pub const fn may_hold(self) -> bool {
         matches!(self, Self::Starting | Self::Priming | Self::Ready | Self::Draining)
     }
 
-    /// The one table of what follows what.
-    pub const fn step(self, event: Event) -> Step {
-        use Step::{Illegal, Stay, To};
+    /// The transition table.
+    pub const fn transition(self, event: SessionEvent) -> Transition {
+        use Transition::{Illegal, To, Unchanged};
         match (self, event) {
-            (Self::New, Event::Pick) => To(Self::Starting),
-            (Self::Starting, Event::Prime) => To(Self::Priming),
-            (Self::Priming, Event::Publish) => To(Self::Ready),
-            // A short recording may be over before its first segment was seen.
-            (Self::Priming | Self::Ready, Event::Drain) => To(Self::Draining),
+            (Self::New, SessionEvent::Pick) => To(Self::Starting),
+            (Self::Starting, SessionEvent::Prime) => To(Self::Priming),
+            (Self::Priming, SessionEvent::Publish) => To(Self::Ready),
+            // A short recording may end before its first segment is noticed.
+            (Self::Priming | Self::Ready, SessionEvent::Drain) => To(Self::Draining),
 
-            (Self::New | Self::Starting | Self::Priming | Self::Ready | Self::Draining, Event::AskStop) => {
-                To(Self::Stopping)
-            }
-            (Self::Stopping, Event::AskStop) => Stay,
+            (
+                Self::New | Self::Starting | Self::Priming | Self::Ready | Self::Draining,
+                SessionEvent::RequestStop,
+            ) => To(Self::Stopping),
+            (Self::Stopping, SessionEvent::RequestStop) => Unchanged,
 
-            (Self::Draining | Self::Stopping, Event::End) => To(Self::Stopped),
-            (Self::Stopping, Event::Force) => To(Self::Stopped),
+            (Self::Draining | Self::Stopping, SessionEvent::End) => To(Self::Stopped),
+            (Self::Stopping, SessionEvent::Force) => To(Self::Stopped),
 
-            (Self::Starting | Self::Priming, Event::Cancel) => To(Self::Cancelled),
-            (Self::Ready | Self::Draining | Self::Stopping, Event::Cancel) => To(Self::Stopped),
-            // Nobody has it: the next worker takes it up.
-            (Self::New, Event::Cancel) => Stay,
+            (Self::Starting | Self::Priming, SessionEvent::Cancel) => To(Self::Cancelled),
+            (Self::Ready | Self::Draining | Self::Stopping, SessionEvent::Cancel) => To(Self::Stopped),
+            // No worker has it; the next one picks it up.
+            (Self::New, SessionEvent::Cancel) => Unchanged,
 
-            (Self::Starting, Event::Reset) => To(Self::New),
-            (Self::New, Event::Reset) => Stay,
+            (Self::Starting, SessionEvent::Reset) => To(Self::New),
+            (Self::New, SessionEvent::Reset) => Unchanged,
 
             (
                 Self::New | Self::Starting | Self::Priming | Self::Ready | Self::Draining | Self::Stopping,
-                Event::Fail,
+                SessionEvent::Fail,
             ) => To(Self::Failed),
 
-            // Whatever comes late to what is over changes nothing.
+            // Late events do not change a session that has ended.
             (
                 Self::Stopped | Self::Failed | Self::Cancelled,
-                Event::AskStop | Event::Cancel | Event::Force,
-            ) => Stay,
+                SessionEvent::RequestStop | SessionEvent::Cancel | SessionEvent::Force,
+            ) => Unchanged,
 
             _ => Illegal,
         }
@@ -149,52 +150,55 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Event::*;
-    use Step::{Illegal as X, Stay as S, To};
+    use SessionEvent::*;
+    use Transition::{Illegal as X, To, Unchanged as S};
 
-    /// Rows are states, columns events, in the order of their lists.
+    /// Rows are states and columns are events, in declaration order.
     #[test]
     fn every_pair_of_state_and_event_is_decided() {
-        const fn to(state: State) -> Step {
+        const fn to(state: SessionState) -> Transition {
             To(state)
         }
-        let (new, starting, priming) = (to(State::New), to(State::Starting), to(State::Priming));
-        let (ready, draining, stopping) = (to(State::Ready), to(State::Draining), to(State::Stopping));
-        let (stopped, failed, cancelled) = (to(State::Stopped), to(State::Failed), to(State::Cancelled));
-        let columns = [Pick, Prime, Publish, Drain, AskStop, End, Fail, Cancel, Reset, Force];
+        let (new, starting, priming) =
+            (to(SessionState::New), to(SessionState::Starting), to(SessionState::Priming));
+        let (ready, draining, stopping) =
+            (to(SessionState::Ready), to(SessionState::Draining), to(SessionState::Stopping));
+        let (stopped, failed, cancelled) =
+            (to(SessionState::Stopped), to(SessionState::Failed), to(SessionState::Cancelled));
+        let columns = [Pick, Prime, Publish, Drain, RequestStop, End, Fail, Cancel, Reset, Force];
         let table = [
-            (State::New, [starting, X, X, X, stopping, X, failed, S, S, X]),
-            (State::Starting, [X, priming, X, X, stopping, X, failed, cancelled, new, X]),
-            (State::Priming, [X, X, ready, draining, stopping, X, failed, cancelled, X, X]),
-            (State::Ready, [X, X, X, draining, stopping, X, failed, stopped, X, X]),
-            (State::Draining, [X, X, X, X, stopping, stopped, failed, stopped, X, X]),
-            (State::Stopping, [X, X, X, X, S, stopped, failed, stopped, X, stopped]),
-            (State::Stopped, [X, X, X, X, S, X, X, S, X, S]),
-            (State::Failed, [X, X, X, X, S, X, X, S, X, S]),
-            (State::Cancelled, [X, X, X, X, S, X, X, S, X, S]),
+            (SessionState::New, [starting, X, X, X, stopping, X, failed, S, S, X]),
+            (SessionState::Starting, [X, priming, X, X, stopping, X, failed, cancelled, new, X]),
+            (SessionState::Priming, [X, X, ready, draining, stopping, X, failed, cancelled, X, X]),
+            (SessionState::Ready, [X, X, X, draining, stopping, X, failed, stopped, X, X]),
+            (SessionState::Draining, [X, X, X, X, stopping, stopped, failed, stopped, X, X]),
+            (SessionState::Stopping, [X, X, X, X, S, stopped, failed, stopped, X, stopped]),
+            (SessionState::Stopped, [X, X, X, X, S, X, X, S, X, S]),
+            (SessionState::Failed, [X, X, X, X, S, X, X, S, X, S]),
+            (SessionState::Cancelled, [X, X, X, X, S, X, X, S, X, S]),
         ];
-        assert_eq!(columns, Event::ALL);
-        assert_eq!(table.map(|(state, _)| state), State::ALL);
+        assert_eq!(columns, SessionEvent::ALL);
+        assert_eq!(table.map(|(state, _)| state), SessionState::ALL);
         for (state, row) in table {
             for (event, expected) in columns.into_iter().zip(row) {
-                assert_eq!(state.step(event), expected, "{state} {event}");
+                assert_eq!(state.transition(event), expected, "{state} {event}");
             }
         }
     }
 
     #[test]
     fn nothing_leaves_a_terminal_state() {
-        for state in State::ALL.iter().filter(|state| state.is_terminal()) {
-            for event in Event::ALL {
-                assert!(!matches!(state.step(*event), To(_)), "{state} {event}");
+        for state in SessionState::ALL.iter().filter(|state| state.is_terminal()) {
+            for event in SessionEvent::ALL {
+                assert!(!matches!(state.transition(*event), To(_)), "{state} {event}");
             }
         }
     }
 
     #[test]
-    fn whatever_happens_a_session_can_still_end() {
-        for state in State::ALL.iter().filter(|state| !state.is_terminal()) {
-            assert_eq!(state.step(Fail), To(State::Failed), "{state}");
+    fn every_active_state_can_fail() {
+        for state in SessionState::ALL.iter().filter(|state| !state.is_terminal()) {
+            assert_eq!(state.transition(Fail), To(SessionState::Failed), "{state}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Runs real processes under faults and judges them: `chaos [--minutes N] [--seed S] [--engine embedded|redis] [--order yes]`.
 //!
 //! `cargo xtask chaos` builds what it needs and starts it.
-#![expect(clippy::print_stdout, reason = "it reports to whoever started it")]
+#![expect(clippy::print_stdout, reason = "it reports on its standard output")]
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use lease::Clock;
-use sim::chaos::{Chaos, Engine, run};
+use tenure_lease::Clock;
+use tenure_sim::chaos::{Chaos, Engine, run};
 
 const USAGE: &str = "\
 Usage: cargo xtask chaos [--minutes N] [--seed S] [--engine embedded|redis] [--order yes]
@@ -40,7 +40,7 @@ fn main() -> Result<ExitCode> {
             other => bail!("unknown flag {other}; there are --minutes, --seed, --engine and --order"),
         }
     }
-    let seed = seed.unwrap_or_else(|| lease_store::BootClock.now().as_nanos());
+    let seed = seed.unwrap_or_else(|| tenure_store::BootClock.now().as_nanos());
     let length = Duration::from_secs_f64(minutes * 60.0 / engines.len() as f64);
     let mut good = true;
     for engine in engines {

@@ -1,21 +1,21 @@
-//! A holder of the chaos runs: see `sim::chaos::holder`. It ends in an orderly way when its input ends.
+//! A holder of the chaos runs: see `tenure_sim::chaos::holder`. It ends in an orderly way when its input ends.
 
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sim::chaos::holder::{Args, run};
+use tenure_sim::chaos::holder::{Args, run};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let args = Args::parse(&words)?;
     let ending = Arc::new(AtomicBool::new(false));
-    let told = ending.clone();
+    let flag = ending.clone();
     std::thread::spawn(move || {
         let mut rest = Vec::new();
         drop(std::io::stdin().read_to_end(&mut rest));
-        told.store(true, Ordering::Relaxed);
+        flag.store(true, Ordering::Relaxed);
     });
     run(args, ending).await
 }

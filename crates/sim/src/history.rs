@@ -62,7 +62,7 @@ pub struct Setting {
     pub reaper_bound: Nanos,
     /// The most a clock may be slow or fast against true time, in parts per million.
     pub drift_ppm: u32,
-    /// Whether a request may be sent again below whoever recorded it, so that it takes effect more than once.
+    /// Whether a request may be sent again below the recorder, so that it takes effect more than once.
     pub resends: bool,
 }
 
@@ -213,7 +213,7 @@ pub enum What {
     Fault {
         /// What: `cut`, `freeze`, `suspend`, `crash`, `step` ….
         name: Word,
-        /// To whom; none is everybody. A store is on the host of its number.
+        /// The host it affects; none means all hosts. A store is on the host of its number.
         host: Option<u32>,
         /// When it ends; the moment itself for what takes no time, the last moment for what never ends.
         until: Nanos,
@@ -242,7 +242,7 @@ pub struct Call {
     /// The generation named, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
-    /// The holder's name, where the verb carries one: of the claimant, or of the heir.
+    /// The holder's name, where the verb carries one: of the claimant, or of the successor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// The TTL asked for.
@@ -257,21 +257,21 @@ pub struct Call {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallVerb {
-    /// Ask for a key.
+    /// Operation for a key.
     Acquire,
-    /// Ask for a key in place of exactly one live generation.
+    /// Operation for a key in place of exactly one live generation.
     Replace,
     /// Prolong.
     Renew,
-    /// Give back, perhaps to an heir.
+    /// Give back, perhaps to a successor.
     Release,
     /// Hand over.
     Transfer,
     /// End by force.
     Revoke,
-    /// Ask whether a token holds.
+    /// Operation whether a token holds.
     Verify,
-    /// Ask what a key is doing.
+    /// Operation what a key is doing.
     Inspect,
     /// End all under a prefix with the gate's token and generation as proof.
     Wipe,
@@ -291,7 +291,7 @@ pub struct Answer {
     /// `unproven`, `written`, `conflict`, `fenced_out`, `token_spent`, `free`, `held`, `delayed`, `reserved`, or
     /// the error's.
     pub word: Word,
-    /// The generation named in it: of the grant, or of whoever is in the way.
+    /// The generation named in it: of the grant, or of the reign in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
     /// Why a renewal was lost, or a claim busy.
@@ -322,18 +322,18 @@ pub enum Step {
         /// When it expires without another.
         until: Nanos,
     },
-    /// The reign ended; the word is that of `lease::End`.
+    /// The reign ended; the word is that of `tenure_lease::End`.
     Ended(Word),
     /// A claim was parked in the key's queue; there is no generation yet.
     Parked,
     /// A parked claim left the queue without a grant.
     Left,
     /// The holder named here may be granted the key before the head of the queue, until this moment.
-    Heir {
+    Successor {
         /// The end of its right.
         until: Nanos,
     },
-    /// Nobody, or nobody but an heir, may have the key until this moment: a lock-delay or a reservation.
+    /// No claim, or none but the successor's, is granted until this moment: a lock-delay or a reservation.
     Closed {
         /// Its end.
         until: Nanos,

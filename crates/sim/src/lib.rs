@@ -1,9 +1,9 @@
-//! Proof of the kernel.
+//! Tests of the kernel by simulation.
 //!
-//! A [`history`] is what happened, in true time. Whoever records one, a simulated world or real processes,
-//! gives it to the same [`judge`]. A [`plan`] is what a seed decides; [`run`] lets it happen, with the real
-//! keeper, guards and memory engine, in one thread under virtual time. [`mutants`] are known breaks of the
-//! kernel that the judge must find.
+//! A [`history`] is what happened, in true time. Simulations and real processes record one, and the same [`judge`]
+//! checks it. A [`plan`] is what a seed decides; [`run`] carries it out with the real keeper, guards and memory engine,
+//! in one thread under virtual time. [`disk`] and [`redis`] simulate the embedded and the Redis engine. [`mutants`] are
+//! known breaks of the kernel that the judge must find.
 
 pub mod chaos;
 pub mod clock;
@@ -12,15 +12,15 @@ pub mod history;
 pub mod judge;
 pub mod linear;
 pub mod log;
-pub mod many;
 pub mod mutants;
 pub mod plan;
 pub mod redis;
 pub mod rng;
 pub mod run;
+pub mod seed_range;
 pub mod shrink;
+mod simulation;
 pub mod timeline;
 mod work;
-mod world;
 
-pub use world::net::Weather;
+pub use simulation::net::Weather;

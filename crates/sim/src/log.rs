@@ -1,4 +1,4 @@
-//! What the kernel writes for people, kept to be searched for tokens.
+//! Captures what the kernel logs, so that it can be searched for tokens.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -11,26 +11,26 @@ thread_local! {
     static LINES: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what this thread logs while it listens.
-struct Ear;
+/// Keeps what a thread logs while it captures.
+struct LogCapture;
 
-/// Puts the ear on all threads of this process. Again does nothing.
+/// Installs the capture for all threads of this process. A second call does nothing.
 pub fn install() {
-    // Another subscriber was there first: then nothing is heard, and nothing is claimed of what was not heard.
-    drop(tracing::subscriber::set_global_default(Ear));
+    // Another subscriber was installed first: then nothing is captured, and nothing is concluded from that.
+    drop(tracing::subscriber::set_global_default(LogCapture));
 }
 
-/// Listens on this thread from now on.
-pub(crate) fn listen() {
+/// Captures on this thread from now on.
+pub(crate) fn start_capture() {
     LINES.with_borrow_mut(|lines| *lines = Some(String::new()));
 }
 
-/// Stops listening and answers what was heard.
-pub(crate) fn take() -> String {
+/// Stops capturing and returns what was logged.
+pub(crate) fn take_captured() -> String {
     LINES.with_borrow_mut(Option::take).unwrap_or_default()
 }
 
-impl Subscriber for Ear {
+impl Subscriber for LogCapture {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         LINES.with_borrow(Option::is_some)
     }
@@ -46,7 +46,7 @@ impl Subscriber for Ear {
     fn event(&self, event: &Event<'_>) {
         LINES.with_borrow_mut(|lines| {
             if let Some(lines) = lines {
-                event.record(&mut Line(lines));
+                event.record(&mut FieldWriter(lines));
                 lines.push('\n');
             }
         });
@@ -61,9 +61,9 @@ impl Subscriber for Ear {
     }
 }
 
-struct Line<'l>(&'l mut String);
+struct FieldWriter<'l>(&'l mut String);
 
-impl Visit for Line<'_> {
+impl Visit for FieldWriter<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         // Writing to a string cannot fail.
         let _ = write!(self.0, "{}={value:?} ", field.name());

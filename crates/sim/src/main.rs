@@ -8,23 +8,24 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lease::breaks::Break;
-use sim::many::{Done, OneWorld, Range, embedded, kernel, many, replicated};
-use sim::plan::Plan;
-use sim::run::run;
-use sim::shrink::shrink;
-use sim::timeline::timeline;
-use sim::{clock, disk, mutants, redis};
+use tenure_lease::breaks::Break;
+use tenure_sim::plan::Plan;
+use tenure_sim::run::run;
+use tenure_sim::seed_range::{Range, SeedReport, SeedRunner, embedded, kernel, replicated, run_seeds};
+use tenure_sim::shrink::shrink;
+use tenure_sim::timeline::timeline;
+use tenure_sim::{clock, disk, mutants, redis};
 
 const HELP: &str = "\
 Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED] [--world kernel|embedded|redis]
        cargo xtask sim --seed SEED | --disk SEED | --redis SEED
        cargo xtask sim --mutants [--seeds N] [--from SEED]
 
-Runs N seeds of the kernel's world and a tenth as many of the embedded engine and of the model of Redis (or as
-many as fit into N seconds) from SEED on, fresh ones unless SEED is given; with `--world`, N of that one. Stops at the first failure, cuts it down, and shows it
-as a timeline. `--seed` replays one of the kernel's world, `--disk` one of the
-embedded engine, `--redis` one of the model of Redis. `--mutants` switches each known
+Runs N seeds of the kernel, and a tenth as many of the embedded engine and of the Redis
+engine, or as many as fit into N seconds, from SEED on; fresh ones unless SEED is given.
+With `--world`, runs N seeds of that one. Stops at the first failure, cuts it down, and
+shows it as a timeline. `--seed` replays a seed of the kernel, `--disk` one of the
+embedded engine, `--redis` one of the Redis engine. `--mutants` switches each known
 break on and shows which sentence of the judge caught it, and how many seeds that took.";
 
 const WORLDS: [&str; 3] = ["kernel", "embedded", "redis"];
@@ -38,7 +39,7 @@ struct Args {
     disk: Option<u64>,
     redis: Option<u64>,
     mutants: bool,
-    /// Only this world.
+    /// Only this simulation.
     world: Option<String>,
 }
 
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
         eprintln!("{HELP}");
         return ExitCode::from(2);
     };
-    sim::log::install();
+    tenure_sim::log::install();
     let good = match args {
         Args { mutants: true, .. } => hunt(&args),
         Args { seed: Some(seed), .. } => replay(seed),
@@ -88,9 +89,9 @@ fn parse(words: &[String]) -> Option<Args> {
 fn sweep(args: &Args) -> bool {
     let from = args.from.unwrap_or_else(clock::fresh_seed);
     let count = args.seeds.unwrap_or(if args.seconds.is_some() { u64::MAX } else { 10_000 });
-    // Two thirds of the time for the kernel's world, the rest for the others.
+    // Two thirds of the time are for the kernel, the rest for the engines.
     let worlds =
-        [("kernel", kernel as OneWorld, 4, 1), ("embedded", embedded, 1, 10), ("redis", replicated, 1, 10)];
+        [("kernel", kernel as SeedRunner, 4, 1), ("embedded", embedded, 1, 10), ("redis", replicated, 1, 10)];
     for (name, world, part, less) in worlds {
         let time = args.seconds.map(Duration::from_secs);
         let range = match args.world.as_deref() {
@@ -121,9 +122,9 @@ fn explain(world: &str, seed: u64) {
 }
 
 /// Runs a range of seeds and answers the one that failed.
-fn through(name: &str, world: OneWorld, range: Range) -> Option<u64> {
+fn through(name: &str, world: SeedRunner, range: Range) -> Option<u64> {
     println!("sim: {name}: seeds from {}", range.from);
-    let done = many(world, range, |done| eprint!("\r{}   ", rate(done)));
+    let done = run_seeds(world, range, |done| eprint!("\r{}   ", rate(done)));
     eprintln!("\r{}   ", rate(&done));
     let last = range.from.wrapping_add(done.seeds.saturating_sub(1));
     println!("sim: {name}: seeds {} to {last}: {}", range.from, rate(&done));
@@ -138,13 +139,13 @@ fn through(name: &str, world: OneWorld, range: Range) -> Option<u64> {
     Some(seed)
 }
 
-fn show_small(seed: u64, invariant: sim::judge::Invariant) {
+fn show_small(seed: u64, invariant: tenure_sim::judge::Invariant) {
     let (plan, run) = shrink(&Plan::of(seed), invariant);
     println!("cut down to:\n{plan}\n{}", timeline(&run.history));
     run.violations.iter().for_each(|violation| println!("  {violation}"));
 }
 
-fn rate(done: &Done) -> String {
+fn rate(done: &SeedReport) -> String {
     let seconds = done.took.as_secs_f64();
     let per_second = done.seeds as f64 / seconds.max(0.001);
     format!("{} seeds in {seconds:.1} s ({per_second:.0}/s), {} events", done.seeds, done.events)
@@ -167,7 +168,7 @@ fn replayed(failed: Option<Box<disk::Failure>>) -> bool {
         println!("sim: it passes");
         return true;
     };
-    println!("{}\n  {}", timeline(&failure.history), failure.words);
+    println!("{}\n  {}", timeline(&failure.history), failure.message);
     false
 }
 
@@ -176,7 +177,7 @@ fn hunt(args: &Args) -> bool {
         eprintln!("sim: built without the feature `breaks`: nothing can be broken");
         return false;
     }
-    let (from, most) = (args.from.unwrap_or(1), args.seeds.unwrap_or(mutants::MOST));
+    let (from, most) = (args.from.unwrap_or(1), args.seeds.unwrap_or(mutants::MAX_SEEDS));
     println!("| mutant | caught by | seeds needed |\n|---|---|---|");
     let mut good = true;
     for what in Break::ALL {
@@ -186,19 +187,19 @@ fn hunt(args: &Args) -> bool {
             _ => ("SURVIVED", format!("> {most}")),
         };
         good &= caught.seeds.is_some();
-        println!("| {} | {by} | {seeds} |", mutants::sentence(what));
+        println!("| {} | {by} | {seeds} |", mutants::describe(what));
     }
     for how in disk::Break::ALL {
         let caught = (0..most).find(|number| disk::run_broken(from.wrapping_add(*number), how).is_err());
         let seeds = caught.map_or(format!("SURVIVED {most}"), |number| (number + 1).to_string());
         good &= caught.is_some();
-        println!("| embedded: {} | the disk's own judge | {seeds} |", how.words());
+        println!("| embedded: {} | the disk's own judge | {seeds} |", how.describe());
     }
     for how in redis::Break::ALL {
         let caught = (0..most).find(|number| redis::run_broken(from.wrapping_add(*number), how).is_err());
         let seeds = caught.map_or(format!("SURVIVED {most}"), |number| (number + 1).to_string());
         good &= caught.is_some();
-        println!("| redis: {} | the model's own judge | {seeds} |", how.words());
+        println!("| redis: {} | the simulation's own checks | {seeds} |", how.describe());
     }
     good
 }

@@ -1,8 +1,8 @@
 //! Known breaks, and the proof that the judge finds each.
 
-use lease::breaks::Break;
+use tenure_lease::breaks::Break;
 #[cfg(feature = "breaks")]
-use lease::breaks::set;
+use tenure_lease::breaks::set;
 
 use crate::judge::Violation;
 use crate::plan::Plan;
@@ -10,7 +10,7 @@ use crate::run::run;
 
 /// What came of looking for one break.
 #[derive(Clone, Debug)]
-pub struct Caught {
+pub struct HuntResult {
     /// The break.
     pub what: Break,
     /// How many seeds it took; none when it survived.
@@ -22,18 +22,18 @@ pub struct Caught {
 }
 
 /// How many seeds each break gets, unless said otherwise.
-pub const MOST: u64 = 4_000;
+pub const MAX_SEEDS: u64 = 4_000;
 
 /// Runs seeds with one break switched on until the judge notices.
 #[cfg(feature = "breaks")]
-pub fn hunt(what: Break, from: u64, most: u64) -> Caught {
+pub fn hunt(what: Break, from: u64, most: u64) -> HuntResult {
     set(Some(what));
-    let mut caught = Caught { what, seeds: None, seed: 0, first: None };
+    let mut caught = HuntResult { what, seeds: None, seed: 0, first: None };
     for number in 0..most {
         let seed = from.wrapping_add(number);
         let found = run(&Plan::of(seed)).violations;
         if let Some(first) = found.into_iter().next() {
-            caught = Caught { what, seeds: Some(number + 1), seed, first: Some(first) };
+            caught = HuntResult { what, seeds: Some(number + 1), seed, first: Some(first) };
             break;
         }
     }
@@ -43,13 +43,13 @@ pub fn hunt(what: Break, from: u64, most: u64) -> Caught {
 
 /// Without the feature nothing can be broken.
 #[cfg(not(feature = "breaks"))]
-pub fn hunt(what: Break, from: u64, _: u64) -> Caught {
+pub fn hunt(what: Break, from: u64, _: u64) -> HuntResult {
     let _ = (run, Plan::of, from);
-    Caught { what, seeds: None, seed: 0, first: None }
+    HuntResult { what, seeds: None, seed: 0, first: None }
 }
 
 /// The break in words.
-pub const fn sentence(what: Break) -> &'static str {
+pub const fn describe(what: Break) -> &'static str {
     match what {
         Break::DeadlineFromReply => "deadline from reply time",
         Break::ParkedFromReply => "parked grant held without a renewal",
@@ -72,7 +72,7 @@ pub const fn sentence(what: Break) -> &'static str {
         Break::TransferKeeps => "transfer without a greater generation",
         Break::NoDelay => "lock-delay lost",
         Break::WakeWithoutTimer => "wake without timer",
-        Break::LostWake => "release wakes nobody",
+        Break::LostWake => "release wakes no waiter",
         Break::LastInFirstOut => "last in, first out",
         Break::Overtake => "claims overtake the queue",
         Break::WipeFirst => "wipe before proof",

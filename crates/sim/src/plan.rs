@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::rng::Rng;
-use crate::world::net::Weather;
+use crate::simulation::net::Weather;
 
 /// Keys that workers share.
 pub(crate) const KEYS: u8 = 3;
@@ -168,7 +168,7 @@ pub enum Act {
         /// How often to act on each.
         acts: u8,
     },
-    /// Ends whoever reigns, by force.
+    /// Ends the running reign by force.
     Revoke {
         /// Which key.
         key: u8,
@@ -194,9 +194,9 @@ pub enum Ending {
     Release,
     /// Dropped.
     Drop,
-    /// Given back for a named heir.
+    /// Given back for a named successor.
     To(u8),
-    /// Handed to a parked heir.
+    /// Handed to a parked successor.
     Transfer(u8),
     /// Drained, then handed over.
     Handoff(u8),
@@ -289,15 +289,15 @@ fn act(rng: &mut Rng, clients: u32, keys: u8, ttl: u32) -> Act {
     let key = rng.below(u64::from(keys)) as u8;
     let wait_ms = if rng.chance(30) { 0 } else { rng.below(u64::from(ttl) * 4) as u32 };
     let acts = rng.within(1, 5) as u8;
-    let heir = rng.within(1, u64::from(clients) + 1) as u8;
+    let successor = rng.within(1, u64::from(clients) + 1) as u8;
     match rng.below(100) {
         0..=49 => {
             let end = match rng.below(10) {
                 0..=1 => Ending::Release,
                 2 => Ending::Drop,
-                3 => Ending::To(heir),
-                4..=5 => Ending::Transfer(heir),
-                6 => Ending::Handoff(heir),
+                3 => Ending::To(successor),
+                4..=5 => Ending::Transfer(successor),
+                6 => Ending::Handoff(successor),
                 _ => Ending::Keep,
             };
             Act::Hold { key, wait_ms, acts, end }

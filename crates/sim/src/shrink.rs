@@ -5,7 +5,7 @@ use crate::plan::{Kind, Plan};
 use crate::run::{Run, run};
 
 /// How many runs a shrinking may take.
-const MOST: usize = 3_000;
+const MAX_RUNS: usize = 3_000;
 
 /// The smallest plan found that still breaks `invariant`, and its run.
 pub fn shrink(plan: &Plan, invariant: Invariant) -> (Plan, Run) {
@@ -15,7 +15,7 @@ pub fn shrink(plan: &Plan, invariant: Invariant) -> (Plan, Run) {
         let size = size(&best.0);
         let found = candidates(&best.0).into_iter().find_map(|plan| {
             runs += 1;
-            let tried = (runs <= MOST).then(|| run(&plan))?;
+            let tried = (runs <= MAX_RUNS).then(|| run(&plan))?;
             let fails = tried.violations.iter().any(|violation| violation.invariant == invariant);
             fails.then_some((plan, tried))
         });

@@ -14,21 +14,21 @@ pub fn timeline(history: &History) -> String {
             calls.insert(*op, (*client, call));
         }
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:>10.6} s  {}", *at as f64 / 1e9, line(what, &calls));
+        let _ = writeln!(text, "{:>10.6} s  {}", *at as f64 / 1e9, format_event(what, &calls));
     }
     text
 }
 
-fn short(token: TokenId) -> String {
+fn format_token_id(token: TokenId) -> String {
     format!("~{:04x}", token & 0xffff)
 }
 
-fn maybe(token: Option<TokenId>) -> String {
-    token.map(short).unwrap_or_default()
+fn format_token(token: Option<TokenId>) -> String {
+    token.map(format_token_id).unwrap_or_default()
 }
 
-fn asked(call: &Call) -> String {
-    let mut text = format!("{:?} {} {}", call.verb, call.key, maybe(call.token)).to_lowercase();
+fn format_call(call: &Call) -> String {
+    let mut text = format!("{:?} {} {}", call.verb, call.key, format_token(call.token)).to_lowercase();
     if let Some(generation) = call.generation {
         let _ = write!(text, " generation {generation}");
     }
@@ -44,7 +44,7 @@ fn asked(call: &Call) -> String {
     text
 }
 
-fn said(answer: &Answer) -> String {
+fn format_answer(answer: &Answer) -> String {
     let mut text = answer.word.to_string();
     if let Some(generation) = answer.generation {
         let _ = write!(text, " {generation}");
@@ -55,14 +55,14 @@ fn said(answer: &Answer) -> String {
     text
 }
 
-fn line(what: &What, calls: &BTreeMap<OpId, (Client, &Call)>) -> String {
+fn format_event(what: &What, calls: &BTreeMap<OpId, (Client, &Call)>) -> String {
     match what {
-        What::Invoked { op, client, call } => format!("client {client}  #{op} {}", asked(call)),
+        What::Invoked { op, client, call } => format!("client {client}  #{op} {}", format_call(call)),
         What::Returned { op, answer } => match calls.get(op) {
             Some((client, call)) => {
-                format!("client {client}  #{op} {} -> {}", asked(call), said(answer))
+                format!("client {client}  #{op} {} -> {}", format_call(call), format_answer(answer))
             }
-            None => format!("#{op} -> {}", said(answer)),
+            None => format!("#{op} -> {}", format_answer(answer)),
         },
         What::Store { key, step, generation, token, holder, .. } => {
             let step = match step {
@@ -71,10 +71,10 @@ fn line(what: &What, calls: &BTreeMap<OpId, (Client, &Call)>) -> String {
                 Step::Ended(why) => format!("ended: {why}"),
                 Step::Parked => "parked".into(),
                 Step::Left => "left the queue".into(),
-                Step::Heir { .. } => "has an heir".into(),
+                Step::Successor { .. } => "has a successor".into(),
                 Step::Closed { until } => format!("closed until {:.6} s", *until as f64 / 1e9),
             };
-            format!("  store   {key} {generation} {} {holder}: {step}", maybe(*token))
+            format!("  store   {key} {generation} {} {holder}: {step}", format_token(*token))
         }
         What::Guard { client, key, generation, state, .. } => {
             format!("client {client}  believes {key} {generation}: {state:?}")
@@ -95,7 +95,9 @@ fn line(what: &What, calls: &BTreeMap<OpId, (Client, &Call)>) -> String {
             format!("client {client}  starts on host {host} as {holder}")
         }
         What::Stuck { client, text } => format!("client {client}  is stuck: {text}"),
-        What::Dropped { client, key, token } => format!("client {client}  lets {key} {} go", maybe(*token)),
+        What::Dropped { client, key, token } => {
+            format!("client {client}  lets {key} {} go", format_token(*token))
+        }
         What::Slots { prefix, offered } => format!("          {offered} slots under {prefix}"),
         What::Fault { name, host, until } => {
             let host = host.map(|host| format!(" host {host}")).unwrap_or_default();

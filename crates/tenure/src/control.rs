@@ -2,36 +2,54 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::Router;
-use control::{Control, Options};
-use lease::{Holder, Store};
-use lease_keeper::{Keeper, OsEntropy};
-use service::{Auth, Settings, Shutdown, auth_layer};
+use tenure_control::{Control, Options};
+use tenure_keeper::{Keeper, OsEntropy};
+use tenure_lease::Holder;
+use tenure_service::{Auth, Settings};
 
 use crate::cli::{Failure, Result};
-use crate::up::runs;
+use crate::services::{Definition, Prepared, Process, Roles, Service, no_defaults};
 
-/// Starts the service, if it is to run here.
-pub(crate) fn start(settings: &Settings, store: Arc<dyn Store>) -> Result<Option<Control>> {
-    if !runs(settings, "control") {
-        return Ok(None);
-    }
+pub(crate) const SERVICE: Definition = Definition {
+    name: "control",
+    settings: Options::SPECS,
+    always: false,
+    set_defaults: no_defaults,
+    prepare,
+};
+
+fn prepare(settings: &Settings, _: &Roles) -> Result<Box<dyn Prepared>> {
     let options = Options::read(settings.sections.get("control")).map_err(Failure::usage)?;
-    let holder =
-        Holder::unique("control", &OsEntropy).map_err(|error| Failure::internal(error.to_string()))?;
-    Ok(Some(Control::start(options, Keeper::new(store, holder))))
+    Ok(Box::new(PreparedControl(options)))
 }
 
-/// Its routes, behind the authentication that all share.
-pub(crate) fn routes(control: &Control, auth: Arc<Auth>) -> Router {
-    let origins = auth.clone();
-    control.routes(Arc::new(move |origin| origins.allows_origin(origin))).layer(auth_layer(auth))
+struct PreparedControl(Options);
+
+#[async_trait]
+impl Prepared for PreparedControl {
+    async fn start(self: Box<Self>, process: &Process) -> Result<Box<dyn Service>> {
+        let holder =
+            Holder::unique("control", &OsEntropy).map_err(|error| Failure::internal(error.to_string()))?;
+        let control = Control::start(self.0, Keeper::new(process.store.clone(), holder));
+        Ok(Box::new(ControlService { control, auth: process.auth.clone() }))
+    }
 }
 
-/// Ends the service when the process is told to.
-pub(crate) async fn close(control: Option<Control>, shutdown: Shutdown) {
-    shutdown.wait().await;
-    if let Some(control) = control {
-        control.close().await;
+struct ControlService {
+    control: Control,
+    auth: Arc<Auth>,
+}
+
+#[async_trait]
+impl Service for ControlService {
+    fn routes(&self) -> Router {
+        let auth = self.auth.clone();
+        self.control.routes(Arc::new(move |origin| auth.allows_origin(origin)))
+    }
+
+    async fn stop(self: Box<Self>) {
+        self.control.close().await;
     }
 }

@@ -1,27 +1,26 @@
-//! The store of this process: which one, opened how, and whether it answers.
+//! The store of this process: opening it, describing it, and probing its health.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Key, Loss, Store};
-use lease_store::{BootClock, Metered};
 use parking_lot::Mutex;
-use service::{Readiness, Settings, Shutdown};
+use tenure_lease::{Clock, Durability, Key, Store, Wakeup};
+use tenure_service::{Readiness, Settings, Shutdown};
+use tenure_store::{BootClock, Metered};
 use tokio::task::JoinSet;
 
-use crate::cli::{Place, Result};
-use crate::up::words;
+use crate::cli::{Result, StoreLocation, describe_error};
 
-/// How often the store is asked whether it answers.
-const ASK: Duration = Duration::from_secs(2);
+/// How often the store is probed.
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a probe may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Opens the store that the settings name: the embedded one in the data directory if they name none. A server is shown
-/// `token`.
+/// Opens the store of the settings, by default the embedded one in the data directory. `token` authenticates with a
+/// store that is a server.
 pub(crate) async fn open(settings: &Settings, token: Option<&str>) -> Result<Arc<dyn Store>> {
-    let store = Place::new(&url(settings)).with_token(token).open().await?;
+    let store = StoreLocation::new(&url(settings)).with_token(token).open().await?;
     Ok(Arc::new(Metered::new(store)))
 }
 
@@ -34,57 +33,58 @@ fn url(settings: &Settings) -> String {
 
 /// Whether other processes can open the store beside this one.
 pub(crate) fn is_shared(settings: &Settings) -> bool {
-    let url = url(settings);
-    !url.starts_with("embedded:") && !url.starts_with("memory:")
+    !tenure_store::Store::dies_with_process(&url(settings))
 }
 
-/// The engine in words.
+/// The store and its durability, for the start-up output.
 pub(crate) fn describe(settings: &Settings, store: &dyn Store) -> String {
-    let loss = match store.capabilities().loss {
-        Loss::Process => "forgets with this process",
-        Loss::Nothing => "nothing acknowledged is lost",
-        Loss::ServerPersistence => "keeps what its server's persistence keeps",
+    let loss = match store.capabilities().durability {
+        Durability::Volatile => "in memory, lost when this process ends",
+        Durability::Synced => "durable: nothing acknowledged is lost",
+        Durability::ServerPersistence => "as durable as the persistence of its server",
+        Durability::Majority => "durable while a majority of its servers lives",
     };
-    format!("{} ({loss})", Place::new(&url(settings)).shown())
+    format!("{} ({loss})", StoreLocation::new(&url(settings)).display_url())
 }
 
-/// What the store last answered.
+/// The latest result of probing the store.
 #[derive(Clone)]
-pub(crate) struct Health(Arc<Mutex<Readiness>>);
+pub(crate) struct StoreHealth(Arc<Mutex<Readiness>>);
 
-impl Health {
-    pub(crate) fn now(&self) -> Readiness {
+impl StoreHealth {
+    pub(crate) fn readiness(&self) -> Readiness {
         self.0.lock().clone()
     }
 }
 
-/// Asks the store now and then whether it answers, until the shutdown.
-pub(crate) fn watch(store: Arc<dyn Store>, shutdown: Shutdown) -> (Health, JoinSet<()>) {
-    let health = Health(Arc::new(Mutex::new(Readiness::Ready(facts(&*store)))));
-    let told = health.clone();
+/// Probes the store every [`PROBE_INTERVAL`] until the shutdown.
+pub(crate) fn probe(store: Arc<dyn Store>, shutdown: Shutdown) -> (StoreHealth, JoinSet<()>) {
+    let health = StoreHealth(Arc::new(Mutex::new(Readiness::Ready(facts(&*store)))));
+    let latest = health.clone();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let Ok(key) = Key::new("tenure:health") else { return };
         while !shutdown.is_triggered() {
-            *told.0.lock() = ask(&*store, &key).await;
+            *latest.0.lock() = probe_once(&*store, &key).await;
             tokio::select! {
                 biased;
                 () = shutdown.wait() => {}
-                () = BootClock.sleep_until(BootClock.now() + ASK) => {}
+                () = BootClock.sleep_until(BootClock.now() + PROBE_INTERVAL) => {}
             }
         }
-        *told.0.lock() = Readiness::NotReady("the server is shutting down".into());
+        *latest.0.lock() = Readiness::NotReady("the server is shutting down".into());
     });
     (health, tasks)
 }
 
-/// What the console shows of the engine.
+/// The engine and its capabilities, as the readiness endpoint reports them.
 fn facts(store: &dyn Store) -> serde_json::Map<String, serde_json::Value> {
     let can = store.capabilities();
-    let loss = match can.loss {
-        Loss::Process => "process",
-        Loss::Nothing => "nothing",
-        Loss::ServerPersistence => "server_persistence",
+    let loss = match can.durability {
+        Durability::Volatile => "process",
+        Durability::Synced => "nothing",
+        Durability::ServerPersistence => "server_persistence",
+        Durability::Majority => "without_majority",
     };
     let capabilities = serde_json::json!({
         "engine": can.engine,
@@ -93,6 +93,13 @@ fn facts(store: &dyn Store) -> serde_json::Map<String, serde_json::Value> {
         "expiry_lag_ms": can.expiry_lag.as_millis() as u64,
         "failover_ms": can.failover.as_millis() as u64,
         "loss": loss,
+        "dies_with_process": can.dies_with_process,
+        "ttl_step_ms": can.ttl_step.as_millis() as u64,
+        "max_commit_operations": can.limits.commit_operations,
+        "max_commit_bytes": can.limits.commit_bytes,
+        "max_wiped_leases": can.limits.wiped_leases,
+        "wakes_waiters": if can.wakes_waiters == Wakeup::Push { "push" } else { "poll" },
+        "proof_of_death": can.proof_of_death,
     });
     serde_json::Map::from_iter([
         ("engine".to_owned(), can.engine.into()),
@@ -100,15 +107,15 @@ fn facts(store: &dyn Store) -> serde_json::Map<String, serde_json::Value> {
     ])
 }
 
-async fn ask(store: &dyn Store, key: &Key) -> Readiness {
+async fn probe_once(store: &dyn Store, key: &Key) -> Readiness {
     tokio::select! {
         biased;
         answer = store.inspect(key) => match answer {
             Ok(_) => Readiness::Ready(facts(store)),
-            Err(error) => Readiness::NotReady(format!("the store does not answer: {}", words(&error))),
+            Err(error) => Readiness::NotReady(format!("store unavailable: {}", describe_error(&error))),
         },
-        () = BootClock.sleep_until(BootClock.now() + PATIENCE) => {
-            Readiness::NotReady("the store does not answer in time".into())
+        () = BootClock.sleep_until(BootClock.now() + PROBE_TIMEOUT) => {
+            Readiness::NotReady("store unavailable: no answer in time".into())
         }
     }
 }

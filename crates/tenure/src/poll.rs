@@ -1,50 +1,67 @@
 //! The polling node of this process.
 
-use std::sync::Arc;
-
-use lease::Store;
-use poller::Node;
-use service::{Settings, Shutdown};
+use async_trait::async_trait;
+use axum::Router;
+use tenure_poller::Node;
+use tenure_service::Settings;
+use utoipa::openapi::OpenApi;
 
 use crate::cli::{Failure, Result};
-use crate::up::runs;
+use crate::services::{Definition, Given, Prepared, Process, Roles, Service};
 
-/// The settings of polling, if this process polls.
-pub(crate) fn settings(settings: &Settings) -> Result<Option<poller::Settings>> {
-    let read = poller::Settings::read(settings.sections.get("poll"))
+pub(crate) const SERVICE: Definition =
+    Definition { name: "poll", settings: tenure_poller::SPECS, always: false, set_defaults, prepare };
+
+/// How the node runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Role {
+    /// Beside other services.
+    #[default]
+    Shared,
+    /// By itself, as one of any number on a machine.
+    Node,
+}
+
+/// Nodes that run by themselves take any free port: several of them fit on one machine.
+fn set_defaults(settings: &mut Settings, roles: &Roles, given: Given) {
+    if roles.poll == Role::Node && !given.listen {
+        settings.listen.set_port(0);
+    }
+}
+
+fn prepare(settings: &Settings, _: &Roles) -> Result<Box<dyn Prepared>> {
+    let settings = tenure_poller::Settings::read(settings.sections.get("poll"))
         .map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(runs(settings, "poll").then_some(read))
+    Ok(Box::new(PreparedNode(settings)))
 }
 
-pub(crate) fn start(store: Arc<dyn Store>, settings: poller::Settings) -> Result<Node> {
-    Ok(Node::start(store, settings)?)
+struct PreparedNode(tenure_poller::Settings);
+
+#[async_trait]
+impl Prepared for PreparedNode {
+    async fn start(self: Box<Self>, process: &Process) -> Result<Box<dyn Service>> {
+        Ok(Box::new(PollService(Node::start(process.store.clone(), self.0)?)))
+    }
 }
 
-/// Runs `serving` and, from the shutdown on, stops the node beside it: targets are handed on while requests drain.
-pub(crate) async fn beside<T>(
-    node: Option<Node>,
-    shutdown: &Shutdown,
-    serving: impl Future<Output = T>,
-) -> T {
-    let stopping = async {
-        shutdown.wait().await;
-        if let Some(node) = node {
-            node.stop().await;
-        }
-    };
-    let (served, ()) = tokio::join!(
-        async {
-            let served = serving.await;
-            // A server that ends by itself takes the node along.
-            shutdown.trigger();
-            served
-        },
-        stopping
-    );
-    served
-}
+struct PollService(Node);
 
-#[expect(clippy::print_stdout, reason = "the words that a person waits for")]
-pub(crate) fn greet(node: &Node) {
-    println!("  polls as  {}", node.instance());
+#[async_trait]
+impl Service for PollService {
+    fn routes(&self) -> Router {
+        tenure_poller::routes(&self.0).0
+    }
+
+    fn description(&self) -> Option<OpenApi> {
+        Some(tenure_poller::routes(&self.0).1)
+    }
+
+    fn greeting(&self) -> Vec<(&'static str, String)> {
+        vec![("poll node", self.0.instance().to_owned())]
+    }
+
+    /// Hands its targets to other nodes.
+    async fn stop(self: Box<Self>) {
+        self.0.stop().await;
+    }
 }

@@ -1,16 +1,16 @@
 //! Meetings for tests: the real controller on a real store, over connections that a test can cut.
 //!
-//! - [`Venue`] is a controller with one meeting, reached over memory or over QUIC.
-//! - [`Cables`] is how clients reach venues in memory; a test cuts them, or lets nobody through.
-//! - [`Mishap`] is a store that loses writes, or their answers, when a test says so.
-//! - [`Usher`] is a door that signs good tokens, says where the meeting is, and fails when a test says so.
+//! - [`TestMeeting`] is a controller with one meeting, reachable in memory or over QUIC.
+//! - [`FlakyTransport`] connects clients to test meetings in memory; a test cuts connections or refuses new ones.
+//! - [`FaultyStore`] loses writes or their replies on demand.
+//! - [`ScriptedJoinApi`] issues valid tokens, returns the meeting's endpoint, and fails on demand.
 
-mod cables;
-mod mishap;
-mod usher;
-mod venue;
+mod faulty_store;
+mod join_api;
+mod meeting;
+mod transport;
 
-pub use cables::Cables;
-pub use mishap::{Fate, Mishap};
-pub use usher::Usher;
-pub use venue::{MEETING, Seats, Venue, signing_key};
+pub use faulty_store::{FaultyStore, WriteFault};
+pub use join_api::ScriptedJoinApi;
+pub use meeting::{MEETING, TestMeeting, TestTokens, signing_key};
+pub use transport::FlakyTransport;

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 use crate::lock;
 
-/// How long the kernel may take to end a process it was told to kill.
+/// How long the kernel may take to end a process that was killed.
 const KILL_LIMIT: Duration = Duration::from_secs(20);
 
 /// The owner of one child process.
@@ -54,7 +54,7 @@ impl Child {
         let reaper =
             thread::Builder::new().name(format!("reap-{pid}")).spawn(move || reap(child, pid, &seen));
         if let Err(error) = reaper {
-            // Without a reaper nobody owns the child; it was not waited for, so the pid is still its own.
+            // Without a reaper no reaper owns the child; it was not waited for, so the pid is still its own.
             let _ = kill(pid, Signal::SIGKILL);
             return Err(error).context("start the thread that waits for the child");
         }

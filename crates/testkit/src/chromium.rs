@@ -3,7 +3,7 @@
 mod keys;
 mod link;
 mod page;
-mod trouble;
+mod page_error;
 
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
@@ -23,7 +23,7 @@ use crate::wait;
 use link::Link;
 
 pub use page::{ColourScheme, Page};
-pub use trouble::{Trouble, TroubleKind};
+pub use page_error::{PageError, PageErrorKind};
 
 const PROGRAM: &str = "chromium";
 const MISSING: &str = "chromium not found: apt-get install chromium (cargo xtask test does it)";
@@ -38,7 +38,7 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(5);
 const ADDRESS: &str = "DevTools listening on ";
 
 /// No sandbox, because tests run as root in containers and load only pages of this repository. Nothing may talk to
-/// the network in the background or slow down a page that nobody looks at.
+/// the network in the background or slow down a page in the background.
 const FLAGS: &[&str] = &[
     "--headless",
     "--no-sandbox",
@@ -83,7 +83,7 @@ impl ChromiumBuilder {
         self
     }
 
-    /// The size of its windows, in pixels; 1200 × 800 unless told.
+    /// The size of its windows, in pixels; 1200 × 800 by default.
     pub fn window(mut self, width: u32, height: u32) -> Self {
         self.window = (width, height);
         self

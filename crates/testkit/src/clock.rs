@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 /// A point in real time by which something outside this process must have happened.
 #[derive(Clone, Copy)]
-pub(crate) struct Deadline(Instant);
+pub(crate) struct WaitLimit(Instant);
 
-impl Deadline {
+impl WaitLimit {
     pub(crate) fn after(limit: Duration) -> Self {
         Self(now() + limit)
     }

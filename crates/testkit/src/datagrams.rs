@@ -14,10 +14,10 @@ use crate::free_port;
 use flow::Shared;
 use gate::{Gate, Order, order};
 
-/// How often another port is tried when somebody took the chosen one first.
+/// How often another port is tried when another process took the chosen one first.
 const PORT_ATTEMPTS: usize = 5;
 
-/// A proxy of datagrams in front of one address, forwarding until told otherwise. A client is an address and port that packets come from.
+/// A proxy of datagrams in front of one address, which forwards until it is set otherwise. A client is an address and port that packets come from.
 ///
 /// It runs on a thread of its own, so its calls work from any test and take effect before they return. Dropping it ends it: the kernel
 /// refuses what comes after.
@@ -65,12 +65,12 @@ impl UdpProxy {
         self.shared.clients()
     }
 
-    /// Loses every packet of this client from now on, in both directions, and tells nobody.
+    /// Loses every packet of this client from now on, in both directions, without an error.
     pub fn lose(&self, client: SocketAddr) {
         self.shared.lose(client);
     }
 
-    /// Whether packets of clients that nobody has seen yet are lost as well.
+    /// Whether packets of clients that have not been seen yet are lost as well.
     pub fn lose_new(&self, lost: bool) {
         self.shared.lose_new(lost);
     }
@@ -80,12 +80,12 @@ impl UdpProxy {
         self.shared.lose_those(Box::new(rule));
     }
 
-    /// Forwards the packets of everybody again.
+    /// Forwards the packets of all clients again.
     pub fn pass(&self) {
         self.shared.pass();
     }
 
-    /// Refuses this client and all that are new, as a machine does where nothing listens: the client is told with its next packet. The other
+    /// Refuses this client and all that are new, as a machine does where nothing listens: the client gets an error with its next packet. The other
     /// clients stay.
     pub fn refuse(&self, client: SocketAddr) -> Result<()> {
         order(&self.orders, |done| Order::Refuse(client, done))

@@ -38,7 +38,7 @@ impl SmallDisk {
         &self.path
     }
 
-    /// Takes all the space there is: the next write of anybody else fails with `ENOSPC`. Empty files can still be
+    /// Takes all the space there is: the next write of any other process fails with `ENOSPC`. Empty files can still be
     /// created, as on most full disks.
     pub fn fill(&self) -> Result<()> {
         let mut ballast = File::options().create(true).append(true).open(self.path.join(BALLAST))?;

@@ -48,7 +48,7 @@ impl EtcdBuilder {
         let home =
             tempfile::Builder::new().prefix("testkit-etcd-").tempdir().context("a directory for etcd")?;
         let dir = self.dir.clone().unwrap_or_else(|| home.path().to_owned()).join("etcd-data");
-        let site = Site { home, dir, spec: self };
+        let site = EtcdFiles { home, dir, spec: self };
         let (ports, child) = on_free_ports(|| {
             let ports = Ports::free().map_err(Failure::Other)?;
             // A member remembers its own address, so one that never served must not leave its data behind.
@@ -64,7 +64,7 @@ pub struct EtcdServer {
     // Before the site, so that the server is dead before its directory goes.
     child: Mutex<Child>,
     ports: Ports,
-    site: Site,
+    site: EtcdFiles,
 }
 
 impl EtcdServer {
@@ -140,13 +140,13 @@ impl Ports {
 }
 
 /// What a server has over all its lives: its directories and its settings.
-struct Site {
+struct EtcdFiles {
     home: TempDir,
     dir: PathBuf,
     spec: EtcdBuilder,
 }
 
-impl Site {
+impl EtcdFiles {
     fn launch(&self, ports: Ports) -> Result<Child, Failure> {
         let log = self.home.path().join("log");
         let client = format!("http://{}", local(ports.client));

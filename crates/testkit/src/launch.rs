@@ -13,7 +13,7 @@ use crate::wait;
 /// Long, because a loaded CI machine may take seconds; a server that ends is noticed at once.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often another port is tried when somebody took the chosen one first.
+/// How often another port is tried when another process took the chosen one first.
 const PORT_ATTEMPTS: usize = 5;
 
 /// The part of a server's log an error quotes: enough for the reason in front of a Go stack trace.
@@ -30,7 +30,7 @@ pub(crate) struct Launch<'a> {
 
 /// Why a server did not start.
 pub(crate) enum Failure {
-    /// Somebody else listens on its port: worth another one.
+    /// Another process listens on its port: try another one.
     PortTaken(anyhow::Error),
     /// Anything else.
     Other(anyhow::Error),
@@ -55,7 +55,7 @@ impl Launch<'_> {
         let mut serving = false;
         let waited = wait::until("it serves", READY_LIMIT, || {
             // Asked first: an answer only counts when the server was alive after giving it, else it came from
-            // whoever has the port instead.
+            // the process that has the port instead.
             serving = serves(&child) && child.is_running();
             serving || !child.is_running()
         });

@@ -21,7 +21,7 @@ mod resp;
 mod sockets;
 pub mod wait;
 
-pub use chromium::{Chromium, ChromiumBuilder, ColourScheme, Page, Trouble, TroubleKind};
+pub use chromium::{Chromium, ChromiumBuilder, ColourScheme, Page, PageError, PageErrorKind};
 pub use datagrams::UdpProxy;
 pub use disk::SmallDisk;
 pub use etcd::{EtcdBuilder, EtcdServer};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::lock;
-use crate::wait::Deadline;
+use crate::wait::WaitLimit;
 
 /// Lines kept for a test that has not asked yet. A queue that blocks when full would freeze the child in the
 /// middle of a print, which looks like the very faults these tests provoke; so the oldest lines go instead.
@@ -52,7 +52,7 @@ impl Lines {
 
     /// Takes lines until one satisfies `wanted`, and returns that one.
     pub(crate) fn wait_for(&self, mut wanted: impl FnMut(&str) -> bool, limit: Duration) -> Result<String> {
-        let deadline = Deadline::after(limit);
+        let deadline = WaitLimit::after(limit);
         let mut state = lock(&self.state);
         loop {
             while let Some(line) = state.unread.pop_front() {

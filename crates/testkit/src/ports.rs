@@ -1,4 +1,4 @@
-//! Ports nobody else is using, and nobody else will be handed.
+//! Free ports, each handed out once.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};

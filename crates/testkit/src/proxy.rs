@@ -19,7 +19,7 @@ use crate::{free_port, lock};
 use gate::{Gate, Order, order};
 use lane::Shared;
 
-/// How often another port is tried when somebody took the chosen one first.
+/// How often another port is tried when another process took the chosen one first.
 const PORT_ATTEMPTS: usize = 5;
 
 /// Which way bytes go.
@@ -56,7 +56,7 @@ pub struct Traffic {
     pub discarded: u64,
 }
 
-/// A proxy in front of one address, forwarding until told otherwise.
+/// A proxy in front of one address, which forwards until it is set otherwise.
 ///
 /// It runs on a thread of its own, so its calls work from any test and take effect before they return: bytes sent
 /// after [`set`](Self::set) returned obey the new mode. Dropping it resets all connections.
@@ -120,7 +120,7 @@ impl Proxy {
         self.set(Direction::ToClient, mode);
     }
 
-    /// Leads connections from now on to somebody else.
+    /// Leads new connections to another address.
     pub fn point_to(&self, upstream: SocketAddr) {
         *lock(&self.shared.upstream) = upstream;
     }
@@ -182,7 +182,7 @@ impl Proxy {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// The byte counters of one direction. Bytes somebody has received are counted.
+    /// The byte counters of one direction. Bytes that were received are counted.
     pub fn traffic(&self, direction: Direction) -> Traffic {
         let lane = self.shared.lane(direction);
         self.shared.traps.between_writes(|| Traffic {

@@ -52,7 +52,7 @@ impl Receiver {
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared { film, pace, state: Mutex::default(), changed: Condvar::new() });
         let serving = shared.clone();
-        // The threads end with the flag, at the latest one beat after it; nobody waits for them.
+        // The threads end with the flag, at the latest one beat after it; they are not joined.
         thread::Builder::new().name("receiver".to_owned()).spawn(move || serve(&listener, &serving))?;
         Ok(Self { addr, shared })
     }
@@ -111,7 +111,7 @@ fn send(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     let per_beat = shared.film.len() as f64 * shared.pace * BEAT.as_secs_f64() / f64::from(FILM_SECS);
     for piece in shared.film.chunks((per_beat as usize).max(1)) {
         let mut state = lock(&shared.state);
-        // Waited for whole beats: what is told in between only ends the wait early.
+        // Waited for whole beats: a notification only ends the wait early.
         state = shared.changed.wait_timeout(state, BEAT).map_err(|_| anyhow::anyhow!("poisoned"))?.0;
         while state.stalled && !state.hung_up {
             state = shared.changed.wait(state).map_err(|_| anyhow::anyhow!("poisoned"))?;

@@ -15,7 +15,7 @@ use crate::child::Child;
 use crate::resp::{Reply, RespClient};
 use crate::{lock, wait};
 pub use builder::{AppendFsync, RedisBuilder};
-use site::Site;
+use site::RedisFiles;
 
 /// A running `redis-server` on 127.0.0.1 with its own data directory. Dropping it kills and reaps it.
 ///
@@ -25,7 +25,7 @@ pub struct RedisServer {
     child: Mutex<Child>,
     primary: Mutex<Option<SocketAddr>>,
     port: u16,
-    site: Site,
+    site: RedisFiles,
 }
 
 impl RedisServer {
@@ -126,6 +126,13 @@ impl RedisServer {
     pub fn step_clock(&self, seconds: i64) -> Result<()> {
         anyhow::ensure!(self.site.spec.clock, "this server has no clock of its own");
         self.site.step(seconds)
+    }
+
+    /// Stops the clock of a server that was started with [one of its own](RedisBuilder::own_clock) at this many
+    /// microseconds after 1970.
+    pub fn freeze_clock(&self, micros: u64) -> Result<()> {
+        anyhow::ensure!(self.site.spec.clock, "this server has no clock of its own");
+        self.site.freeze(micros)
     }
 
     /// Deletes every key.

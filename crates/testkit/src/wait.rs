@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-pub(crate) use crate::clock::Deadline;
+pub(crate) use crate::clock::WaitLimit;
 
 use anyhow::{Result, bail};
 
@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// The condition is looked at once more when time is up, so a machine that stalls does not fail a test whose
 /// condition came true meanwhile.
 pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -> Result<()> {
-    let deadline = Deadline::after(limit);
+    let deadline = WaitLimit::after(limit);
     loop {
         let last_look = deadline.remaining().is_none();
         if condition() {
@@ -36,7 +36,7 @@ pub async fn until_async(
     limit: Duration,
     mut condition: impl AsyncFnMut() -> bool,
 ) -> Result<()> {
-    let deadline = Deadline::after(limit);
+    let deadline = WaitLimit::after(limit);
     loop {
         let left = deadline.remaining();
         // The last look still gets a moment, or a condition that needs one round trip could never hold in it.

@@ -65,7 +65,7 @@ pub(super) fn told_together<'a>(tree: &'a Tree, path: &str) -> impl Iterator<Ite
 }
 
 /// A word near which it is wrong, and what is wrong.
-type Trouble = (String, String);
+type Finding = (String, String);
 
 /// The documents of a file in YAML or JSON; none for other files.
 fn parse(path: &str, text: &str) -> Result<Vec<Value>, Violation> {
@@ -89,7 +89,7 @@ fn parse(path: &str, text: &str) -> Result<Vec<Value>, Violation> {
 }
 
 /// Every alert says how bad it is, what is the matter, and where its runbook is.
-fn rules(document: &Value, tree: &Tree, alerts: &mut BTreeSet<String>) -> Vec<Trouble> {
+fn rules(document: &Value, tree: &Tree, alerts: &mut BTreeSet<String>) -> Vec<Finding> {
     let mut told = Vec::new();
     for rule in list(&document["groups"]).flat_map(|group| list(&group["rules"])) {
         let Some(name) = rule["alert"].as_str() else { continue };
@@ -114,7 +114,7 @@ fn rules(document: &Value, tree: &Tree, alerts: &mut BTreeSet<String>) -> Vec<Tr
 }
 
 /// What a service of a compose file refers to is there.
-fn compose(document: &Value, path: &str, tree: &Tree) -> Vec<Trouble> {
+fn compose(document: &Value, path: &str, tree: &Tree) -> Vec<Finding> {
     let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
     let has = |section: &str, name: &str| document[section].get(name).is_some();
     let mut told = Vec::new();
@@ -148,7 +148,7 @@ fn compose(document: &Value, path: &str, tree: &Tree) -> Vec<Trouble> {
 }
 
 /// Objects have names, selectors select the pods, secrets that are ours exist, and there is one pod.
-fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Trouble> {
+fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Finding> {
     let mut told = Vec::new();
     let sets = documents.iter().filter(|object| object["kind"] == "StatefulSet");
     let pods: Vec<&Value> = sets.map(|set| &set["spec"]["template"]["metadata"]["labels"]).collect();

@@ -100,14 +100,14 @@ fn tests(tree: &Tree) -> Vec<Test<'_>> {
     tests
 }
 
-/// What the list of a conformance suite, `names.rs` beside the files of its topics, has for the topic at `path`.
+/// What the list of a conformance suite, `sentences.rs` beside the files of its topics, has for the topic at `path`.
 fn list<'a>(tree: &'a Tree, path: &str) -> Vec<&'a str> {
     let Some((dir, file)) = path.rsplit_once('/') else { return Vec::new() };
     if !under(path, "crates") || !dir.ends_with("/src/conformance") {
         return Vec::new();
     }
     let topic = file.trim_end_matches(".rs");
-    let code = tree.source(&format!("{dir}/names.rs")).map_or("", |names| names.code());
+    let code = tree.source(&format!("{dir}/sentences.rs")).map_or("", |names| names.code());
     let topics = code.match_indices(topic).filter(|(at, _)| is_word(code, *at, topic.len()));
     let lists = topics.filter_map(|(at, _)| code[at + topic.len()..].trim_start().strip_prefix('{'));
     lists.filter_map(|list| list.split_once('}')).flat_map(|(names, _)| names.split_whitespace()).collect()
@@ -132,7 +132,7 @@ mod tests {
                 "pub async fn expires() {}\npub async fn unlisted() {}\nfn begins() {}\n",
             ),
             (
-                "crates/lease-store/src/conformance/names.rs",
+                "crates/lease-store/src/conformance/sentences.rs",
                 "macro_rules! list {\n    () => { key { begins } time { expires lasts } }\n}\n",
             ),
             (
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn tests_that_do_not_exist_are_found() {
         let written = ["gone", "helper", "session::one_holder", "rules::other::one_holder"];
-        // Functions that nobody runs: without an attribute, on no list, on another topic's list; and a name without one.
+        // Functions that no runner calls: without an attribute, on no list, on another topic's list; and a name without one.
         let never_run = ["survives_nothing", "unlisted", "begins", "lasts"];
         for ghost in written.into_iter().chain(never_run) {
             let shown = shown(&format!("| I-01 | s | w | `{ghost}` | m |\n"));

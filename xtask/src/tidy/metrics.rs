@@ -6,6 +6,8 @@ use crate::tidy::Violation;
 use crate::tidy::markdown::{row, spans};
 use crate::tidy::tree::{Tree, under};
 
+/// The list of HELP texts.
+const CATALOG: &str = "crates/tenure/src/metrics.rs";
 /// The page that explains every metric.
 const PAGE: &str = "docs/observability.md";
 const INVARIANTS: &str = "docs/invariants.md";
@@ -43,6 +45,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         rows.flat_map(|cell| spans(&cell).into_iter().map(str::to_owned).collect::<Vec<_>>()).collect();
     for (name, metric) in metrics.iter().filter(|(name, _)| !explained.contains(*name)) {
         let message = format!("the {} `{name}` has no row in {PAGE}", metric.kind);
+        violations.push(Violation::new(&metric.path, metric.line, message));
+    }
+    let catalog = tree.text(CATALOG).unwrap_or_default();
+    for (name, metric) in metrics.iter().filter(|(name, _)| !catalog.contains(&format!("\"{name}\""))) {
+        let message = format!("the {} `{name}` has no HELP text in {CATALOG}", metric.kind);
         violations.push(Violation::new(&metric.path, metric.line, message));
     }
     violations
@@ -113,34 +120,38 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 mod tests {
     use super::*;
 
-    const CODE: &str = "fn f() {\n    metrics::counter!(\n        \"lease_lost_total\", \"reason\" => r\n    );\n    \
-                        metrics::histogram!(\"store_sync_seconds\");\n}\n\
+    const CODE: &str = "fn f() {\n    metrics::counter!(\n        \"tenure_lease_lost_total\", \"reason\" => r\n    );\n    \
+                        metrics::histogram!(\"tenure_store_sync_seconds\");\n}\n\
                         #[cfg(test)]\nmod tests { fn g() { metrics::gauge!(\"test_only\"); } }\n";
-    const EXPLAINED: &str =
-        "| metric | is |\n|---|---|\n| `lease_lost_total` | x |\n| `store_sync_seconds` | y |\n";
+    const HELP: &str = "const X: [&str; 2] = [\"tenure_lease_lost_total\", \"tenure_store_sync_seconds\"];\n";
+    const EXPLAINED: &str = "| metric | is |\n|---|---|\n| `tenure_lease_lost_total` | x |\n| `tenure_store_sync_seconds` | y |\n";
 
     fn shown(files: &[(&str, &str)]) -> Vec<String> {
         let mut all = vec![("crates/a/src/lib.rs", CODE)];
+        if !files.iter().any(|(path, _)| *path == CATALOG) {
+            all.push((CATALOG, HELP));
+        }
         all.extend_from_slice(files);
         check(&Tree::of(&all)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn what_is_read_is_recorded() {
-        let rules = "expr: rate(lease_lost_total[5m]) + store_sync_seconds_bucket{le=\"1\"} + up\n";
+        let rules =
+            "expr: rate(tenure_lease_lost_total[5m]) + tenure_store_sync_seconds_bucket{le=\"1\"} + up\n";
         assert!(shown(&[(PAGE, EXPLAINED), ("deploy/prometheus/a.yaml", rules)]).is_empty());
-        let renamed = "\n{\"expr\": \"lease_gone_total + store_sync_seconds_max + lease_lost_total_count\"}";
+        let renamed = "\n{\"expr\": \"tenure_lease_gone_total + tenure_store_sync_seconds_max + tenure_lease_lost_total_count\"}";
         let found = shown(&[(PAGE, EXPLAINED), ("deploy/grafana/a.json", renamed)]);
         assert_eq!(found.len(), 3, "{found:#?}");
         assert_eq!(
             found[0],
-            "deploy/grafana/a.json:2: reads the metric `lease_gone_total`, which nothing in crates/ records"
+            "deploy/grafana/a.json:2: reads the metric `tenure_lease_gone_total`, which nothing in crates/ records"
         );
     }
 
     #[test]
     fn the_invariants_name_metrics_that_exist() {
-        let table = "| id | test | metric |\n|---|---|---|\n| I-1 | `lease_test_name` | `lease_gone_total` |\n| I-2 | `t` | none |\n";
+        let table = "| id | test | metric |\n|---|---|---|\n| I-1 | `lease_test_name` | `tenure_lease_gone_total` |\n| I-2 | `t` | none |\n";
         let found = shown(&[(PAGE, EXPLAINED), (INVARIANTS, table)]);
         assert_eq!(found.len(), 1, "{found:#?}");
         assert!(found[0].starts_with("docs/invariants.md:3: "), "{found:#?}");
@@ -148,10 +159,23 @@ mod tests {
 
     #[test]
     fn every_metric_has_a_row() {
-        let found = shown(&[(PAGE, "| `lease_lost_total` | x |\n")]);
+        let found = shown(&[(PAGE, "| `tenure_lease_lost_total` | x |\n")]);
         assert_eq!(
             found,
-            ["crates/a/src/lib.rs:5: the histogram `store_sync_seconds` has no row in docs/observability.md"]
+            [
+                "crates/a/src/lib.rs:5: the histogram `tenure_store_sync_seconds` has no row in docs/observability.md"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_metric_has_a_help_text() {
+        let found = shown(&[(PAGE, EXPLAINED), (CATALOG, "const X: &str = \"tenure_lease_lost_total\";\n")]);
+        assert_eq!(
+            found,
+            [
+                "crates/a/src/lib.rs:5: the histogram `tenure_store_sync_seconds` has no HELP text in crates/tenure/src/metrics.rs"
+            ]
         );
     }
 

@@ -4,7 +4,11 @@
 //! the command fails, so one run shows everything there is to fix.
 mod ambient;
 mod breaks;
+mod columns;
 mod deploy;
+mod engines;
+mod forbidden;
+mod glossary;
 mod growth;
 mod invariants;
 mod lints;
@@ -16,7 +20,6 @@ mod source;
 mod source_mask;
 mod tree;
 mod walls;
-mod words;
 
 use std::fmt;
 
@@ -79,11 +82,14 @@ fn check(tree: &Tree, graph: &Graph) -> Vec<Violation> {
     let mut violations = walls::check(tree, graph);
     violations.extend(ambient::check(tree));
     violations.extend(breaks::check(tree, graph));
+    violations.extend(engines::check(tree));
     violations.extend(lints::check(tree, graph));
     violations.extend(map::check(tree, graph));
     violations.extend(invariants::check(tree));
+    violations.extend(columns::check(tree));
+    violations.extend(glossary::check(tree));
     violations.extend(growth::check(tree));
-    violations.extend(words::check(tree));
+    violations.extend(forbidden::check(tree));
     violations.extend(pages::check(tree));
     violations.extend(metrics::check(tree));
     violations.extend(deploy::check(tree));
@@ -115,7 +121,8 @@ mod tests {
             "crates/lease/Cargo.toml:1: lease -> tokio",
             "crates/lease/src/lib.rs:1: ",
             "crates/lease/src/long.rs:1: ",
-            "crates/lease/src/metered.rs:1: ",
+            "crates/lease/src/metered.rs:1: the counter `lease_total` has no HELP text",
+            "crates/lease/src/metered.rs:1: the counter `lease_total` has no row",
             "deploy/Dockerfile:1: ",
             "deploy/alerts.yml:1: ",
             "docs/invariants.md:1: ",

@@ -1,4 +1,4 @@
-//! The walls between crates, as sentences about absence. They hold over normal dependencies: through the
+//! The walls between crates: dependencies that must not exist. They hold over normal dependencies: through the
 //! workspace to any depth, and for other packages where a crate of the workspace names them.
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,6 +11,8 @@ use crate::tidy::tree::Tree;
 enum Wall {
     /// These crates, and whatever they use in the workspace, do not use these packages.
     Without { crates: &'static [&'static str], packages: &'static [&'static str] },
+    /// These crates, and whatever they use in the workspace, do not use this package with this feature.
+    WithoutFeature { crates: &'static [&'static str], package: &'static str, feature: &'static str },
     /// These crates do not draw randomness from the operating system.
     NoSystemRandomness { crates: &'static [&'static str] },
     /// There is no path from one to the other, unless the target is also in `but`.
@@ -25,6 +27,9 @@ const PURE: &[&str] = &["lease", "session"];
 const SERVICES: &[&str] = &["lease-api", "session-api", "session-worker", "control", "poller", "meet-*"];
 const MEETING_PARTS: &[&str] = &["meet-wire", "meet-rpc"];
 const LEASES: &[&str] = &["lease", "lease-*"];
+/// The network client.
+const CLIENT: &[&str] = &["lease-client"];
+const CLIENT_IS_LIGHT: &str = "the network client compiles without an HTTP server and without engines";
 /// What never ships may look everywhere.
 const WORKSHOP: &[&str] =
     &["benches", "examples", "fuzzing", "interleave", "sim", "testkit", "testkit-meet", "xtask"];
@@ -66,18 +71,22 @@ const WALLS: &[(Wall, &str)] = &[
                 "libc",
             ],
         },
-        "the words and rules know no runtime, no serializer, no network",
+        "the types and rules know no runtime, no serializer, no network",
     ),
     (Wall::NoSystemRandomness { crates: PURE }, "randomness is handed in, so that it can be simulated"),
     (
         Wall::NoPath { from: &["session-api"], to: &["lease-store", "lease-keeper"], but: &[] },
-        "the door records a wish; only the worker acquires",
+        "the session API records an intent; only the worker acquires",
     ),
     (
         Wall::NoSystemRandomness { crates: &["meet-wire"] },
         "what meetings put on the wire is made of randomness that was handed in",
     ),
     (Wall::NoPath { from: &["session"], to: LEASES, but: &[] }, "a session knows no lease"),
+    (
+        Wall::NoPath { from: &["host"], to: &["lease-*"], but: &[] },
+        "a clock and randomness come without an engine",
+    ),
     (Wall::NoPath { from: &["hints"], to: LEASES, but: &[] }, "hints know nothing of leases"),
     (
         Wall::NoPath { from: &["service"], to: &["lease", "lease-*", "session"], but: &[] },
@@ -116,8 +125,22 @@ const WALLS: &[(Wall, &str)] = &[
         },
         "services never depend on each other",
     ),
+    (Wall::Without { crates: CLIENT, packages: &["axum", "utoipa", "redb", "redis"] }, CLIENT_IS_LIGHT),
+    // axum comes with this feature.
+    (Wall::WithoutFeature { crates: CLIENT, package: "tonic", feature: "router" }, CLIENT_IS_LIGHT),
+    (
+        Wall::NoPath { from: CLIENT, to: &["service", "lease-store", "lease-keeper", "lease-api"], but: &[] },
+        CLIENT_IS_LIGHT,
+    ),
+    (
+        Wall::OnlyUsedBy { used: &["lease-wire"], by: &["lease-api", "lease-client"] },
+        "messages of the lease service are converted by its server and its client",
+    ),
     (Wall::OnlyUsedBy { used: SERVICES, by: &["tenure", "meet-*"] }, "only the binary knows the services"),
-    (Wall::OnlyUsedBy { used: &["tenure"], by: &[] }, "the binary knows everyone and nobody knows it"),
+    (
+        Wall::OnlyUsedBy { used: &["tenure"], by: &[] },
+        "the binary may use everything, and nothing may use the binary",
+    ),
     (Wall::OnlyUsedBy { used: WORKSHOP, by: &[] }, "what never ships is used in tests only"),
 ];
 
@@ -172,6 +195,10 @@ fn crossings<'a>(
             .values()
             .flat_map(|path| direct(path, &|dependency| matches(packages, &dependency.name)))
             .collect(),
+        Wall::WithoutFeature { crates, package, feature } if matches(crates, name) => paths
+            .values()
+            .flat_map(|path| direct(path, &|used| has_feature(used, package, feature)))
+            .collect(),
         Wall::NoSystemRandomness { crates } if matches(crates, name) => {
             paths.values().flat_map(|path| direct(path, &draws_from_system)).collect()
         }
@@ -189,6 +216,10 @@ fn crossings<'a>(
         }
         _ => Vec::new(),
     }
+}
+
+fn has_feature(dependency: &Dependency, package: &str, feature: &str) -> bool {
+    dependency.name == package && dependency.features.iter().any(|enabled| enabled == feature)
 }
 
 fn draws_from_system(dependency: &Dependency) -> bool {
@@ -210,9 +241,12 @@ fn matches(patterns: &[&str], name: &str) -> bool {
 }
 
 fn violation(tree: &Tree, graph: &Graph, path: &[&str], why: &str) -> Violation {
-    let manifest = format!("{}/Cargo.toml", graph.packages[path[0]].dir);
+    let package = &graph.packages[path[0]];
+    let manifest = format!("{}/Cargo.toml", package.dir);
+    let dependency = package.dependencies.iter().find(|dependency| dependency.name == path[1]);
+    let published = dependency.map_or(path[1], |dependency| dependency.published.as_str());
     let declares = |line: &str| {
-        let rest = line.trim_start().trim_matches('"').strip_prefix(path[1]);
+        let rest = line.trim_start().trim_matches('"').strip_prefix(published);
         rest.is_some_and(|rest| rest.starts_with(['.', ' ', '=', '"']))
     };
     let line =
@@ -242,9 +276,12 @@ mod tests {
     fn the_planned_workspace_stands_within_its_walls() {
         let crossing = crossing(&[
             ("lease", &["async-trait", "sha2", "thiserror"]),
-            ("lease-store", &["lease", "tokio", "redis", "fjall", "postcard"]),
+            ("host", &["lease", "tokio", "rand", "rustix"]),
+            ("lease-store", &["lease", "host", "tokio", "redis", "fjall", "postcard"]),
             ("lease-keeper", &["lease", "tokio"]),
-            ("lease-api", &["lease", "lease-keeper", "service", "tonic"]),
+            ("lease-wire", &["lease", "prost", "tonic"]),
+            ("lease-client", &["lease", "lease-wire", "tokio", "tonic"]),
+            ("lease-api", &["lease", "lease-wire", "service", "tonic"]),
             ("session", &["thiserror"]),
             ("session-store", &["session", "redis"]),
             ("session-api", &["session", "session-store", "service"]),
@@ -272,6 +309,7 @@ mod tests {
             (&[("lease", &["rand"])], "lease -> rand"),
             (&[("meet-wire", &["getrandom"])], "meet-wire -> getrandom"),
             (&[("session", &["lease"]), ("lease", &[])], "session -> lease"),
+            (&[("host", &["lease-store"]), ("lease-store", &[])], "host -> lease-store"),
             (&[("hints", &["lease"]), ("lease", &[])], "hints -> lease"),
             (&[("service", &["lease"]), ("lease", &[])], "service -> lease"),
             (&[("service", &["lease-store"]), ("lease-store", &[])], "service -> lease-store"),
@@ -282,6 +320,9 @@ mod tests {
                 "session-api -> service -> lease-keeper",
             ),
             (&[("poller", &["redis"])], "poller -> redis"),
+            (&[("lease-client", &["axum"])], "lease-client -> axum"),
+            (&[("lease-client", &["lease-store"]), ("lease-store", &[])], "lease-client -> lease-store"),
+            (&[("poller", &["lease-wire"]), ("lease-wire", &[])], "poller -> lease-wire"),
             (&[("tenure", &["fjall"])], "tenure -> fjall"),
             (&[("lease-keeper", &["etcd-client"])], "lease-keeper -> etcd-client"),
             (&[("poller", &["control"]), ("control", &[])], "poller -> control"),
@@ -303,9 +344,25 @@ mod tests {
     }
 
     #[test]
+    fn a_feature_is_forbidden_only_with_its_package() {
+        let dependency = Dependency {
+            name: "tonic".into(),
+            published: "tonic".into(),
+            defaults: false,
+            features: vec!["codegen".into(), "router".into()],
+        };
+        assert!(has_feature(&dependency, "tonic", "router"));
+        assert!(!has_feature(&dependency, "tonic", "gzip") && !has_feature(&dependency, "tower", "router"));
+    }
+
+    #[test]
     fn randomness_without_the_system_may_be_used() {
-        let mut dependency =
-            Dependency { name: "rand".into(), defaults: false, features: vec!["std_rng".into()] };
+        let mut dependency = Dependency {
+            name: "rand".into(),
+            published: "rand".into(),
+            defaults: false,
+            features: vec!["std_rng".into()],
+        };
         assert!(!draws_from_system(&dependency));
         dependency.features.push("sys_rng".into());
         assert!(draws_from_system(&dependency));

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use control::{PAYLOAD, frame};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tenure_control::{PAYLOAD, frame};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use super::site::TOKEN;
+use super::server::TOKEN;
 use crate::clock::{Moment, Until, pause};
 use crate::numbers::Lags;
 
@@ -165,7 +165,7 @@ impl Crowd {
         Ok(Lags::new(all))
     }
 
-    /// How long a heartbeat takes to reach everybody.
+    /// Time until a heartbeat has reached all observers.
     pub(super) async fn heartbeats(address: SocketAddr, observers: usize, count: usize) -> Result<Lags> {
         let crowd = Self::observers(address, observers).await?;
         let mut owner = connect(address).await?;

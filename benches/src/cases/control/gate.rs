@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::put;
-use control::{Classes, Control, Options};
 use http::Request;
-use lease::Holder;
-use lease_keeper::{Keeper, OsEntropy};
-use service::{Caller, Scopes};
+use tenure_control::{Control, Options, RouteClasses};
+use tenure_keeper::{Keeper, OsEntropy};
+use tenure_lease::Holder;
+use tenure_service::{Caller, Scopes};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
@@ -38,11 +38,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Goal>> {
 }
 
 async fn measure(rounds: usize) -> Result<(f64, f64, f64, f64)> {
-    let store: Arc<dyn lease::Store> = lease_store::Store::open("memory:").await?.into();
+    let store: Arc<dyn tenure_lease::Store> = tenure_store::Store::open("memory:").await?.into();
     let options = Options { ttl_ms: 600_000, ..Options::default() };
     let control = Control::start(options, Keeper::new(store, Holder::unique("bench", &OsEntropy)?));
     control.serving().await;
-    // Somebody holds the lease, and the requests prove that it is theirs: the longest way through the gate.
+    // The lease is held and the requests carry its token: the longest path through the gate.
     let me = Caller::bearer("bench", Scopes::all_admin());
     let app = control.routes(Arc::new(|_| false)).layer(axum::Extension(me));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -51,7 +51,7 @@ async fn measure(rounds: usize) -> Result<(f64, f64, f64, f64)> {
     tasks.spawn(async move { axum::serve(listener, app).await });
     let (_owner, token) = hold(address).await?;
     let plain = Router::new().route("/lamp/{id}", put(async || "set"));
-    let gated = plain.clone().layer(control.gate(Classes::by_method()));
+    let gated = plain.clone().layer(control.gate(RouteClasses::by_method()));
     let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..rounds.max(3) {
         for (i, router) in [&gated, &plain].into_iter().enumerate() {

@@ -3,7 +3,7 @@
 
 mod clients;
 mod gate;
-mod site;
+mod server;
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::machine::{Others, threads};
 use crate::numbers::{Lags, short};
 use crate::report::{self, Goal};
 use clients::Crowd;
-use site::{Kind, Site};
+use server::{BenchServer, Kind};
 
 /// Observers of commands, and of heartbeats.
 const FEW: usize = 100;
@@ -52,9 +52,9 @@ impl Seen {
 }
 
 fn watch(work: impl FnOnce() -> Result<Lags>) -> Result<Seen> {
-    let before = threads(site::THREADS)?;
+    let before = threads(server::THREADS)?;
     let lags = work()?;
-    Ok(Seen { lags, server: threads(site::THREADS)?.saturating_sub(before) })
+    Ok(Seen { lags, server: threads(server::THREADS)?.saturating_sub(before) })
 }
 
 fn ms(time: Duration) -> f64 {
@@ -65,7 +65,7 @@ fn ms(time: Duration) -> f64 {
 fn commands(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     let seconds = bench.seconds * bench.rounds as u64;
     let seen = |kind| {
-        let (site, mut told) = (Site::start(kind, &[])?, 0.0);
+        let (site, mut told) = (BenchServer::start(kind, &[])?, 0.0);
         let seen = watch(|| {
             let (lags, heard) = bench.runtime.block_on(Crowd::owner(site.address, FEW, seconds))?;
             told = heard;
@@ -87,14 +87,14 @@ fn commands(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     ])
 }
 
-/// Many who send while nobody owns.
+/// Many clients send commands while the lease is free.
 fn crowd(bench: &Bench<'_>) -> Result<()> {
     let seen = |kind| {
-        let site = Site::start(kind, &[])?;
+        let site = BenchServer::start(kind, &[])?;
         watch(|| bench.runtime.block_on(Crowd::commands(site.address, CALLERS, FEW, bench.seconds)))
     };
     let (ours, bare) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
-    report::line(&format!("The same, {CALLERS} clients at 40/s each and nobody owns:\n"));
+    report::line(&format!("The same, {CALLERS} clients at 40/s each while the lease is free:\n"));
     two_rows(&ours, &bare, "command");
     Ok(())
 }
@@ -106,7 +106,7 @@ fn two_rows(ours: &Seen, bare: &Seen, unit: &str) {
 
 fn heartbeats(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     let seen = |kind| {
-        let site = Site::start(kind, &[])?;
+        let site = BenchServer::start(kind, &[])?;
         watch(|| bench.runtime.block_on(Crowd::heartbeats(site.address, MANY, HEARTBEATS)))
     };
     let (ours, bare) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
@@ -127,11 +127,11 @@ fn heartbeats(bench: &Bench<'_>) -> Result<Vec<Goal>> {
 fn stream(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     let strip = std::net::UdpSocket::bind("127.0.0.1:0")?;
     strip.set_nonblocking(true)?;
-    let site = Site::start(Kind::Tenure, &[strip.local_addr()?])?;
+    let site = BenchServer::start(Kind::Tenure, &[strip.local_addr()?])?;
     let seconds = bench.seconds.max(2) * 2;
-    let before = threads(site::THREADS)?;
+    let before = threads(server::THREADS)?;
     let status = bench.runtime.block_on(Crowd::stream(site.address, FPS, seconds, &strip))?;
-    let spent = threads(site::THREADS)?.saturating_sub(before);
+    let spent = threads(server::THREADS)?.saturating_sub(before);
     let share = spent.as_secs_f64() / seconds as f64 * 100.0;
     report::line(&format!(
         "{FPS} frames/s in and {} out over DDP for {seconds} s: {share:.1} % of a core; {}.\n",

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use lease::Clock as _;
-use lease_store::BootClock;
-use meet_client::Place;
-use meet_wire::transport::certificate::Pair;
-use meet_wire::transport::quic::{self, Timing};
-use meet_wire::transport::{Listener as _, Session};
-use testkit::Process;
+use tenure_lease::Clock as _;
+use tenure_meet_client::Endpoint;
+use tenure_meet_wire::transport::certificate::Pair;
+use tenure_meet_wire::transport::quic::{self, Timing};
+use tenure_meet_wire::transport::{Listener as _, Session};
+use tenure_store::BootClock;
+use tenure_testkit::Process;
 use tokio::task::JoinSet;
 
-use super::site::{SERVER, dialer};
+use super::server::{SERVER, dialer};
 use crate::report;
 
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Serves until nobody holds its input any more.
+/// Serves until its standard input is closed.
 pub(crate) fn serve(runtime: &tokio::runtime::Runtime) -> Result<()> {
     let pair = Pair::new(&["127.0.0.1".to_owned()], BootClock.wall())?;
     let (der, key) = (pair.current().der()?, pair.current().private_key()?);
@@ -46,7 +46,7 @@ pub(crate) fn serve(runtime: &tokio::runtime::Runtime) -> Result<()> {
 /// The process of [`serve`].
 pub(super) struct Bare {
     process: Process,
-    place: Place,
+    place: Endpoint,
 }
 
 impl Bare {
@@ -61,7 +61,7 @@ impl Bare {
         let hash: Vec<u8> = (0..hash.len() / 2)
             .map(|n| u8::from_str_radix(&hash[n * 2..n * 2 + 2], 16))
             .collect::<Result<_, _>>()?;
-        Ok(Self { process, place: Place { url: format!("https://{address}/wt/mc"), hashes: vec![hash] } })
+        Ok(Self { process, place: Endpoint { url: format!("https://{address}/wt/mc"), hashes: vec![hash] } })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -85,5 +85,5 @@ impl Bare {
 /// A session that is kept open.
 pub(super) struct Held {
     _session: Arc<dyn Session>,
-    _streams: meet_wire::transport::Streams,
+    _streams: tenure_meet_wire::transport::Streams,
 }

@@ -1,14 +1,14 @@
-//! The way of an event to everybody in a large meeting.
+//! Fan-out: the time of an event to all participants of a large meeting.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use meet_client::{Event, Events, News};
 use parking_lot::Mutex;
+use tenure_meet_client::{Event, Events, News};
 use tokio::task::JoinSet;
 
-use super::site::{Site, dialer, enter};
+use super::server::{BenchServer, dialer, enter};
 use crate::cases::Bench;
 use crate::clock::{Moment, pause};
 use crate::machine::Others;
@@ -24,7 +24,7 @@ const RATE: usize = 50;
 pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading(&format!("meet-fanout: {RATE} events/s to {PEOPLE} people in one meeting"));
     let others = Others::watch();
-    let site = Site::start(bench)?;
+    let site = BenchServer::start(bench)?;
     let seconds = bench.seconds * bench.rounds as u64;
     let lags = Lags::new(bench.runtime.block_on(talk(&site, Duration::from_secs(seconds)))?);
     report::table(
@@ -53,7 +53,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn talk(site: &Site, time: Duration) -> Result<Vec<Duration>> {
+async fn talk(site: &BenchServer, time: Duration) -> Result<Vec<Duration>> {
     let meeting = site.meetings(1).await?.pop().context("a meeting")?;
     let dialer = Arc::new(dialer()?);
     let (start, heard) = (Moment::now(), Arc::new(Mutex::new(Vec::new())));

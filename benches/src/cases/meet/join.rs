@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::prosody::Prosody;
-use super::site::{Meeting, Site, dialer, enter};
+use super::server::{BenchServer, Meeting, dialer, enter};
 use crate::cases::Bench;
 use crate::clock::Moment;
 use crate::machine::{Others, TICKS, of_process};
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 32;
 pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading(&format!("meet-join: {JOINS} joins, {AT_ONCE} at once, meetings of {SEATS}"));
     let others = Others::watch();
-    let site = Site::start(bench)?;
+    let site = BenchServer::start(bench)?;
     let prosody = Prosody::start(bench)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..bench.rounds {
@@ -105,7 +105,7 @@ impl Round {
     }
 }
 
-async fn meetings(site: &Site, round: usize) -> Result<Round> {
+async fn meetings(site: &BenchServer, round: usize) -> Result<Round> {
     let meetings: Vec<Meeting> = site.meetings(JOINS / SEATS).await?;
     let doors: Vec<_> =
         (0..JOINS).map(|n| site.seat(&meetings[n / SEATS], round * JOINS + n)).collect::<Result<_>>()?;

@@ -1,4 +1,4 @@
-//! What a participant who does nothing takes, above a session that is nobody's.
+//! Memory of an idle participant above a bare session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::bare::Bare;
-use super::site::{Site, dialer, enter};
+use super::server::{BenchServer, dialer, enter};
 use crate::cases::Bench;
 use crate::clock::nap;
 use crate::machine::resident_of;
@@ -18,7 +18,7 @@ const SEATS: usize = 10;
 pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading(&format!("meet-memory: {PEOPLE} idle participants in meetings of {SEATS}"));
     let bare = Bare::start()?;
-    let site = Site::start(bench)?;
+    let site = BenchServer::start(bench)?;
     // Meetings are there before, and a first hundred of each has paid for what is set aside once.
     let meetings = bench.runtime.block_on(site.meetings(PEOPLE / SEATS + 10))?;
     let dialer = {

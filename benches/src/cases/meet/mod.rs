@@ -1,4 +1,4 @@
-//! Meetings: joins, a storm of resumes, the way of an event to everybody, and what a participant takes in memory.
+//! Meetings: joins, a storm of resumes, fan-out of events, and memory per participant.
 //!
 //! The server is `tenure up --only meet` on a real Redis, pinned to one core; Redis and the load share the other.
 
@@ -8,7 +8,7 @@ mod join;
 mod memory;
 mod prosody;
 mod resume;
-mod site;
+mod server;
 
 pub(crate) use bare::serve as serve_bare;
 

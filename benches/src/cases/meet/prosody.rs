@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
-use testkit::Process;
+use tenure_testkit::Process;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsConnector, rustls};
 
-use super::site::SERVER;
+use super::server::SERVER;
 use crate::cases::Bench;
 
 /// `bench`, `secret`.
@@ -34,7 +34,7 @@ pub(super) struct Prosody {
 impl Prosody {
     pub(super) fn start(bench: &Bench<'_>) -> Result<Self> {
         let folder = bench.folder("prosody")?;
-        let port = testkit::free_port()?;
+        let port = tenure_testkit::free_port()?;
         let dir = folder.path();
         certificate(dir)?;
         let accounts = dir.join("data/localhost/accounts");
@@ -82,7 +82,7 @@ Component "rooms.localhost" "muc"
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // A new handshake for everybody: resumed sessions are of people who were there before.
+        // A full handshake for each client: resumed TLS sessions would belong to returning clients.
         config.resumption = rustls::client::Resumption::disabled();
         let tls = TlsConnector::from(Arc::new(config));
         Ok(Self { process, address: (Ipv4Addr::LOCALHOST, port).into(), tls, _folder: folder })
@@ -92,7 +92,7 @@ Component "rooms.localhost" "muc"
         self.process.pid()
     }
 
-    /// Joins a room as somebody new.
+    /// Joins a room as a new occupant.
     pub(super) fn join(
         &self,
         round: usize,
@@ -125,7 +125,7 @@ Component "rooms.localhost" "muc"
     }
 }
 
-/// Somebody in a room.
+/// An occupant of a room.
 pub(super) struct Person {
     stream: TlsStream<TcpStream>,
     heard: String,

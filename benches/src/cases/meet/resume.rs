@@ -1,16 +1,16 @@
-//! A storm of resumes: all connections end at once while people talk, and everybody comes back.
+//! A storm of resumes: all connections end at once while participants chat, and all of them resume.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use meet_client::{Client, Dial, Event, Events, News, Place};
-use meet_wire::transport::{Session, TransportError, quic};
 use parking_lot::Mutex;
+use tenure_meet_client::{Client, Dial, Endpoint, Event, Events, News};
+use tenure_meet_wire::transport::{Session, TransportError, quic};
 use tokio::task::JoinSet;
 
-use super::site::{Site, dialer, enter};
+use super::server::{BenchServer, dialer, enter};
 use crate::cases::Bench;
 use crate::clock::{Moment, pause};
 use crate::machine::Others;
@@ -19,14 +19,14 @@ use crate::report::{self, Goal};
 
 const CLIENTS: usize = 500;
 const MEETINGS: usize = 50;
-/// How often somebody in each meeting says something.
+/// Interval of chat messages in each meeting.
 const TALK: Duration = Duration::from_millis(200);
 const LAST: &str = "the last word";
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading(&format!("meet-resume: {CLIENTS} clients in {MEETINGS} meetings come back at once"));
     let others = Others::watch();
-    let site = Site::start(bench)?;
+    let site = BenchServer::start(bench)?;
     let mut rows = Vec::new();
     let (mut worst, mut lost, mut doubled, mut anew) = (Duration::ZERO, 0, 0, 0);
     for round in 0..bench.rounds {
@@ -62,7 +62,7 @@ struct Storm {
     anew: usize,
 }
 
-async fn storm(site: &Site, round: usize) -> Result<Storm> {
+async fn storm(site: &BenchServer, round: usize) -> Result<Storm> {
     let meetings = site.meetings(MEETINGS).await?;
     let (steady, brittle) = (Arc::new(dialer()?), Arc::new(Brittle::new(dialer()?)));
     let mut talkers = Vec::new();
@@ -113,7 +113,7 @@ async fn storm(site: &Site, round: usize) -> Result<Storm> {
     Ok(all)
 }
 
-/// Follows what a client is told up to the last word.
+/// Follows a client's events up to the last message.
 async fn follow(client: Client, mut events: Events, cut: Arc<Mutex<Option<Moment>>>) -> Result<Storm> {
     let (mut seen, mut last) = (Storm::default(), None);
     while let Some(event) = events.recv().await {
@@ -163,7 +163,7 @@ impl Brittle {
 
 #[async_trait]
 impl Dial for Brittle {
-    async fn dial(&self, place: &Place, traceparent: &str) -> Result<Arc<dyn Session>, TransportError> {
+    async fn dial(&self, place: &Endpoint, traceparent: &str) -> Result<Arc<dyn Session>, TransportError> {
         let session = Dial::dial(&self.dialer, place, traceparent).await?;
         self.open.lock().push(session.clone());
         Ok(session)

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::site::TOKEN;
+use super::server::TOKEN;
 
 pub(super) struct Client {
     stream: TcpStream,

@@ -2,13 +2,13 @@
 //! that just go on.
 
 mod client;
-mod site;
+mod server;
 
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use futures_util::future::try_join_all;
-use lease::{Prefix, Verb, Watched};
+use tenure_lease::{Prefix, Verb, Watched};
 use tokio::runtime::Runtime;
 
 use super::Bench;
@@ -18,7 +18,7 @@ use crate::numbers::{Lags, plain, short};
 use crate::report::{self, Goal};
 
 use client::Client;
-use site::Site;
+use server::BenchServer;
 
 /// Clients at once.
 const CLIENTS: usize = 64;
@@ -44,14 +44,14 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         &["64 clients", "wishes/s", "CPU of the server per wish", "wishes/s of one core", "p50", "p99"],
         &rows,
     );
-    let starts = clients.block_on(starts(&Site::start(bench.folder("sessions")?, true)?))?;
+    let starts = clients.block_on(starts(&BenchServer::start(bench.folder("sessions")?, true)?))?;
     report::line(&format!(
         "From the wish to the tuner's lease, one after the other: p50 {}, p99 {} ({} starts).\n",
         short(starts.at(50.0)),
         short(starts.at(99.0)),
         starts.count()
     ));
-    let idle = clients.block_on(idle(&Site::start(bench.folder("sessions")?, true)?, time))?;
+    let idle = clients.block_on(idle(&BenchServer::start(bench.folder("sessions")?, true)?, time))?;
     report::goals(&[
         Goal::at_least("replays per second of one core", 5_000.0, replays.of_one_core()),
         Goal::at_least("fresh sessions per second of one core", 1_500.0, fresh.of_one_core()),
@@ -99,14 +99,14 @@ impl Rate {
     }
 }
 
-/// Lets the clients wish for `time`; `which` says for the number of which channel. Nobody takes the wishes up.
+/// Lets the clients send intents for `time`; `which` chooses the channel. No worker takes them.
 fn rate(
     bench: &Bench<'_>,
     clients: &Runtime,
     time: Duration,
     which: impl Fn(usize, usize) -> u64 + Copy + Send + 'static,
 ) -> Result<Rate> {
-    let site = Site::start(bench.folder("sessions")?, false)?;
+    let site = BenchServer::start(bench.folder("sessions")?, false)?;
     let address = site.address;
     let work = async {
         let mut ready = try_join_all((0..CLIENTS).map(|_| Client::connect(address))).await?;
@@ -136,7 +136,7 @@ fn rate(
 }
 
 /// How long it takes from a wish until its tuner is held, one after the other.
-async fn starts(site: &Site) -> Result<Lags> {
+async fn starts(site: &BenchServer) -> Result<Lags> {
     let mut client = Client::connect(site.address).await?;
     let mut watch = site.store().watch(&Prefix::new("lease:tuner:")?, None).await?;
     let mut lags = Vec::new();
@@ -155,8 +155,8 @@ async fn starts(site: &Site) -> Result<Lags> {
     Ok(Lags::new(lags))
 }
 
-/// The share of a core that sessions use which nobody touches.
-async fn idle(site: &Site, time: Duration) -> Result<f64> {
+/// The share of a core that idle sessions use.
+async fn idle(site: &BenchServer, time: Duration) -> Result<f64> {
     let mut client = Client::connect(site.address).await?;
     for number in 0..SESSIONS {
         client.wish(1 + number as u64).await?;

@@ -1,89 +1,92 @@
-//! Commands that change the device. Each takes effect whole or not at all, under the desk's lock.
+//! Commands that change the device. Each takes effect completely or not at all, under the state's lock.
 
 use serde_json::{Map, Value, json};
 
-use super::look::{blend, current, effect_name, known_effect, known_palette, no_preset, own, transport};
+use super::read::{
+    blend, check_effect, check_palette, current, effect_name, own, preset_not_found, transport,
+};
 use super::{Command, Outcome, Run, change, find};
-use crate::args::{Args, BYTE, Field, Kind, may, needs};
+use crate::args::{Args, BYTE, Field, Kind, optional, required};
 use crate::code::{Code, Refusal};
-use crate::device::{Device, EFFECTS, Look, TRANSITIONS, Transition};
+use crate::device::{Device, EFFECTS, LightLook, TRANSITIONS, Transition};
 
 const SPEED: Kind = Kind::Int { least: 1, most: 50 };
 const DURATION: Kind = Kind::Int { least: 0, most: 10_000 };
-const EFFECT: &[Field] = &[needs("effectId", BYTE)];
-const PALETTE: &[Field] = &[needs("paletteId", BYTE)];
-const TRIGGER: &[Field] =
-    &[needs("toEffect", BYTE), may("transitionType", Kind::Word(TRANSITIONS)), may("durationMs", DURATION)];
-/// Commands in one batch.
-const BATCH: usize = 10;
+const EFFECT: &[Field] = &[required("effectId", BYTE)];
+const PALETTE: &[Field] = &[required("paletteId", BYTE)];
+const TRIGGER: &[Field] = &[
+    required("toEffect", BYTE),
+    optional("transitionType", Kind::Word(TRANSITIONS)),
+    optional("durationMs", DURATION),
+];
+/// Maximum commands in one batch.
+const MAX_BATCH: usize = 10;
 
 pub(super) const COMMANDS: &[Command] = &[
-    change("setPower", "light or darkness", &[needs("on", Kind::Bool)], |device, args| {
+    change("setPower", "turns the light on or off", &[required("on", Kind::Bool)], |device, args| {
         device.power = args.bool("on").unwrap_or(device.power);
         device.touch();
         Ok(json!({ "power": device.power }))
     }),
-    change("setEffect", "shows another effect", EFFECT, |device, args| {
+    change("setEffect", "selects an effect", EFFECT, |device, args| {
         effect(device, args.byte("effectId").unwrap_or_default())
     }),
-    change("effects.setCurrent", "the same", EFFECT, |device, args| {
+    change("effects.setCurrent", "alias of `setEffect`", EFFECT, |device, args| {
         effect(device, args.byte("effectId").unwrap_or_default())
     }),
-    change("nextEffect", "shows the effect after this one", &[], |device, _| {
+    change("nextEffect", "selects the next effect", &[], |device, _| {
         let next = (usize::from(device.look.effect_id) + 1) % EFFECTS.len();
         effect(device, next as u8)
     }),
-    change("prevEffect", "shows the effect before this one", &[], |device, _| {
+    change("prevEffect", "selects the previous effect", &[], |device, _| {
         let last = (usize::from(device.look.effect_id) + EFFECTS.len() - 1) % EFFECTS.len();
         effect(device, last as u8)
     }),
     change(
         "effects.parameters.set",
-        "an effect's own parameters",
-        &[may("effectId", BYTE), needs("parameters", Kind::Object)],
+        "sets parameters of one effect",
+        &[optional("effectId", BYTE), required("parameters", Kind::Object)],
         own_parameters,
     ),
-    change("setBrightness", "how bright", &[needs("brightness", BYTE)], parameters),
-    change("setSpeed", "how fast", &[needs("speed", SPEED)], parameters),
-    change("setPalette", "with which colours", PALETTE, parameters),
-    change("palettes.set", "the same", PALETTE, parameters),
+    change("setBrightness", "sets the brightness", &[required("brightness", BYTE)], parameters),
+    change("setSpeed", "sets the speed", &[required("speed", SPEED)], parameters),
+    change("setPalette", "selects a palette", PALETTE, parameters),
+    change("palettes.set", "alias of `setPalette`", PALETTE, parameters),
     change(
         "parameters.set",
-        "any of the knobs that every effect has",
+        "sets parameters common to all effects",
         &[
-            may("brightness", BYTE),
-            may("speed", SPEED),
-            may("paletteId", BYTE),
-            may("intensity", BYTE),
-            may("saturation", BYTE),
-            may("complexity", BYTE),
-            may("variation", BYTE),
+            optional("brightness", BYTE),
+            optional("speed", SPEED),
+            optional("paletteId", BYTE),
+            optional("intensity", BYTE),
+            optional("saturation", BYTE),
+            optional("complexity", BYTE),
+            optional("variation", BYTE),
         ],
         parameters,
     ),
-    change("transition.trigger", "goes over to an effect", TRIGGER, trigger),
-    change("transitions.trigger", "the same", TRIGGER, trigger),
+    change("transition.trigger", "selects an effect with a transition", TRIGGER, trigger),
+    change("transitions.trigger", "alias of `transition.trigger`", TRIGGER, trigger),
     change(
         "transition.config",
-        "how looks change",
+        "sets the default transition",
         &[
-            may("enabled", Kind::Bool),
-            may("transitionType", Kind::Word(TRANSITIONS)),
-            may("durationMs", DURATION),
+            optional("enabled", Kind::Bool),
+            optional("transitionType", Kind::Word(TRANSITIONS)),
+            optional("durationMs", DURATION),
         ],
         configure,
     ),
-    change("effectPresets.load", "shows a preset", &[needs("id", BYTE)], load),
-    change("show.play", "time passes, from the beginning", &[], |device, _| play(device, Some(0.0), true)),
-    change("show.pause", "time stands still", &[], |device, _| play(device, None, false)),
-    change("show.resume", "time passes again", &[], |device, _| play(device, None, true)),
-    change("show.stop", "time stands still at the beginning", &[], |device, _| {
-        play(device, Some(0.0), false)
-    }),
+    change("effectPresets.load", "loads a preset", &[required("id", BYTE)], load),
+    change("show.play", "plays the animation from the start", &[], |device, _| play(device, Some(0.0), true)),
+    change("show.pause", "pauses the animation", &[], |device, _| play(device, None, false)),
+    change("show.resume", "resumes the animation", &[], |device, _| play(device, None, true)),
+    change("show.stop", "stops the animation at its start", &[], |device, _| play(device, Some(0.0), false)),
     change(
         "show.seek",
-        "another point in time",
-        &[needs("positionMs", Kind::Int { least: 0, most: 86_400_000 })],
+        "seeks in the animation",
+        &[required("positionMs", Kind::Int { least: 0, most: 86_400_000 })],
         |device, args| {
             let playing = device.transport.playing;
             play(device, args.int("positionMs").map(|ms| ms as f64), playing)
@@ -91,37 +94,37 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
     change(
         "colorCorrection.setConfig",
-        "how colours become light; gamma in hundredths",
+        "sets the colour correction; gamma in hundredths",
         &[
-            may("gamma", Kind::Int { least: 50, most: 400 }),
-            may("red", BYTE),
-            may("green", BYTE),
-            may("blue", BYTE),
+            optional("gamma", Kind::Int { least: 50, most: 400 }),
+            optional("red", BYTE),
+            optional("green", BYTE),
+            optional("blue", BYTE),
         ],
         correct,
     ),
     change(
         "batch",
-        "up to ten changes in one step",
-        &[needs("operations", Kind::List { most: BATCH })],
+        "runs up to ten changes",
+        &[required("operations", Kind::List { most: MAX_BATCH })],
         batch,
     ),
 ];
 
 fn effect(device: &mut Device, id: u8) -> Outcome {
-    known_effect(id)?;
-    device.show(Look { effect_id: id, ..device.look.clone() }, None);
+    check_effect(id)?;
+    device.show(LightLook { effect_id: id, ..device.look.clone() }, None);
     Ok(current(device))
 }
 
 fn parameters(device: &mut Device, args: &Args) -> Outcome {
     if args.is_empty() {
-        return Err(Refusal::new(Code::MISSING_FIELD, "at least one parameter is needed"));
+        return Err(Refusal::new(Code::MISSING_FIELD, "at least one parameter is required"));
     }
     let palette = args.byte("paletteId").unwrap_or(device.look.palette_id);
-    known_palette(palette)?;
+    check_palette(palette)?;
     let params = &mut device.look.params;
-    for (name, place) in [
+    for (name, value) in [
         ("brightness", &mut params.brightness),
         ("speed", &mut params.speed),
         ("intensity", &mut params.intensity),
@@ -129,34 +132,35 @@ fn parameters(device: &mut Device, args: &Args) -> Outcome {
         ("complexity", &mut params.complexity),
         ("variation", &mut params.variation),
     ] {
-        *place = args.byte(name).unwrap_or(*place);
+        *value = args.byte(name).unwrap_or(*value);
     }
     match palette == device.look.palette_id {
         true => device.touch(),
-        false => device.show(Look { palette_id: palette, ..device.look.clone() }, None),
+        false => device.show(LightLook { palette_id: palette, ..device.look.clone() }, None),
     }
-    let mut answer = json!(device.look.params);
-    answer["paletteId"] = device.look.palette_id.into();
-    Ok(answer)
+    let mut reply = json!(device.look.params);
+    reply["paletteId"] = device.look.palette_id.into();
+    Ok(reply)
 }
 
-/// Sets what can be set and names what cannot.
+/// Sets the valid parameters and lists the invalid ones.
 fn own_parameters(device: &mut Device, args: &Args) -> Outcome {
     let id = args.byte("effectId").unwrap_or(device.look.effect_id);
-    known_effect(id)?;
+    check_effect(id)?;
     let known = EFFECTS[usize::from(id)].own;
     let mut values = device.look.own(id);
     let (mut queued, mut failed) = (Vec::new(), Vec::new());
     for (name, value) in args.object("parameters").into_iter().flatten() {
-        let place = known.iter().position(|own| own.name == name);
-        match (place, value.as_u64().and_then(|value| u8::try_from(value).ok())) {
-            (Some(place), Some(value)) => {
-                values[place] = value;
+        let index = known.iter().position(|own| own.name == name);
+        match (index, value.as_u64().and_then(|value| u8::try_from(value).ok())) {
+            (Some(index), Some(value)) => {
+                values[index] = value;
                 queued.push(name.clone());
             }
-            (Some(_), None) => failed.push(json!({ "name": name, "code": Code::OUT_OF_RANGE.word() })),
-            (None, _) => failed
-                .push(json!({ "name": crate::args::shown(name), "code": Code::INVALID_PARAMETER.word() })),
+            (Some(_), None) => failed.push(json!({ "name": name, "code": Code::OUT_OF_RANGE.as_str() })),
+            (None, _) => failed.push(
+                json!({ "name": crate::args::truncate_name(name), "code": Code::INVALID_PARAMETER.as_str() }),
+            ),
         }
     }
     if !queued.is_empty() {
@@ -172,12 +176,12 @@ fn kind(word: Option<&str>) -> Option<u8> {
 
 fn trigger(device: &mut Device, args: &Args) -> Outcome {
     let id = args.byte("toEffect").unwrap_or_default();
-    known_effect(id).map_err(|refusal| refusal.field("toEffect"))?;
+    check_effect(id).map_err(|refusal| refusal.field("toEffect"))?;
     let transition = Transition {
         kind: kind(args.text("transitionType")).unwrap_or(device.blend.kind),
         ms: args.int("durationMs").map_or(device.blend.duration_ms, |ms| ms as u32),
     };
-    device.show(Look { effect_id: id, ..device.look.clone() }, Some(transition));
+    device.show(LightLook { effect_id: id, ..device.look.clone() }, Some(transition));
     let word = TRANSITIONS[usize::from(transition.kind)];
     Ok(
         json!({ "toEffect": id, "name": effect_name(id), "transitionType": word, "durationMs": transition.ms }),
@@ -194,7 +198,7 @@ fn configure(device: &mut Device, args: &Args) -> Outcome {
 
 fn load(device: &mut Device, args: &Args) -> Outcome {
     let id = args.byte("id").unwrap_or_default();
-    let preset = device.presets.get(&id).cloned().ok_or_else(|| no_preset(id))?;
+    let preset = device.presets.get(&id).cloned().ok_or_else(|| preset_not_found(id))?;
     device.show(preset.look, None);
     Ok(json!({ "id": id, "name": preset.name, "effectId": device.look.effect_id }))
 }
@@ -218,12 +222,12 @@ fn correct(device: &mut Device, args: &Args) -> Outcome {
     Ok(json!(device.correction))
 }
 
-/// Each operation stands for itself: those that fail are named, the others are done.
+/// Operations are independent: failures are listed, the others take effect.
 fn batch(device: &mut Device, args: &Args) -> Outcome {
     let results: Vec<Value> = args
         .list("operations")
         .iter()
-        .map(|operation| match one(device, operation) {
+        .map(|operation| match run_operation(device, operation) {
             Ok((name, data)) => json!({ "type": name, "success": true, "data": data }),
             Err(refusal) => json!({ "success": false, "error": refusal.body() }),
         })
@@ -232,23 +236,25 @@ fn batch(device: &mut Device, args: &Args) -> Outcome {
     Ok(json!({ "processed": processed, "failed": results.len() - processed, "results": results }))
 }
 
-fn one(device: &mut Device, operation: &Value) -> Result<(&'static str, Value), Refusal> {
+fn run_operation(device: &mut Device, operation: &Value) -> Result<(&'static str, Value), Refusal> {
     let mut given: Map<String, Value> = operation
         .as_object()
         .cloned()
-        .ok_or_else(|| Refusal::new(Code::INVALID_TYPE, "an operation is an object"))?;
+        .ok_or_else(|| Refusal::new(Code::INVALID_TYPE, "an operation must be an object"))?;
     let name = given.remove("type").or_else(|| given.remove("action"));
     let name = name
         .as_ref()
         .and_then(Value::as_str)
-        .ok_or_else(|| Refusal::new(Code::MISSING_FIELD, "an operation needs a type").field("type"))?;
+        .ok_or_else(|| Refusal::new(Code::MISSING_FIELD, "an operation requires a `type`").field("type"))?;
     let command = find(name).filter(|command| command.name != "batch");
     let Some((command, Run::Change(run))) = command.map(|command| (command, &command.run)) else {
-        return Err(
-            Refusal::new(Code::INVALID_ACTION, "only changes of the device can be in a batch").field("type")
-        );
+        return Err(Refusal::new(
+            Code::INVALID_ACTION,
+            "a batch may contain only commands that change the device",
+        )
+        .field("type"));
     };
-    let args = Args::check(command.fields, command.open, given)?;
+    let args = Args::check(command.fields, command.allow_unknown, given)?;
     run(device, &args).map(|data| (command.name, data))
 }
 
@@ -263,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_go_round() {
+    fn next_and_previous_wrap_around() {
         let mut device = Device::default();
         run(&mut device, "setEffect", json!({ "effectId": EFFECTS.len() - 1 })).unwrap();
         assert_eq!(run(&mut device, "nextEffect", json!({})).unwrap()["effectId"], 0);
@@ -291,21 +297,21 @@ mod tests {
     }
 
     #[test]
-    fn own_parameters_are_set_one_by_one() {
+    fn effect_parameters_are_set_independently() {
         let mut device = Device::default();
         let given = json!({ "effectId": 3, "parameters": { "cooling": 7, "spark": 300, "wind": 1 } });
-        let answer = run(&mut device, "effects.parameters.set", given).unwrap();
-        assert_eq!(answer["queued"], json!(["cooling"]));
+        let reply = run(&mut device, "effects.parameters.set", given).unwrap();
+        assert_eq!(reply["queued"], json!(["cooling"]));
         let failed: Vec<_> =
-            answer["failed"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect();
+            reply["failed"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect();
         assert_eq!(failed, ["OUT_OF_RANGE", "INVALID_PARAMETER"]);
-        assert_eq!(answer["parameters"], json!({ "cooling": 7, "spark": 140 }));
+        assert_eq!(reply["parameters"], json!({ "cooling": 7, "spark": 140 }));
     }
 
     #[test]
-    fn a_batch_does_what_can_be_done_and_names_the_rest() {
+    fn a_batch_runs_valid_operations_and_lists_the_others() {
         let mut device = Device::default();
-        let answer = run(
+        let reply = run(
             &mut device,
             "batch",
             json!({ "operations": [
@@ -319,14 +325,14 @@ mod tests {
         ] }),
         )
         .unwrap();
-        assert_eq!((&answer["processed"], &answer["failed"]), (&2.into(), &5.into()));
+        assert_eq!((&reply["processed"], &reply["failed"]), (&2.into(), &5.into()));
         assert_eq!((device.look.params.brightness, device.power), (9, false));
         let many = json!({ "operations": vec![json!({ "type": "nextEffect" }); 11] });
         assert_eq!(run(&mut device, "batch", many).unwrap_err().code, Code::OUT_OF_RANGE);
     }
 
     #[test]
-    fn transport_stands_seeks_and_runs() {
+    fn the_transport_pauses_seeks_and_resumes() {
         let mut device = Device::default();
         device.advance(500.0);
         run(&mut device, "show.pause", json!({})).unwrap();

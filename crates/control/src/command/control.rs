@@ -1,184 +1,187 @@
-//! The four commands of the lease. Only a WebSocket has a connection that can own it.
+//! The four commands of the lease. Only a WebSocket connection can own it.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use lease::{Entropy, Mode};
-use lease_keeper::OsEntropy;
 use serde_json::{Value, json};
+use tenure_keeper::OsEntropy;
+use tenure_lease::{Entropy, Mode};
 
 use super::{Command, Outcome, Run};
-use crate::args::{Args, Field, Kind, may, needs};
+use crate::args::{Args, Field, Kind, optional, required};
 use crate::class::Class;
 use crate::code::{Code, Refusal};
-use crate::desk::{Hand, Inner, locked};
-use crate::lease::{Asked, Denied, Event, Owner, SCOPE};
+use crate::lease::{AcquireCheck, LeaseDenial, LeaseEvent, LeaseOwner, SCOPE};
+use crate::service::{ControlService, Requester, locked_refusal};
 use crate::telemetry;
-use crate::wire::{self, Acquired, Status};
+use crate::wire::{self, AcquireReply, LeaseStatus};
 
-/// The longest name of a client.
+/// Name of a client.
 const NAME: Kind = Kind::Text { most: 64 };
 const ID: Kind = Kind::Text { most: 64 };
 const TOKEN: Kind = Kind::Text { most: 256 };
 const REASON: Kind = Kind::Text { most: 64 };
 
-const PROOF: &[Field] = &[needs("leaseId", ID), needs("leaseToken", TOKEN)];
+const PROOF: &[Field] = &[required("leaseId", ID), required("leaseToken", TOKEN)];
 
-const fn of_lease(
+const fn lease_command(
     name: &'static str,
-    answer: &'static str,
+    reply: &'static str,
     about: &'static str,
     fields: &'static [Field],
     run: Run,
 ) -> Command {
-    Command { name, class: Class::Control, answer, about, fields, open: true, run }
+    Command { name, class: Class::Control, reply, about, fields, allow_unknown: true, run }
 }
 
 pub(super) const COMMANDS: &[Command] = &[
-    of_lease(
+    lease_command(
         "control.acquire",
         "control.acquired",
-        "takes the lease, or refreshes one's own",
+        "acquires the lease, or extends the caller's own",
         &[
-            may("clientName", NAME),
-            may("clientInstanceId", Kind::Text { most: 128 }),
-            may("scope", Kind::Text { most: 64 }),
+            optional("clientName", NAME),
+            optional("clientInstanceId", Kind::Text { most: 128 }),
+            optional("scope", Kind::Text { most: 64 }),
         ],
-        Run::Act(|inner, hand, args| async move { acquire(&inner, &hand, &args).await }.boxed()),
+        Run::Async(|service, requester, args| {
+            async move { acquire(&service, &requester, &args).await }.boxed()
+        }),
     ),
-    of_lease(
+    lease_command(
         "control.heartbeat",
         "control.heartbeatAck",
-        "prolongs one's lease",
+        "extends the caller's lease",
         PROOF,
-        Run::Act(|inner, hand, args| async move { heartbeat(&inner, &hand, &args) }.boxed()),
+        Run::Async(|service, requester, args| async move { heartbeat(&service, &requester, &args) }.boxed()),
     ),
-    of_lease(
+    lease_command(
         "control.release",
         "control.released",
-        "gives one's lease up; again is the same as once",
-        &[needs("leaseId", ID), needs("leaseToken", TOKEN), may("reason", REASON)],
-        Run::Act(|inner, hand, args| async move { release(&inner, &hand, &args) }.boxed()),
+        "releases the caller's lease; idempotent",
+        &[required("leaseId", ID), required("leaseToken", TOKEN), optional("reason", REASON)],
+        Run::Async(|service, requester, args| async move { release(&service, &requester, &args) }.boxed()),
     ),
-    of_lease(
+    lease_command(
         "control.status",
         "control.status",
-        "who holds the lease, and for how long",
+        "owner and remaining time of the lease",
         &[],
-        Run::Look(|inner, desk, _| Ok(json!(Status::from(desk.lease.view(inner.now()))))),
+        Run::Read(|service, state, _| Ok(json!(LeaseStatus::from(state.lease.view(service.now()))))),
     ),
 ];
 
-fn client(hand: &Hand) -> Result<u32, Refusal> {
-    hand.client
+fn client(requester: &Requester) -> Result<u32, Refusal> {
+    requester
+        .client
         .ok_or_else(|| Refusal::new(Code::INVALID_ACTION, "only a WebSocket connection can own the lease"))
 }
 
-async fn acquire(inner: &Arc<Inner>, hand: &Hand, args: &Args) -> Outcome {
-    let client = client(hand)?;
+async fn acquire(service: &Arc<ControlService>, requester: &Requester, args: &Args) -> Outcome {
+    let client = client(requester)?;
     if args.text("scope").is_some_and(|scope| scope != SCOPE) {
-        return Err(Refusal::new(Code::INVALID_VALUE, "the only scope is `global`").field("scope"));
+        return Err(Refusal::new(Code::INVALID_VALUE, "`scope` must be `global`").field("scope"));
     }
-    let owner = Owner {
+    let owner = LeaseOwner {
         client,
         name: args.text("clientName").unwrap_or("Unknown").to_owned(),
         instance: args.text("clientInstanceId").unwrap_or_default().to_owned(),
     };
-    let _turn = inner.taking.lock().await;
-    if let Some(answer) = ask(inner, client)? {
-        return Ok(answer);
+    let _lock = service.acquire_lock.lock().await;
+    if let Some(reply) = check_existing(service, client)? {
+        return Ok(reply);
     }
-    let id = fresh("cl_");
-    let guard = inner.take(&owner, &id).await?;
+    let id = random_id("cl_");
+    let guard = service.acquire_kernel_lease(&owner, &id).await?;
     let permit = guard.permit(std::time::Duration::ZERO);
     let token = permit
         .map_err(|error| Refusal::new(Code::OPERATION_FAILED, error.to_string()))?
         .fence(Mode::Strict)
         .token;
-    inner.vault.last(inner.fence()?, token.digest()).await?;
-    inner.ready()?;
-    let mut desk = inner.look();
-    inner.follow(&guard, id.clone());
-    let view = desk.lease.grant(id, token.clone(), owner, inner.now());
-    desk.guard = Some(guard);
-    let answer = json!(Acquired::new(&view, &token));
-    inner.held(&mut desk, Event::Acquired, &view, "acquire");
-    drop(desk);
-    inner.wake.notify_one();
-    Ok(answer)
+    service.device_store.save_last_token(service.fence()?, token.digest()).await?;
+    service.check_serving()?;
+    let mut state = service.lock_state();
+    service.watch_kernel_lease(&guard, id.clone());
+    let view = state.lease.grant(id, token.clone(), owner, service.now());
+    state.guard = Some(guard);
+    let reply = json!(AcquireReply::new(&view, &token));
+    service.publish_lease(&mut state, LeaseEvent::Acquired, &view, "acquire");
+    drop(state);
+    service.expiry_wake.notify_one();
+    Ok(reply)
 }
 
-/// The answer, if the lease is the caller's already; a refusal, if it is somebody else's.
-fn ask(inner: &Inner, client: u32) -> Result<Option<Value>, Refusal> {
-    let mut desk = inner.look();
-    let now = inner.now();
-    match desk.lease.ask(client, now) {
-        Asked::Free => Ok(None),
-        Asked::Mine(view) => {
-            let answer = desk.lease.secret(client, now).map(|token| json!(Acquired::new(&view, token)));
-            inner.held(&mut desk, Event::Acquired, &view, "reacquire");
-            Ok(answer)
+/// Returns the reply if the caller already owns the lease, and a refusal if another client does.
+fn check_existing(service: &ControlService, client: u32) -> Result<Option<Value>, Refusal> {
+    let mut state = service.lock_state();
+    let now = service.now();
+    match state.lease.check_acquire(client, now) {
+        AcquireCheck::Free => Ok(None),
+        AcquireCheck::Owned(view) => {
+            let reply = state.lease.token(client, now).map(|token| json!(AcquireReply::new(&view, token)));
+            service.publish_lease(&mut state, LeaseEvent::Acquired, &view, "reacquire");
+            Ok(reply)
         }
-        Asked::Locked(view) => {
-            telemetry::rejected(now, &view);
-            Err(locked("Control lease is held by another client", &view))
+        AcquireCheck::Locked(view) => {
+            telemetry::record_rejected(now, &view);
+            Err(locked_refusal("Control lease is held by another client", &view))
         }
     }
 }
 
-fn heartbeat(inner: &Inner, hand: &Hand, args: &Args) -> Outcome {
+fn heartbeat(service: &ControlService, requester: &Requester, args: &Args) -> Outcome {
     let (id, token) = (args.text("leaseId").unwrap_or_default(), args.text("leaseToken").unwrap_or_default());
-    let mut desk = inner.look();
-    match desk.lease.heartbeat(client(hand)?, id, token, inner.now()) {
+    let mut state = service.lock_state();
+    match state.lease.heartbeat(client(requester)?, id, token, service.now()) {
         Ok(view) => {
-            let answer = wire::heartbeat_ack(&view);
-            inner.held(&mut desk, Event::Heartbeat, &view, "heartbeat");
-            Ok(answer)
+            let reply = wire::heartbeat_ack(&view);
+            service.publish_lease(&mut state, LeaseEvent::Heartbeat, &view, "heartbeat");
+            Ok(reply)
         }
         Err(denied) => {
-            drop(desk);
-            Err(refused(inner, hand, denied))
+            drop(state);
+            Err(denial_refusal(service, requester, denied))
         }
     }
 }
 
-fn release(inner: &Inner, hand: &Hand, args: &Args) -> Outcome {
+fn release(service: &ControlService, requester: &Requester, args: &Args) -> Outcome {
     let (id, token) = (args.text("leaseId").unwrap_or_default(), args.text("leaseToken").unwrap_or_default());
     let reason = args.text("reason").unwrap_or("user_release");
-    let mut desk = inner.look();
-    let now = inner.now();
-    match desk.lease.release(client(hand)?, id, token, reason, now) {
+    let mut state = service.lock_state();
+    let now = service.now();
+    match state.lease.release(client(requester)?, id, token, reason, now) {
         Ok(ended) => {
             if let Some(ended) = ended {
-                inner.ended(&mut desk, &ended);
+                service.end_lease(&mut state, &ended);
             }
             Ok(wire::released(id, now, reason))
         }
         Err(denied) => {
-            drop(desk);
-            Err(refused(inner, hand, denied))
+            drop(state);
+            Err(denial_refusal(service, requester, denied))
         }
     }
 }
 
-/// Wrong tokens are counted, and a principal with too many is told nothing more for a while. The owner's right token is
-/// never held back: it does not come here.
-fn refused(inner: &Inner, hand: &Hand, denied: Denied) -> Refusal {
+/// Converts a denial to a refusal. Wrong tokens are counted, and a principal with too many is rate-limited. The owner's
+/// correct token never gets here.
+fn denial_refusal(service: &ControlService, requester: &Requester, denied: LeaseDenial) -> Refusal {
     match denied {
-        Denied::Expired => Refusal::new(Code::LEASE_EXPIRED, "Control lease has ended"),
-        Denied::Locked(view) => locked("Control lease is held by another client", &view),
-        Denied::Invalid => {
-            if let Err(held_back) = inner.hold_back(&hand.principal) {
-                return held_back;
+        LeaseDenial::Expired => Refusal::new(Code::LEASE_EXPIRED, "Control lease has ended"),
+        LeaseDenial::Locked(view) => locked_refusal("Control lease is held by another client", &view),
+        LeaseDenial::Invalid => {
+            if let Err(limited) = service.check_wrong_tokens(&requester.principal) {
+                return limited;
             }
-            inner.guesses.lock().note(&hand.principal, inner.tick());
+            service.wrong_tokens.lock().record(&requester.principal, service.tick());
             Refusal::new(Code::LEASE_INVALID, "leaseId or leaseToken does not match the active lease")
         }
     }
 }
 
-/// A random name: the prefix and twelve hexadecimal digits.
-pub(super) fn fresh(prefix: &str) -> String {
+/// A random id: the prefix and twelve hexadecimal digits.
+pub(super) fn random_id(prefix: &str) -> String {
     let mut bytes = [0; 6];
     OsEntropy.fill(&mut bytes);
     bytes.iter().fold(prefix.to_owned(), |name, byte| format!("{name}{byte:02x}"))

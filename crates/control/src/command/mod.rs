@@ -1,12 +1,12 @@
-//! The one table of commands: name, class, fields, and what it does. WebSocket, REST, serial line and knob all go
-//! through it, so a command without a class cannot exist.
+//! The table of commands: name, class, fields and implementation. WebSocket, REST, serial ports and encoders all use
+//! it, so every command has a class.
 
-mod absent;
 mod change;
 mod control;
-mod keep;
-mod look;
+mod persist;
+mod read;
 mod stream;
+mod unsupported;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -14,42 +14,42 @@ use std::sync::{Arc, LazyLock};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use crate::args::{Args, Field, shown};
-use crate::class::{Class, Source};
+use crate::args::{Args, Field, truncate_name};
+use crate::class::{Class, InputSource};
 use crate::code::{Code, Refusal};
-use crate::desk::{Desk, Hand, Inner, lacks};
 use crate::device::Device;
+use crate::service::{ControlService, ControlState, Requester, missing_scope};
 use crate::telemetry;
 
-pub(crate) use look::{state, status};
+pub(crate) use read::{device_state, device_status};
 
 type Outcome = Result<Value, Refusal>;
 
 /// A command.
 pub struct Command {
-    /// Its name: the `type` of a message.
+    /// The name: the `type` of a message.
     pub name: &'static str,
-    /// What it does to the device.
+    /// The class.
     pub class: Class,
-    /// The `type` of its answer.
-    pub answer: &'static str,
-    /// What it does, in a line.
+    /// The `type` of the reply.
+    pub reply: &'static str,
+    /// What it does, in one line.
     pub about: &'static str,
-    /// What it takes.
+    /// Its fields.
     pub fields: &'static [Field],
-    /// Whether fields that it does not know are left alone.
-    pub(crate) open: bool,
+    /// Whether unknown fields are ignored.
+    pub(crate) allow_unknown: bool,
     pub(crate) run: Run,
 }
 
-/// How a command is done.
+/// The implementation of a command.
 pub(crate) enum Run {
-    /// Looks.
-    Look(fn(&Inner, &Desk, &Args) -> Outcome),
-    /// Changes the device, in one step with the check that it may.
+    /// Reads only.
+    Read(fn(&ControlService, &ControlState, &Args) -> Outcome),
+    /// Changes the device, under the same lock as the admission check.
     Change(fn(&mut Device, &Args) -> Outcome),
-    /// Needs more than the device: the kernel, the store, the stream.
-    Act(fn(Arc<Inner>, Hand, Args) -> BoxFuture<'static, Outcome>),
+    /// Uses the kernel, the store or the stream.
+    Async(fn(Arc<ControlService>, Requester, Args) -> BoxFuture<'static, Outcome>),
 }
 
 const fn command(
@@ -59,16 +59,16 @@ const fn command(
     fields: &'static [Field],
     run: Run,
 ) -> Command {
-    Command { name, class, answer: name, about, fields, open: false, run }
+    Command { name, class, reply: name, about, fields, allow_unknown: false, run }
 }
 
-const fn look(
+const fn read(
     name: &'static str,
     about: &'static str,
     fields: &'static [Field],
-    run: fn(&Inner, &Desk, &Args) -> Outcome,
+    run: fn(&ControlService, &ControlState, &Args) -> Outcome,
 ) -> Command {
-    command(name, Class::Read, about, fields, Run::Look(run))
+    command(name, Class::Read, about, fields, Run::Read(run))
 }
 
 const fn change(
@@ -80,21 +80,28 @@ const fn change(
     command(name, Class::Mutate, about, fields, Run::Change(run))
 }
 
-const fn act(
+const fn action(
     name: &'static str,
     about: &'static str,
     fields: &'static [Field],
-    run: fn(Arc<Inner>, Hand, Args) -> BoxFuture<'static, Outcome>,
+    run: fn(Arc<ControlService>, Requester, Args) -> BoxFuture<'static, Outcome>,
 ) -> Command {
-    command(name, Class::Mutate, about, fields, Run::Act(run))
+    command(name, Class::Mutate, about, fields, Run::Async(run))
 }
 
 /// Every command.
 pub static COMMANDS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
-    [control::COMMANDS, look::COMMANDS, change::COMMANDS, keep::COMMANDS, stream::COMMANDS, absent::COMMANDS]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        control::COMMANDS,
+        read::COMMANDS,
+        change::COMMANDS,
+        persist::COMMANDS,
+        stream::COMMANDS,
+        unsupported::COMMANDS,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 });
 
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Command>> =
@@ -105,7 +112,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
     BY_NAME.get(name).copied()
 }
 
-/// What a name counts as; what nobody knows counts as a change.
+/// The class of a command. Unknown commands are mutating.
 pub fn class_of(name: &str) -> Class {
     find(name).map_or(Class::Mutate, |command| command.class)
 }
@@ -120,84 +127,101 @@ impl Command {
         let needed = self.fields.iter().filter(|field| field.required).map(|field| field.name);
         let required: Vec<&str> = std::iter::once("type").chain(needed).collect();
         json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": self.open,
+            "type": "object", "properties": properties, "required": required, "additionalProperties": self.allow_unknown,
         })
     }
 
-    /// Whether the scope `control:write` is needed.
-    pub(crate) fn writes(&self) -> bool {
+    /// Whether the scope `control:write` is required.
+    pub(crate) fn requires_write(&self) -> bool {
         self.class == Class::Mutate || (self.class == Class::Control && self.name != "control.status")
     }
 }
 
-/// The commands as a table in Markdown, each with its schema: what `docs/protocol/control.md` shows.
+/// The command reference in Markdown, as included in `docs/protocol/control.md`.
 pub fn commands_page() -> String {
-    let mut page = String::from(
-        "| command | class | answer | what it does | schema of the message |\n|---|---|---|---|---|\n",
-    );
+    let mut page = String::from("| command | class | type of the reply | description |\n|---|---|---|---|\n");
     for command in COMMANDS.iter() {
-        let Command { name, class, answer, about, .. } = command;
-        page += &format!("| `{name}` | {} | `{answer}` | {about} | `{}` |\n", class.word(), command.schema());
+        let Command { name, class, reply, about, .. } = command;
+        page += &format!("| `{name}` | {} | `{reply}` | {about} |\n", class.as_str());
+    }
+    page += "\n| command | field | value | required |\n|---|---|---|---|\n";
+    for command in COMMANDS.iter() {
+        for field in command.fields {
+            let required = if field.required { "yes" } else { "no" };
+            page +=
+                &format!("| `{}` | `{}` | {} | {required} |\n", command.name, field.name, field.kind.range());
+        }
     }
     page += "\n| method | path | command | class |\n|---|---|---|---|\n";
     for route in crate::routes::ROUTES {
-        let class = route.class().word();
+        let class = route.class().as_str();
         page += &format!("| {} | `{}` | `{}` | {class} |\n", route.method, route.path, route.command);
     }
     page
 }
 
-/// Does a command for somebody, if it may.
+/// The JSON schemas of all messages, as in `docs/protocol/control-commands.json`.
+pub fn command_schemas() -> String {
+    let schemas: Map<String, Value> =
+        COMMANDS.iter().map(|command| (command.name.to_owned(), command.schema())).collect();
+    format!("{:#}\n", Value::Object(schemas))
+}
+
+/// Runs a command, if it is allowed.
 pub(crate) async fn perform(
-    inner: &Arc<Inner>,
-    hand: &Hand,
+    service: &Arc<ControlService>,
+    requester: &Requester,
     command: &'static Command,
     given: Map<String, Value>,
 ) -> Outcome {
-    let outcome = attempt(inner, hand, command, given).await;
-    telemetry::command(hand.source, outcome.as_ref().map_or_else(|refusal| refusal.code.word(), |_| "ok"));
+    let outcome = attempt(service, requester, command, given).await;
+    telemetry::record_command(
+        requester.source,
+        outcome.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "ok"),
+    );
     outcome
 }
 
 async fn attempt(
-    inner: &Arc<Inner>,
-    hand: &Hand,
+    service: &Arc<ControlService>,
+    requester: &Requester,
     command: &'static Command,
     given: Map<String, Value>,
 ) -> Outcome {
-    if command.writes() && !hand.write {
-        return Err(lacks("control:write"));
+    if command.requires_write() && !requester.write {
+        return Err(missing_scope("control:write"));
     }
-    inner.ready()?;
+    service.check_serving()?;
     match command.run {
-        Run::Look(run) => {
-            let args = Args::check(command.fields, command.open, given)?;
-            run(inner, &inner.look(), &args)
+        Run::Read(run) => {
+            let args = Args::check(command.fields, command.allow_unknown, given)?;
+            run(service, &service.lock_state(), &args)
         }
         Run::Change(run) => {
-            let mut desk = inner.look();
-            inner.admit(&mut desk, hand, command.class, command.name)?;
-            let args = Args::check(command.fields, command.open, given)?;
-            let done = run(&mut desk.device, &args)?;
-            inner.changed(&desk);
-            Ok(done)
+            let mut state = service.lock_state();
+            service.admit(&mut state, requester, command.class, command.name)?;
+            let args = Args::check(command.fields, command.allow_unknown, given)?;
+            let data = run(&mut state.device, &args)?;
+            service.notify_changed(&state);
+            Ok(data)
         }
-        Run::Act(run) => {
-            inner.admit(&mut inner.look(), hand, command.class, command.name)?;
-            let args = Args::check(command.fields, command.open, given)?;
-            run(inner.clone(), hand.clone(), args).await
+        Run::Async(run) => {
+            service.admit(&mut service.lock_state(), requester, command.class, command.name)?;
+            let args = Args::check(command.fields, command.allow_unknown, given)?;
+            run(service.clone(), requester.clone(), args).await
         }
     }
 }
 
-/// What a name that is no command is told: under a lease, what any change is told.
-pub(crate) fn unknown(inner: &Inner, hand: &Hand, name: &str) -> Refusal {
-    if let Err(refusal) = inner.admit(&mut inner.look(), hand, Class::Mutate, "unknown") {
+/// The refusal of an unknown command. Under a lease, it is blocked like any mutating command.
+pub(crate) fn unknown_command(service: &ControlService, requester: &Requester, name: &str) -> Refusal {
+    if let Err(refusal) = service.admit(&mut service.lock_state(), requester, Class::Mutate, "unknown") {
         return refusal;
     }
-    telemetry::command(hand.source, "unknown");
-    let what = if hand.source == Source::Serial { "unknown command type" } else { "unknown command" };
-    Refusal::new(Code::INVALID_ACTION, format!("{what} `{}`", shown(name))).field("type")
+    telemetry::record_command(requester.source, "unknown");
+    let what =
+        if requester.source == InputSource::Serial { "unknown command type" } else { "unknown command" };
+    Refusal::new(Code::INVALID_ACTION, format!("{what} `{}`", truncate_name(name))).field("type")
 }
 
 #[cfg(test)]
@@ -208,19 +232,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_stands_once_and_has_a_class_of_its_own() {
+    fn every_name_is_unique_and_has_a_class() {
         assert_eq!(BY_NAME.len(), COMMANDS.len());
         for command in COMMANDS.iter() {
             assert_eq!(class_of(command.name), command.class);
             let mutates = matches!(command.run, Run::Change(_));
             assert!(!mutates || command.class == Class::Mutate, "{} changes the device", command.name);
-            let looks = matches!(command.run, Run::Look(_));
-            assert!(!looks || command.class != Class::Mutate, "{} changes nothing", command.name);
+            let reads = matches!(command.run, Run::Read(_));
+            assert!(!reads || command.class != Class::Mutate, "{} changes nothing", command.name);
         }
     }
 
     #[test]
-    fn a_name_that_nobody_knows_counts_as_a_change() {
+    fn an_unknown_command_is_mutating() {
         for name in
             ["", "setEverything", "getStatusAndWipe", "info.delete", "control.takeover", "ota", "auth"]
         {
@@ -230,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classes_of_the_contract_hold() {
+    fn classes_match_the_contract() {
         for name in ["control.acquire", "control.heartbeat", "control.release", "control.status"] {
             assert_eq!(class_of(name), Class::Control, "{name}");
         }

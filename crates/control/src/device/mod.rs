@@ -1,46 +1,46 @@
-//! The device: what it shows and how it is set. Plain state; the renderer reads it, commands change it.
+//! The device state: the renderer reads it and commands change it.
 
 mod colour;
 mod effects;
+mod light_look;
 mod palette;
 mod preset;
-mod scene;
 mod transition;
 
 pub(crate) use colour::Rgb;
 pub(crate) use effects::EFFECTS;
+pub(crate) use light_look::{Correction, LightLook};
 pub(crate) use palette::PALETTES;
-pub(crate) use preset::{MOST_PRESETS, Preset};
-pub(crate) use scene::{Correction, Look};
-pub(crate) use transition::{Blend, KINDS as TRANSITIONS, Transition};
+pub(crate) use preset::{MAX_PRESETS, Preset};
+pub(crate) use transition::{KINDS as TRANSITIONS, Transition, TransitionSettings};
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use scene::Fade;
+use light_look::Fade;
 
-/// Where the animation is, and whether it runs.
+/// The playback state of the animation.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Transport {
-    /// Whether time passes.
+    /// Whether the animation plays.
     pub playing: bool,
-    /// Time since the animation began.
+    /// The position in the animation.
     pub position_ms: f64,
 }
 
-/// What stays when the process ends and is not a look.
+/// Persistent settings other than the look.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Settings {
-    /// What people call the device.
+    /// The display name of the device.
     pub device_name: String,
-    /// Whether to begin with the look that was last shown.
+    /// Whether to start with the last look.
     pub restore_look: bool,
-    /// The preset to begin with otherwise.
+    /// The preset to start with otherwise.
     pub start_preset: Option<u8>,
-    /// A ceiling for the brightness, for power supplies that have one.
+    /// Maximum brightness, for a limited power supply.
     pub max_brightness: u8,
 }
 
@@ -52,24 +52,24 @@ impl Default for Settings {
 
 /// The device.
 pub(crate) struct Device {
-    /// Whether it gives light.
+    /// Whether the light is on.
     pub power: bool,
-    /// What it shows.
-    pub look: Look,
-    /// Play and pause.
+    /// The current look.
+    pub look: LightLook,
+    /// The playback state.
     pub transport: Transport,
-    /// How looks change into each other.
-    pub blend: Blend,
+    /// The default transition.
+    pub blend: TransitionSettings,
     /// Colour correction.
     pub correction: Correction,
-    /// What stays.
+    /// Persistent settings.
     pub settings: Settings,
-    /// Looks with a name.
+    /// Named looks.
     pub presets: BTreeMap<u8, Preset>,
     fade: Option<Fade>,
-    /// Seconds of the effect, at its own speed.
+    /// Effect time in seconds, scaled by its speed.
     phase: f64,
-    /// Counts changes, so that others can tell whether there was one.
+    /// Counts changes.
     revision: u64,
 }
 
@@ -77,9 +77,9 @@ impl Default for Device {
     fn default() -> Self {
         Self {
             power: true,
-            look: Look::default(),
+            look: LightLook::default(),
             transport: Transport { playing: true, position_ms: 0.0 },
-            blend: Blend::default(),
+            blend: TransitionSettings::default(),
             correction: Correction::default(),
             settings: Settings::default(),
             presets: BTreeMap::new(),
@@ -90,20 +90,20 @@ impl Default for Device {
     }
 }
 
-/// What is kept of the device between two processes.
+/// The part of the device that is stored for the next process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Kept {
+pub(crate) struct DeviceSnapshot {
     power: bool,
-    look: Look,
+    look: LightLook,
     transport: Transport,
-    blend: Blend,
+    blend: TransitionSettings,
     correction: Correction,
 }
 
 impl Device {
-    /// Changes the look, through the transition that is set.
-    pub(crate) fn show(&mut self, look: Look, transition: Option<Transition>) {
+    /// Changes the look with a transition, by default the configured one.
+    pub(crate) fn show(&mut self, look: LightLook, transition: Option<Transition>) {
         let from = self.scene();
         self.look = look;
         let transition = transition.unwrap_or(self.blend.transition());
@@ -111,17 +111,17 @@ impl Device {
         self.touch();
     }
 
-    /// Notes that something changed.
+    /// Records a change.
     pub(crate) fn touch(&mut self) {
         self.revision += 1;
     }
 
-    /// How many changes there were.
+    /// The number of changes so far.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Lets time pass.
+    /// Advances the animation.
     pub(crate) fn advance(&mut self, ms: f64) {
         if self.transport.playing {
             self.transport.position_ms += ms;
@@ -133,7 +133,7 @@ impl Device {
         }
     }
 
-    /// Moves the animation to a point in its time.
+    /// Seeks in the animation.
     pub(crate) fn seek(&mut self, position_ms: f64) {
         self.transport.position_ms = position_ms;
         self.phase = position_ms / 1_000.0 * f64::from(self.look.params.speed) / 10.0;
@@ -145,9 +145,9 @@ impl Device {
         self.look.scene((self.phase % 86_400.0) as f32)
     }
 
-    /// What the renderer needs of this moment.
-    pub(crate) fn picture(&self) -> Picture {
-        Picture {
+    /// The input of the renderer for one frame.
+    pub(crate) fn frame_spec(&self) -> FrameSpec {
+        FrameSpec {
             dark: !self.power,
             scene: self.scene(),
             fade: self.fade.clone(),
@@ -156,8 +156,8 @@ impl Device {
         }
     }
 
-    pub(crate) fn kept(&self) -> Kept {
-        Kept {
+    pub(crate) fn snapshot(&self) -> DeviceSnapshot {
+        DeviceSnapshot {
             power: self.power,
             look: self.look.clone(),
             transport: self.transport,
@@ -166,18 +166,23 @@ impl Device {
         }
     }
 
-    /// Begins where an earlier process ended, as far as the settings say so.
-    pub(crate) fn restore(&mut self, kept: Option<Kept>, settings: Settings, presets: BTreeMap<u8, Preset>) {
+    /// Restores the device of an earlier process, according to the settings.
+    pub(crate) fn restore(
+        &mut self,
+        snapshot: Option<DeviceSnapshot>,
+        settings: Settings,
+        presets: BTreeMap<u8, Preset>,
+    ) {
         self.settings = settings;
         self.presets = presets;
-        if let Some(kept) = kept {
-            self.correction = kept.correction;
-            self.blend = kept.blend;
+        if let Some(snapshot) = snapshot {
+            self.correction = snapshot.correction;
+            self.blend = snapshot.blend;
             if self.settings.restore_look {
-                self.power = kept.power;
-                self.look = kept.look.checked();
-                self.transport = kept.transport;
-                self.seek(kept.transport.position_ms);
+                self.power = snapshot.power;
+                self.look = snapshot.look.checked();
+                self.transport = snapshot.transport;
+                self.seek(snapshot.transport.position_ms);
             }
         }
         let start = self.settings.start_preset.filter(|_| !self.settings.restore_look);
@@ -188,9 +193,9 @@ impl Device {
     }
 }
 
-/// A moment of the device, to be drawn without holding it.
+/// Everything needed to draw one frame without the lock.
 #[derive(Clone)]
-pub(crate) struct Picture {
+pub(crate) struct FrameSpec {
     dark: bool,
     scene: effects::Scene,
     fade: Option<Fade>,
@@ -198,20 +203,20 @@ pub(crate) struct Picture {
     correction: Correction,
 }
 
-impl Picture {
-    /// Draws the moment; `spare` is memory for the other half of a transition.
+impl FrameSpec {
+    /// Draws the frame. `spare` is a buffer for the other half of a transition.
     pub(crate) fn draw(&self, out: &mut [Rgb], spare: &mut [Rgb]) {
         if self.dark {
             return out.fill(Rgb::BLACK);
         }
         effects::draw(&self.scene, out);
         if let Some(fade) = &self.fade {
-            fade.over(out, spare);
+            fade.blend_over(out, spare);
         }
         self.finish(out);
     }
 
-    /// Brightness and correction, which streamed frames get too.
+    /// Applies brightness and colour correction, also to streamed frames.
     pub(crate) fn finish(&self, out: &mut [Rgb]) {
         if self.dark {
             return out.fill(Rgb::BLACK);

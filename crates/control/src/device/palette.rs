@@ -1,15 +1,15 @@
-//! Palettes: gradients that effects draw with.
+//! Palettes: colour gradients for effects.
 
 use super::colour::Rgb;
 
-/// A gradient that closes on itself.
+/// A cyclic gradient.
 pub(crate) struct Palette {
-    /// What people call it.
+    /// The display name.
     pub name: &'static str,
     stops: &'static [u32],
 }
 
-/// Every palette; its place is its id.
+/// Every palette; the index is the id.
 pub(crate) const PALETTES: &[Palette] = &[
     Palette {
         name: "Spectrum",
@@ -36,15 +36,15 @@ pub(crate) const PALETTES: &[Palette] = &[
 ];
 
 impl Palette {
-    /// The colour at a place, once round from 0 to 1.
-    pub(crate) fn at(&self, place: f32) -> Rgb {
-        let scaled = place.rem_euclid(1.0) * self.stops.len() as f32;
+    /// The colour at a position, with a period of 1.
+    pub(crate) fn at(&self, position: f32) -> Rgb {
+        let scaled = position.rem_euclid(1.0) * self.stops.len() as f32;
         let first = scaled as usize % self.stops.len();
         let next = (first + 1) % self.stops.len();
         rgb(self.stops[first]).mixed(rgb(self.stops[next]), scaled.fract())
     }
 
-    /// The colours it is made of, as `#rrggbb`.
+    /// The colour stops, as `#rrggbb`.
     pub(crate) fn colours(&self) -> Vec<String> {
         self.stops.iter().map(|stop| format!("#{stop:06x}")).collect()
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_palette_closes_on_itself() {
+    fn a_palette_is_cyclic() {
         for palette in PALETTES {
             assert_eq!(palette.at(0.0), palette.at(1.0), "{}", palette.name);
             assert_eq!(palette.at(-0.25), palette.at(0.75), "{}", palette.name);

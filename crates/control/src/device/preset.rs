@@ -1,17 +1,17 @@
-//! Looks with a name.
+//! Presets: named looks.
 
 use serde::{Deserialize, Serialize};
 
-use super::scene::Look;
+use super::light_look::LightLook;
 
-/// As many as there are.
-pub(crate) const MOST_PRESETS: usize = 64;
+/// Maximum number of presets.
+pub(crate) const MAX_PRESETS: usize = 64;
 
-/// A look with a name.
+/// A named look.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Preset {
     /// The name.
     pub name: String,
     /// The look.
-    pub look: Look,
+    pub look: LightLook,
 }

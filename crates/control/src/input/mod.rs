@@ -1,33 +1,32 @@
-//! Hands on the device itself: a serial line and a knob. Neither can own the lease, so neither changes anything while
-//! somebody does.
+//! Local inputs: serial ports and rotary encoders. They cannot own the lease, so they are blocked while it is active.
 
 pub(crate) mod encoder;
 pub(crate) mod serial;
-mod text;
+mod text_commands;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::desk::Inner;
+use crate::service::ControlService;
 
-/// How long to wait before a device that is gone is tried again.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Delay before a lost device is opened again.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Listens on every input of the settings until the end.
-pub(crate) fn start(inner: &Arc<Inner>) {
-    for line in inner.options.serial.clone() {
-        inner.tasks.spawn(serial::run(inner.clone(), line));
+/// Starts every configured input.
+pub(crate) fn start(service: &Arc<ControlService>) {
+    for port in service.options.serial.clone() {
+        service.tasks.spawn(serial::run(service.clone(), port));
     }
-    for path in inner.options.encoder.clone() {
-        inner.tasks.spawn(encoder::run(inner.clone(), path));
+    for path in service.options.encoder.clone() {
+        service.tasks.spawn(encoder::run(service.clone(), path));
     }
 }
 
-/// Waits before the next try; whether there is one.
-async fn again(inner: &Inner) -> bool {
+/// Waits before the next attempt. Returns false on shutdown.
+async fn wait_for_retry(service: &ControlService) -> bool {
     tokio::select! {
         biased;
-        () = inner.ends.cancelled() => false,
-        () = inner.uptime.sleep(AGAIN) => true,
+        () = service.shutdown.cancelled() => false,
+        () = service.uptime.sleep(RETRY_DELAY) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! A serial line: JSON objects or words, one per line, each answered with one line.
+//! Commands over a serial port: one JSON object or text command per line, and one line in reply.
 
 use std::io;
 use std::sync::Arc;
@@ -7,76 +7,78 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio_serial::SerialPortBuilderExt;
 
-use super::text;
-use crate::class::{Class, Source};
+use super::text_commands;
+use crate::class::{Class, InputSource};
 use crate::code::{Code, Refusal};
 use crate::command;
-use crate::desk::{Hand, Inner};
-use crate::options::Serial;
+use crate::options::SerialPort;
+use crate::service::{ControlService, Requester};
 use crate::telemetry::TARGET;
 use crate::{rest, wire};
 
-/// Bytes of a line.
-const LINE: u64 = 4_096;
+/// Maximum bytes of a line.
+const MAX_LINE: u64 = 4_096;
 
-/// Opens the line, and again whenever it is gone.
-pub(crate) async fn run(inner: Arc<Inner>, line: Serial) {
+/// Opens the port and serves it; reopens it whenever it is lost.
+pub(crate) async fn run(service: Arc<ControlService>, config: SerialPort) {
     loop {
-        match tokio_serial::new(&line.path, line.baud).open_native_async() {
+        match tokio_serial::new(&config.path, config.baud).open_native_async() {
             Ok(port) => {
-                tracing::info!(target: TARGET, path = line.path, "listening on a serial line");
-                if let Err(error) = serve(&inner, port).await {
-                    tracing::warn!(target: TARGET, path = line.path, %error, "the serial line is gone");
+                tracing::info!(target: TARGET, path = config.path, "serial port open");
+                if let Err(error) = serve(&service, port).await {
+                    tracing::warn!(target: TARGET, path = config.path, %error, "serial port lost");
                 }
             }
-            Err(error) => tracing::warn!(target: TARGET, path = line.path, %error, "no serial line"),
+            Err(error) => {
+                tracing::warn!(target: TARGET, path = config.path, %error, "serial port unavailable")
+            }
         }
-        if !super::again(&inner).await {
+        if !super::wait_for_retry(&service).await {
             return;
         }
     }
 }
 
-/// Answers lines until the end of the process or of the line.
-async fn serve(inner: &Arc<Inner>, port: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
+/// Serves commands until shutdown or until the port is lost.
+async fn serve(service: &Arc<ControlService>, port: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     let (reader, mut writer) = tokio::io::split(port);
     let mut reader = BufReader::new(reader);
-    let hand = Hand::local(Source::Serial);
+    let requester = Requester::local(InputSource::Serial);
     let mut line = Vec::new();
     loop {
         line.clear();
-        let mut bounded = (&mut reader).take(LINE);
+        let mut bounded = (&mut reader).take(MAX_LINE);
         let read = tokio::select! {
             biased;
-            () = inner.ends.cancelled() => return Ok(()),
+            () = service.shutdown.cancelled() => return Ok(()),
             read = bounded.read_until(b'\n', &mut line) => read?,
         };
         if read == 0 {
             return Ok(());
         }
-        let answer = match line.last() {
-            Some(b'\n') => answer(inner, &hand, &String::from_utf8_lossy(&line)).await,
+        let reply = match line.last() {
+            Some(b'\n') => handle_line(service, &requester, &String::from_utf8_lossy(&line)).await,
             _ => {
-                skip(inner, &mut reader).await?;
-                Some(format!("ERR {} a line has at most {LINE} bytes", Code::INVALID_VALUE.word()))
+                skip_line(service, &mut reader).await?;
+                Some(format!("ERR {} a line may have at most {MAX_LINE} bytes", Code::INVALID_VALUE.as_str()))
             }
         };
-        if let Some(answer) = answer.map(|answer| format!("{answer}\r\n")) {
+        if let Some(reply) = reply.map(|reply| format!("{reply}\r\n")) {
             tokio::select! {
                 biased;
-                () = inner.ends.cancelled() => return Ok(()),
-                written = writer.write_all(answer.as_bytes()) => written?,
+                () = service.shutdown.cancelled() => return Ok(()),
+                written = writer.write_all(reply.as_bytes()) => written?,
             }
         }
     }
 }
 
-/// Leaves out the rest of a line that is too long, without keeping it.
-async fn skip(inner: &Inner, reader: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<()> {
+/// Discards the rest of a line that is too long.
+async fn skip_line(service: &ControlService, reader: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<()> {
     loop {
         let bytes = tokio::select! {
             biased;
-            () = inner.ends.cancelled() => return Ok(()),
+            () = service.shutdown.cancelled() => return Ok(()),
             bytes = reader.fill_buf() => bytes?,
         };
         let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -89,64 +91,66 @@ async fn skip(inner: &Inner, reader: &mut (impl AsyncBufReadExt + Unpin)) -> io:
     }
 }
 
-/// The answer to a line; none to an empty one.
-async fn answer(inner: &Arc<Inner>, hand: &Hand, line: &str) -> Option<String> {
+/// Handles a line and returns the reply. An empty line has none.
+async fn handle_line(service: &Arc<ControlService>, requester: &Requester, line: &str) -> Option<String> {
     let line = line.trim();
     if line.is_empty() {
         return None;
     }
     if line.starts_with('{') {
-        return Some(json(inner, hand, line).await);
+        return Some(handle_json(service, requester, line).await);
     }
     if line.eq_ignore_ascii_case("help") {
-        return Some(text::help());
+        return Some(text_commands::help());
     }
-    let done = async {
-        let (word, given) = text::read(line).map_err(|refusal| match refusal.code {
-            // A word that nobody knows counts as a change.
-            Code::INVALID_ACTION => command::unknown(inner, hand, line),
-            _ => refusal,
-        })?;
-        let command = command::find(word.command).ok_or_else(|| command::unknown(inner, hand, line))?;
-        command::perform(inner, hand, command, given).await
+    let outcome = async {
+        let (text_command, given) =
+            text_commands::parse_line(line).map_err(|refusal| match refusal.code {
+                // Unknown commands are mutating.
+                Code::INVALID_ACTION => command::unknown_command(service, requester, line),
+                _ => refusal,
+            })?;
+        let command = command::find(text_command.command)
+            .ok_or_else(|| command::unknown_command(service, requester, line))?;
+        command::perform(service, requester, command, given).await
     };
-    Some(match done.await {
+    Some(match outcome.await {
         Ok(data) => format!("OK {data}"),
-        Err(refusal) => format!("ERR {} {}", refusal.code.word(), words(&refusal)),
+        Err(refusal) => format!("ERR {} {}", refusal.code.as_str(), serial_message(&refusal)),
     })
 }
 
-async fn json(inner: &Arc<Inner>, hand: &Hand, line: &str) -> String {
-    let mut given = match rest::parse(line) {
+async fn handle_json(service: &Arc<ControlService>, requester: &Requester, line: &str) -> String {
+    let mut given = match rest::parse_object(line) {
         Ok(given) => given,
         Err(refusal) => return wire::error(None, &refusal).to_string(),
     };
     let (kind, request) = (given.remove("type"), given.remove("requestId"));
     let request = wire::request_id(request.as_ref());
     let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let done = match command::find(kind).filter(|command| is_local(command)) {
+    let outcome = match command::find(kind).filter(|command| is_local(command)) {
         Some(command) => {
-            command::perform(inner, hand, command, given).await.map(|data| (command.answer, data))
+            command::perform(service, requester, command, given).await.map(|data| (command.reply, data))
         }
-        None => Err(command::unknown(inner, hand, kind)),
+        None => Err(command::unknown_command(service, requester, kind)),
     };
-    match done {
-        Ok((answer, data)) => wire::reply(answer, request, &data).to_string(),
+    match outcome {
+        Ok((kind, data)) => wire::reply(kind, request, &data).to_string(),
         Err(refusal) => {
-            let message = words(&refusal);
+            let message = serial_message(&refusal);
             wire::error(request, &Refusal { message, ..refusal }).to_string()
         }
     }
 }
 
-/// The lease and its stream belong to WebSockets: on a line they are unknown.
+/// Whether a command is available on a serial port. Lease and stream commands require a WebSocket.
 pub(crate) fn is_local(command: &command::Command) -> bool {
     let connection = command.name.starts_with("ledStream.") || command.name.starts_with("render.stream.st");
     (command.class != Class::Control || command.name == "control.status")
         && (!connection || command.name == "render.stream.status")
 }
 
-fn words(refusal: &Refusal) -> String {
+fn serial_message(refusal: &Refusal) -> String {
     match refusal.code {
         Code::CONTROL_LOCKED => "command blocked by active control lease".into(),
         _ => refusal.message.clone(),

@@ -1,5 +1,5 @@
-//! Every text that leaves the device: envelopes, states, broadcasts. No type here has a place for the token but
-//! [`Acquired`], which goes to its owner alone.
+//! All messages of the device: envelopes, states, broadcasts. Only [`AcquireReply`] contains the token, and it is sent
+//! only to the owner.
 
 use axum::extract::ws::Utf8Bytes;
 use axum::response::{IntoResponse, Response};
@@ -8,16 +8,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::code::Refusal;
-use crate::lease::{Ended, Event, SCOPE, View};
-use crate::uptime::Ms;
+use crate::lease::{LeaseEnd, LeaseEvent, LeaseView, SCOPE};
+use crate::uptime::UptimeMs;
 
 /// The version of the REST envelope.
 const VERSION: &str = "2.0";
 
-/// The lease as anybody may see it. Inactive, every field is there and empty.
+/// The public status of the lease. If the lease is inactive, every field is present and empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Status {
+pub(crate) struct LeaseStatus {
     active: bool,
     lease_id: String,
     scope: &'static str,
@@ -32,8 +32,8 @@ pub(crate) struct Status {
     reason: Option<String>,
 }
 
-impl From<View> for Status {
-    fn from(view: View) -> Self {
+impl From<LeaseView> for LeaseStatus {
+    fn from(view: LeaseView) -> Self {
         if view.id.is_empty() {
             return Self::default();
         }
@@ -53,10 +53,10 @@ impl From<View> for Status {
     }
 }
 
-/// The answer to an acquire: the only message with the token.
+/// The reply to an acquire: the only message with the token.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Acquired<'a> {
+pub(crate) struct AcquireReply<'a> {
     active: bool,
     lease_id: &'a str,
     lease_token: &'a str,
@@ -72,8 +72,8 @@ pub(crate) struct Acquired<'a> {
     takeover_allowed: bool,
 }
 
-impl<'a> Acquired<'a> {
-    pub(crate) fn new(view: &'a View, token: &'a lease::Token) -> Self {
+impl<'a> AcquireReply<'a> {
+    pub(crate) fn new(view: &'a LeaseView, token: &'a tenure_lease::Token) -> Self {
         Self {
             active: view.active,
             lease_id: &view.id,
@@ -92,41 +92,41 @@ impl<'a> Acquired<'a> {
     }
 }
 
-/// The answer to a heartbeat.
-pub(crate) fn heartbeat_ack(view: &View) -> Value {
+/// The reply to a heartbeat.
+pub(crate) fn heartbeat_ack(view: &LeaseView) -> Value {
     json!({
         "leaseId": view.id, "ttlMs": view.ttl, "remainingMs": view.remaining, "expiresAtMs": view.expires.0,
     })
 }
 
-/// The answer to a release.
-pub(crate) fn released(id: &str, at: Ms, reason: &str) -> Value {
+/// The reply to a release.
+pub(crate) fn released(id: &str, at: UptimeMs, reason: &str) -> Value {
     json!({ "released": true, "leaseId": id, "releasedAtMs": at.0, "reason": reason })
 }
 
-/// `control.stateChanged` for everybody.
-pub(crate) fn state_changed(event: Event, view: View) -> Utf8Bytes {
-    broadcast("control.stateChanged", event.word(), &Status::from(view))
+/// `control.stateChanged` for all clients.
+pub(crate) fn state_changed(event: LeaseEvent, view: LeaseView) -> Utf8Bytes {
+    broadcast("control.stateChanged", event.as_str(), &LeaseStatus::from(view))
 }
 
 /// `control.stateChanged` for the end of a lease.
-pub(crate) fn state_ended(ended: &Ended) -> Utf8Bytes {
-    let mut status = Status::from(ended.view.clone());
+pub(crate) fn state_ended(ended: &LeaseEnd) -> Utf8Bytes {
+    let mut status = LeaseStatus::from(ended.view.clone());
     status.reason = Some(ended.reason.clone());
-    broadcast("control.stateChanged", ended.event.word(), &status)
+    broadcast("control.stateChanged", ended.event.as_str(), &status)
 }
 
-/// A message for everybody.
+/// A broadcast of an event.
 pub(crate) fn broadcast(kind: &str, event: &str, data: &impl Serialize) -> Utf8Bytes {
     json!({ "type": kind, "event": event, "success": true, "data": data }).to_string().into()
 }
 
-/// A message for everybody that is no event.
-pub(crate) fn notice(kind: &str, data: &Value) -> Utf8Bytes {
+/// A broadcast without an event.
+pub(crate) fn broadcast_state(kind: &str, data: &Value) -> Utf8Bytes {
     json!({ "type": kind, "success": true, "data": data }).to_string().into()
 }
 
-/// A good answer on a WebSocket.
+/// A successful reply on a WebSocket.
 pub(crate) fn reply(kind: &str, request: Option<&Value>, data: &Value) -> Utf8Bytes {
     match request {
         Some(id) => json!({ "type": kind, "requestId": id, "success": true, "data": data }),
@@ -146,28 +146,28 @@ pub(crate) fn error(request: Option<&Value>, refusal: &Refusal) -> Utf8Bytes {
     .into()
 }
 
-/// The id of a request to repeat in its answer: a text of at most 128 characters, or a number.
+/// The request id to repeat in the reply: a string of at most 128 characters, or a number.
 pub(crate) fn request_id(id: Option<&Value>) -> Option<&Value> {
     id.filter(|id| id.is_number() || id.as_str().is_some_and(|id| id.chars().count() <= 128))
 }
 
-/// A good answer over HTTP.
-pub(crate) fn rest_ok(data: &Value, now: Ms) -> Response {
+/// A successful HTTP response.
+pub(crate) fn rest_ok(data: &Value, now: UptimeMs) -> Response {
     let body = json!({ "success": true, "data": data, "timestamp": now.0, "version": VERSION });
     ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], body.to_string())
         .into_response()
 }
 
-/// A refusal over HTTP.
-pub(crate) fn rest_error(refusal: &Refusal, now: Ms) -> Response {
+/// An HTTP error response.
+pub(crate) fn rest_error(refusal: &Refusal, now: UptimeMs) -> Response {
     let status = refusal.status.unwrap_or_else(|| refusal.code.status());
     let body = json!({ "success": false, "error": refusal.body(), "timestamp": now.0, "version": VERSION });
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (status, headers, body.to_string()).into_response()
 }
 
-/// How deep arrays and objects are nested, without parsing anything.
-pub(crate) fn depth(text: &str) -> usize {
+/// The nesting depth of arrays and objects, without parsing.
+pub(crate) fn nesting_depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {
         match byte {
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_inactive_status_has_every_field_and_all_are_empty() {
-        let status = serde_json::to_value(Status::from(View::default())).unwrap();
+    fn an_inactive_status_has_every_field_empty() {
+        let status = serde_json::to_value(LeaseStatus::from(LeaseView::default())).unwrap();
         let expected = json!({
             "active": false, "leaseId": "", "scope": "", "ownerClientName": "", "ownerInstanceId": "",
             "ownerWsClientId": 0, "remainingMs": 0, "ttlMs": 0, "heartbeatIntervalMs": 0, "takeoverAllowed": false,
@@ -209,12 +209,12 @@ mod tests {
             ("\"\\\"[\"", 0),
             ("{\"a\":\"\\\\\"}", 1),
         ] {
-            assert_eq!(depth(text), expected, "{text}");
+            assert_eq!(nesting_depth(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn a_request_id_is_repeated_only_if_it_is_small() {
+    fn only_a_short_request_id_is_repeated() {
         assert!(request_id(Some(&json!("req-1"))).is_some() && request_id(Some(&json!(7))).is_some());
         assert!(
             request_id(Some(&json!({}))).is_none() && request_id(Some(&json!("x".repeat(129)))).is_none()

@@ -1,28 +1,28 @@
-//! The device behind the lease: what it shows, sends and keeps.
+//! The device: its outputs, its stored state and its input validation.
 
 use std::sync::Arc;
 
-use control::{COMMANDS, Options};
-use lease::Store;
 use serde_json::json;
+use tenure_control::{COMMANDS, Options};
+use tenure_lease::Store;
 use tokio::net::UdpSocket;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::rig::{Rig, calm, within};
+use crate::fixture::{Fixture, long_ttl, within};
 
 #[tokio::test]
-async fn pictures_go_out_over_ddp_and_to_those_who_watch() {
+async fn frames_are_sent_over_ddp_and_to_preview_subscribers() {
     let strip = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let rig = Rig::start(Options { ddp: vec![strip.local_addr().unwrap()], ..calm() }).await;
+    let fixture = Fixture::start(Options { ddp: vec![strip.local_addr().unwrap()], ..long_ttl() }).await;
     let mut packet = [0; 2_048];
     let length = within(strip.recv(&mut packet)).await.unwrap();
     assert_eq!(length, 10 + 960);
-    assert_eq!(packet[0], 0x41, "version 1, shown at once");
+    assert_eq!(packet[0], 0x41, "version 1 with the push flag");
     assert_eq!(&packet[2..10], [0x0b, 1, 0, 0, 0, 0, 0x03, 0xc0]);
     let first = packet[1];
     within(strip.recv(&mut packet)).await.unwrap();
     assert_eq!(packet[1], first % 15 + 1, "packets are numbered");
-    let mut watcher = rig.socket().await;
+    let mut watcher = fixture.socket().await;
     watcher.done(json!({ "type": "setPower", "on": false })).await;
     watcher.done(json!({ "type": "ledStream.subscribe" })).await;
     within(async {
@@ -40,50 +40,50 @@ async fn pictures_go_out_over_ddp_and_to_those_who_watch() {
     })
     .await;
     watcher.done(json!({ "type": "ledStream.unsubscribe" })).await;
-    rig.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn presets_settings_and_the_look_outlive_the_process() {
-    let store: Arc<dyn Store> = lease_store::Store::open("memory:").await.unwrap().into();
-    let rig = Rig::on(store.clone(), calm(), |router, _| router).await;
-    let mut socket = rig.socket().await;
+async fn presets_settings_and_the_look_survive_a_restart() {
+    let store: Arc<dyn Store> = tenure_store::Store::open("memory:").await.unwrap().into();
+    let fixture = Fixture::on(store.clone(), long_ttl(), |router, _| router).await;
+    let mut socket = fixture.socket().await;
     socket.done(json!({ "type": "parameters.set", "brightness": 33, "speed": 7, "paletteId": 4 })).await;
     socket.done(json!({ "type": "setEffect", "effectId": 5 })).await;
     let saved = socket.done(json!({ "type": "effectPresets.saveCurrent", "name": "evening" })).await;
     socket.done(json!({ "type": "settings.set", "deviceName": "shelf", "maxBrightness": 200 })).await;
     let owned = socket.acquire("phone").await;
-    rig.stop().await;
+    fixture.stop().await;
 
-    let rig = Rig::on(store, calm(), |router, _| router).await;
-    let state = rig.status().await["state"].clone();
+    let fixture = Fixture::on(store, long_ttl(), |router, _| router).await;
+    let state = fixture.status().await["state"].clone();
     assert_eq!(
         (&state["effectId"], &state["paletteId"], &state["parameters"]["brightness"]),
         (&json!(5), &json!(4), &json!(33))
     );
     assert_eq!(state["presets"], json!([{ "id": saved["id"], "name": "evening", "effectId": 5 }]));
-    assert_eq!(rig.get("/api/v1/settings").await.1["data"]["deviceName"], "shelf");
-    // The lease did not outlive its server, and its token is remembered as one that ended.
-    assert_eq!(rig.get("/api/v1/control/status").await.1["data"]["active"], false);
-    let (code, body) = rig.post("/api/v1/effects/next", json!({}), &owned.headers()).await;
+    assert_eq!(fixture.get("/api/v1/settings").await.1["data"]["deviceName"], "shelf");
+    // The lease ended with its server, and its token is remembered.
+    assert_eq!(fixture.get("/api/v1/control/status").await.1["data"]["active"], false);
+    let (code, body) = fixture.post("/api/v1/effects/next", json!({}), &owned.headers()).await;
     assert_eq!((code, &body["error"]["code"]), (409, &json!("LEASE_EXPIRED")));
     let id = saved["id"].as_u64().unwrap();
-    assert_eq!(rig.post("/api/v1/effects/next", json!({}), &[]).await.0, 200);
-    let loaded = rig.post(&format!("/api/v1/presets/{id}/load"), json!({}), &[]).await;
+    assert_eq!(fixture.post("/api/v1/effects/next", json!({}), &[]).await.0, 200);
+    let loaded = fixture.post(&format!("/api/v1/presets/{id}/load"), json!({}), &[]).await;
     assert_eq!((loaded.0, &loaded.1["data"]["effectId"]), (200, &json!(5)));
     assert_eq!(
-        rig.ask(crate::rig::WRITER, "DELETE", &format!("/api/v1/presets/{id}"), None, &[]).await.0,
+        fixture.ask(crate::fixture::WRITER, "DELETE", &format!("/api/v1/presets/{id}"), None, &[]).await.0,
         200
     );
-    assert_eq!(rig.get(&format!("/api/v1/presets/{id}")).await.1["error"]["code"], "NOT_FOUND");
-    rig.stop().await;
+    assert_eq!(fixture.get(&format!("/api/v1/presets/{id}")).await.1["error"]["code"], "NOT_FOUND");
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn bad_input_has_a_code_and_changes_nothing() {
-    let rig = Rig::start(calm()).await;
-    let mut socket = rig.socket().await;
-    let before = rig.status().await["state"]["revision"].clone();
+async fn invalid_input_has_a_code_and_changes_nothing() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let mut socket = fixture.socket().await;
+    let before = fixture.status().await["state"]["revision"].clone();
     for (message, code) in [
         (json!({ "type": "setBrightness", "brightness": 256 }), "OUT_OF_RANGE"),
         (json!({ "type": "setBrightness", "brightness": "full" }), "INVALID_TYPE"),
@@ -113,19 +113,19 @@ async fn bad_input_has_a_code_and_changes_nothing() {
         let answer = socket.until(|value| value["type"] == "error").await;
         assert_eq!(answer["error"]["code"], "INVALID_JSON", "{text}");
     }
-    let (code, body) = rig.post("/api/v1/parameters", json!({ "brightness": 1, "speed": 51 }), &[]).await;
+    let (code, body) = fixture.post("/api/v1/parameters", json!({ "brightness": 1, "speed": 51 }), &[]).await;
     assert_eq!(
         (code, &body["error"]["code"], &body["error"]["field"]),
         (400, &json!("OUT_OF_RANGE"), &json!("speed"))
     );
-    assert_eq!(rig.status().await["state"]["revision"], before);
-    rig.stop().await;
+    assert_eq!(fixture.status().await["state"]["revision"], before);
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn everybody_hears_what_changed() {
-    let rig = Rig::start(calm()).await;
-    let (mut hand, mut observer) = (rig.socket().await, rig.socket().await);
+async fn changes_are_broadcast() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let (mut hand, mut observer) = (fixture.socket().await, fixture.socket().await);
     hand.done(json!({ "type": "batch", "operations": [
         { "type": "setEffect", "effectId": 9 }, { "type": "setSpeed", "speed": 50 }, { "type": "setPalette", "paletteId": 3 },
     ] })).await;
@@ -135,20 +135,18 @@ async fn everybody_hears_what_changed() {
     assert_eq!((&told["data"]["effectId"], &told["data"]["parameters"]["speed"]), (&json!(9), &json!(50)));
     let status = observer.until(|value| value["type"] == "status").await;
     assert_eq!(status["data"]["wsClients"], 2);
-    rig.stop().await;
+    fixture.stop().await;
 }
 
 #[test]
-fn the_page_of_the_protocol_has_the_schema_of_every_command() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol/control.md");
-    let page = std::fs::read_to_string(page).unwrap_or_default();
-    let expected = control::commands_page();
-    let made = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-commands.md");
-    std::fs::write(&made, &expected).unwrap();
-    assert!(
-        page.contains(&expected),
-        "docs/protocol/control.md lacks the commands as they are; see {}",
-        made.display()
-    );
+fn the_protocol_reference_is_current() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol");
+    let read = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap_or_default();
+    let (expected, schemas) = (tenure_control::commands_page(), tenure_control::command_schemas());
+    let generated = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(generated.join("control-commands.md"), &expected).unwrap();
+    std::fs::write(generated.join("control-commands.json"), &schemas).unwrap();
+    let current = read("control.md").contains(&expected) && read("control-commands.json") == schemas;
+    assert!(current, "docs/protocol is out of date; the expected content is in {}", generated.display());
     assert!(COMMANDS.iter().all(|command| expected.contains(&format!("`{}`", command.name))));
 }

@@ -1,10 +1,10 @@
-//! The contract's own example of every message, `tests/golden/*.json`: requests are sent as they stand there, and answers
-//! have the same members, of the same types and forms.
+//! The contract's example of every message, in `tests/golden/*.json`: requests are sent unchanged, and replies have the
+//! same members with values of the same type and form.
 
-use control::Options;
 use serde_json::{Map, Value, json};
+use tenure_control::Options;
 
-use crate::rig::{Rig, Socket, calm};
+use crate::fixture::{Fixture, Socket, long_ttl};
 
 /// An example, read from its file.
 macro_rules! example {
@@ -13,9 +13,9 @@ macro_rules! example {
     };
 }
 
-/// Checks that `real` has exactly the members of `pattern`, with values of the same type. Numbers of an example stand for
-/// any that fits 32 bits, ids and tokens for any of their form; everything else stands for itself.
-fn like(pattern: &Value, real: &Value, path: &str) {
+/// Asserts that `real` has exactly the members of `pattern`, with values of the same type. A number matches any 32-bit
+/// number, an id or token any of the same form, and everything else only itself.
+fn assert_matches(pattern: &Value, real: &Value, path: &str) {
     match (pattern, real) {
         (Value::Object(expected), Value::Object(given)) => {
             let names = |map: &Map<String, Value>| {
@@ -25,26 +25,26 @@ fn like(pattern: &Value, real: &Value, path: &str) {
             };
             assert_eq!(names(expected), names(given), "{path}");
             for (name, value) in expected {
-                like(value, &given[name], &format!("{path}.{name}"));
+                assert_matches(value, &given[name], &format!("{path}.{name}"));
             }
         }
         (Value::Number(_), Value::Number(number)) => {
             assert!(number.as_u64().is_some_and(|number| u32::try_from(number).is_ok()), "{path}: {number}");
         }
-        (Value::String(expected), Value::String(given)) if is_free(path) => {
-            assert_eq!(shape(expected), shape(given), "{path}: {given}");
+        (Value::String(expected), Value::String(given)) if is_variable(path) => {
+            assert_eq!(form_of(expected), form_of(given), "{path}: {given}");
         }
         _ => assert_eq!(pattern, real, "{path}"),
     }
 }
 
-/// Members whose text differs from run to run.
-fn is_free(path: &str) -> bool {
+/// Whether the text of a member varies from run to run.
+fn is_variable(path: &str) -> bool {
     path.ends_with(".leaseId") || path.ends_with(".leaseToken")
 }
 
-/// A text with its letters and digits made alike.
-fn shape(text: &str) -> String {
+/// A string with its letters and digits normalized.
+fn form_of(text: &str) -> String {
     match text.strip_prefix("cl_") {
         Some(hex) => format!(
             "cl_{}",
@@ -59,7 +59,7 @@ fn shape(text: &str) -> String {
     }
 }
 
-/// Sends a request as it stands in its example, with the id and the token of the lease there is, if it names one.
+/// Sends an example request, with the id and token of the current lease if it has those members.
 async fn send(socket: &mut Socket, mut request: Value, lease: Option<&Value>) -> Value {
     for name in ["leaseId", "leaseToken"] {
         if let (Some(member), Some(lease)) = (request.get_mut(name), lease) {
@@ -72,56 +72,56 @@ async fn send(socket: &mut Socket, mut request: Value, lease: Option<&Value>) ->
 }
 
 #[tokio::test]
-async fn every_message_is_as_its_example() {
-    let rig = Rig::start(calm()).await;
-    let (mut owner, mut observer) = (rig.socket().await, rig.socket().await);
+async fn every_message_matches_its_example() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let (mut owner, mut observer) = (fixture.socket().await, fixture.socket().await);
     let acquired = send(&mut owner, example!("acquire.request"), None).await;
-    like(&example!("acquire.acquired"), &acquired, "acquired");
+    assert_matches(&example!("acquire.acquired"), &acquired, "acquired");
     let lease = acquired["data"].clone();
 
     let changed = observer.event("acquired").await;
-    like(&example!("state_changed"), &changed, "changed");
+    assert_matches(&example!("state_changed"), &changed, "changed");
     let seen = send(&mut observer, example!("status.request"), None).await;
-    like(&example!("status.response"), &seen, "status");
-    let (code, body) = rig.get("/api/v1/control/status").await;
+    assert_matches(&example!("status.response"), &seen, "status");
+    let (code, body) = fixture.get("/api/v1/control/status").await;
     assert_eq!((code, &body["success"]), (200, &json!(true)));
-    like(&example!("status.response")["data"], &body["data"], "status over HTTP");
+    assert_matches(&example!("status.response")["data"], &body["data"], "status over HTTP");
 
     let locked = send(&mut observer, example!("acquire.request"), None).await;
-    like(&example!("acquire.locked"), &locked, "locked");
+    assert_matches(&example!("acquire.locked"), &locked, "locked");
     let request = json!({ "type": "setBrightness", "brightness": 1, "requestId": "req-201" });
     let blocked = send(&mut observer, request, None).await;
-    like(&example!("lock.ws"), &blocked, "blocked");
+    assert_matches(&example!("lock.ws"), &blocked, "blocked");
     let wrong = [("x-control-lease", "AAAAAAAAAAAAAAAAAAAAAA")];
-    let (code, body) = rig.post("/api/v1/effects/set", json!({ "effectId": 1 }), &wrong).await;
+    let (code, body) = fixture.post("/api/v1/effects/set", json!({ "effectId": 1 }), &wrong).await;
     assert_eq!(code, 409);
-    like(&example!("lock.rest"), &body, "blocked over HTTP");
+    assert_matches(&example!("lock.rest"), &body, "blocked over HTTP");
 
     let ack = send(&mut owner, example!("heartbeat.request"), Some(&lease)).await;
-    like(&example!("heartbeat.ack"), &ack, "ack");
-    like(&of_event("heartbeat"), &observer.event("heartbeat").await, "heartbeat");
+    assert_matches(&example!("heartbeat.ack"), &ack, "ack");
+    assert_matches(&broadcast_of("heartbeat"), &observer.event("heartbeat").await, "heartbeat");
 
     let released = send(&mut owner, example!("release.request"), Some(&lease)).await;
-    like(&example!("release.released"), &released, "released");
-    // An end has its reason besides, and nothing is left of the time.
-    let mut ended = of_event("released");
+    assert_matches(&example!("release.released"), &released, "released");
+    // The end of a lease adds a reason, and no time remains.
+    let mut ended = broadcast_of("released");
     ended["data"]["active"] = json!(false);
     ended["data"]["reason"] = json!("user_exit");
     let changed = observer.event("released").await;
-    like(&ended, &changed, "ended");
+    assert_matches(&ended, &changed, "ended");
     assert_eq!(changed["data"]["remainingMs"], 0);
-    rig.stop().await;
+    fixture.stop().await;
 }
 
-/// The example of a broadcast, of another event.
-fn of_event(event: &str) -> Value {
+/// The example broadcast with another event.
+fn broadcast_of(event: &str) -> Value {
     let mut changed = example!("state_changed");
     changed["event"] = json!(event);
     changed
 }
 
 #[test]
-fn the_times_of_the_examples_are_the_ones_a_device_has_unless_told_otherwise() {
+fn the_times_of_the_examples_are_the_defaults() {
     let (options, acquired) = (Options::default(), example!("acquire.acquired"));
     let data = &acquired["data"];
     assert_eq!(data["ttlMs"], json!(options.ttl_ms));

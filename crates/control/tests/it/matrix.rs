@@ -1,11 +1,11 @@
-//! The mutability matrix over every command and every source, generated from the tables that the router is made of.
+//! The mutability matrix for every command and route, generated from the tables that the router uses.
 
-use control::{COMMANDS, Class, ROUTES, Source, Standing, allowed};
 use serde_json::{Value, json};
+use tenure_control::{COMMANDS, Class, InputSource, Ownership, ROUTES, allowed};
 
-use crate::rig::{OTHER, Owned, Rig, Socket, WRITER, calm};
+use crate::fixture::{Fixture, OTHER, OwnedLease, Socket, WRITER, long_ttl};
 
-/// What a command is given when it is asked for.
+/// A valid message of a command.
 fn message(name: &str) -> Value {
     match name {
         "setPower" => json!({ "on": true }),
@@ -24,12 +24,12 @@ fn message(name: &str) -> Value {
     }
 }
 
-/// The code of the answer that counts as blocked.
+/// The codes of a blocked command.
 const BLOCKED: [&str; 2] = ["CONTROL_LOCKED", "LEASE_REQUIRED"];
 
 fn is_blocked(answer: &Value) -> bool {
     let code = answer["error"]["code"].as_str().unwrap_or_default();
-    // A stream that nobody holds the lease for is told so by itself, not by the gate.
+    // Without a lease, the stream command itself refuses, not the gate.
     BLOCKED.contains(&code)
         && !answer["error"]["message"].as_str().unwrap_or_default().contains("render stream")
 }
@@ -40,27 +40,27 @@ async fn ws(socket: &mut Socket, name: &str) -> Value {
     socket.ask(message).await
 }
 
-async fn check_sockets(rig: &Rig, socket: &mut Socket, standing: Standing) {
+async fn check_sockets(fixture: &Fixture, socket: &mut Socket, standing: Ownership) {
     for command in COMMANDS.iter() {
-        // The lease's own commands would end the standing that is being tested.
-        if command.class == Class::Control && standing == Standing::Owner {
+        // Lease commands would change the ownership under test.
+        if command.class == Class::Control && standing == Ownership::Owner {
             continue;
         }
         if command.name == "control.acquire" {
             continue;
         }
-        let before = rig.status().await["controlCounters"]["blockedWsCommands"].as_u64().unwrap();
+        let before = fixture.status().await["controlCounters"]["blockedWsCommands"].as_u64().unwrap();
         let answer = ws(socket, command.name).await;
-        let open = allowed(command.class, Source::Ws, standing);
+        let open = allowed(command.class, InputSource::Ws, standing);
         if command.class != Class::Control {
             assert_eq!(!is_blocked(&answer), open, "{} as {standing:?}: {answer}", command.name);
         }
-        let after = rig.status().await["controlCounters"]["blockedWsCommands"].as_u64().unwrap();
+        let after = fixture.status().await["controlCounters"]["blockedWsCommands"].as_u64().unwrap();
         assert_eq!(after - before, u64::from(!open), "{} as {standing:?} is counted", command.name);
     }
 }
 
-async fn check_routes(rig: &Rig, owned: Option<&Owned>, standing: Standing) {
+async fn check_routes(fixture: &Fixture, owned: Option<&OwnedLease>, standing: Ownership) {
     let headers = owned.map(|owned| owned.headers().to_vec()).unwrap_or_default();
     for route in ROUTES {
         let path = route.path.replace("{paletteId}", "1").replace("{id}", "7");
@@ -69,8 +69,8 @@ async fn check_routes(rig: &Rig, owned: Option<&Owned>, standing: Standing) {
             body = json!({});
         }
         let body = (route.method != http::Method::GET).then_some(body);
-        let (status, answer) = rig.ask(WRITER, route.method.as_str(), &path, body, &headers).await;
-        let open = allowed(route.class(), Source::Rest, standing);
+        let (status, answer) = fixture.ask(WRITER, route.method.as_str(), &path, body, &headers).await;
+        let open = allowed(route.class(), InputSource::Rest, standing);
         assert_eq!(!is_blocked(&answer), open, "{} {path} as {standing:?}: {answer}", route.method);
         assert_ne!(status, 423);
         assert!(open || status == 428, "{status} {path}");
@@ -79,39 +79,39 @@ async fn check_routes(rig: &Rig, owned: Option<&Owned>, standing: Standing) {
 
 #[tokio::test]
 async fn the_matrix_holds_for_every_command_and_route() {
-    let rig = Rig::start(calm()).await;
-    let mut visitor = rig.socket_of(OTHER).await;
-    check_sockets(&rig, &mut visitor, Standing::Inactive).await;
-    check_routes(&rig, None, Standing::Inactive).await;
-    let mut owner = rig.socket().await;
+    let fixture = Fixture::start(long_ttl()).await;
+    let mut visitor = fixture.socket_of(OTHER).await;
+    check_sockets(&fixture, &mut visitor, Ownership::Inactive).await;
+    check_routes(&fixture, None, Ownership::Inactive).await;
+    let mut owner = fixture.socket().await;
     let owned = owner.acquire("owner").await;
     let look = |status: Value| {
         let mut state = status["state"].clone();
         state["transport"] = json!(null);
         state
     };
-    let before = look(rig.status().await);
-    check_sockets(&rig, &mut visitor, Standing::Other).await;
-    check_routes(&rig, None, Standing::Other).await;
-    assert_eq!(look(rig.status().await), before, "what was blocked changed nothing");
-    check_sockets(&rig, &mut owner, Standing::Owner).await;
-    check_routes(&rig, Some(&owned), Standing::Owner).await;
-    assert_ne!(look(rig.status().await), before, "what was allowed changed something");
-    rig.stop().await;
+    let before = look(fixture.status().await);
+    check_sockets(&fixture, &mut visitor, Ownership::Other).await;
+    check_routes(&fixture, None, Ownership::Other).await;
+    assert_eq!(look(fixture.status().await), before, "blocked commands change nothing");
+    check_sockets(&fixture, &mut owner, Ownership::Owner).await;
+    check_routes(&fixture, Some(&owned), Ownership::Owner).await;
+    assert_ne!(look(fixture.status().await), before, "allowed commands change the device");
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn the_router_has_every_route_of_the_table_and_no_other() {
-    let rig = Rig::start(calm()).await;
+async fn the_router_has_exactly_the_routes_of_the_table() {
+    let fixture = Fixture::start(long_ttl()).await;
     for route in ROUTES {
         let path = route.path.replace("{paletteId}", "1").replace("{id}", "9");
         let (status, body) =
-            rig.ask(WRITER, route.method.as_str(), &path, Some(message(route.command)), &[]).await;
+            fixture.ask(WRITER, route.method.as_str(), &path, Some(message(route.command)), &[]).await;
         let missing = status == 404
-            && body["error"]["message"].as_str().is_some_and(|words| words.contains("nothing at this path"));
+            && body["error"]["message"].as_str().is_some_and(|message| message.contains("path not found"));
         assert!(!missing && status != 405, "{} {}: {status}", route.method, route.path);
     }
-    // Every method that the table does not have is refused, so nothing unclassed can be reached.
+    // Methods that are not in the table are refused, so every reachable route has a class.
     for route in ROUTES {
         let path = route.path.replace("{paletteId}", "1").replace("{id}", "9");
         for method in ["POST", "PUT", "PATCH", "DELETE"] {
@@ -120,18 +120,18 @@ async fn the_router_has_every_route_of_the_table_and_no_other() {
             // Another pattern of the table may match the same path.
             let set = path == "/api/v1/palettes/1";
             if !known && !set {
-                let (status, _) = rig.ask(WRITER, method, &path, Some(json!({})), &[]).await;
+                let (status, _) = fixture.ask(WRITER, method, &path, Some(json!({})), &[]).await;
                 assert!(status == 405 || status == 404, "{method} {path}: {status}");
             }
         }
     }
-    rig.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn an_unknown_command_counts_as_a_change() {
-    let rig = Rig::start(calm()).await;
-    let (mut owner, mut other) = (rig.socket().await, rig.socket_of(OTHER).await);
+async fn an_unknown_command_is_mutating() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let (mut owner, mut other) = (fixture.socket().await, fixture.socket_of(OTHER).await);
     for name in ["getStatusNow", "plugins.reload", "zone.enable", "info.check.subscribe.wipe", ""] {
         assert_eq!(other.refused(json!({ "type": name })).await, "INVALID_ACTION", "{name}");
     }
@@ -140,5 +140,5 @@ async fn an_unknown_command_counts_as_a_change() {
         assert_eq!(other.refused(json!({ "type": name })).await, "CONTROL_LOCKED", "{name}");
         assert_eq!(owner.refused(json!({ "type": name })).await, "INVALID_ACTION", "{name}");
     }
-    rig.stop().await;
+    fixture.stop().await;
 }

@@ -1,10 +1,10 @@
-//! The render stream over a real socket.
+//! The render stream over a real WebSocket.
 
-use control::{Options, PAYLOAD, PREVIEW_HEADER, frame};
 use serde_json::{Value, json};
+use tenure_control::{Options, PAYLOAD, PREVIEW_HEADER, frame};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::rig::{OTHER, Rig, Socket, calm, eventually, within};
+use crate::fixture::{Fixture, OTHER, Socket, eventually, long_ttl, within};
 
 async fn start(owner: &mut Socket) -> Value {
     owner.done(json!({ "type": "render.stream.start", "targetFps": 60, "staleTimeoutMs": 5000, "desiredLedCount": 320, "desiredPixelFormat": "rgb888" })).await
@@ -20,9 +20,9 @@ async fn stopped(socket: &mut Socket) -> Value {
 }
 
 #[tokio::test]
-async fn only_the_owner_streams_and_only_frames_of_the_contract() {
-    let rig = Rig::start(calm()).await;
-    let (mut owner, mut other) = (rig.socket().await, rig.socket_of(OTHER).await);
+async fn only_the_owner_may_stream_and_only_valid_frames() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let (mut owner, mut other) = (fixture.socket().await, fixture.socket_of(OTHER).await);
     let begin = json!({ "type": "render.stream.start" });
     assert_eq!(owner.refused(begin.clone()).await, "LEASE_REQUIRED");
     assert_eq!(owner.refused(json!({ "type": "render.stream.stop" })).await, "STREAM_NOT_ACTIVE");
@@ -62,7 +62,7 @@ async fn only_the_owner_streams_and_only_frames_of_the_contract() {
     }
     other.send(Message::binary(frame(3, &[9; PAYLOAD]))).await;
     eventually("all frames are counted", async || {
-        let status = rig.status().await;
+        let status = fixture.status().await;
         let counters = &status["renderCounters"];
         counters["framesRx"] == 1
             && counters["framesInvalid"] == 5
@@ -71,9 +71,9 @@ async fn only_the_owner_streams_and_only_frames_of_the_contract() {
     })
     .await;
     assert_eq!(
-        rig.status().await["controlCounters"]["blockedWsCommands"],
+        fixture.status().await["controlCounters"]["blockedWsCommands"],
         2,
-        "the other's start and its frame"
+        "the other client's start and frame"
     );
     assert_eq!(other.refused(json!({ "type": "render.stream.stop" })).await, "CONTROL_LOCKED");
     let ended = owner.done(json!({ "type": "render.stream.stop" })).await;
@@ -82,13 +82,13 @@ async fn only_the_owner_streams_and_only_frames_of_the_contract() {
         (&json!(true), &json!("user_stop"), &started["sessionId"])
     );
     assert_eq!(stopped(&mut other).await["reason"], "user_stop");
-    rig.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn streamed_frames_are_what_the_strip_shows() {
-    let rig = Rig::start(calm()).await;
-    let (mut owner, mut watcher) = (rig.socket().await, rig.socket_of(OTHER).await);
+async fn the_strip_shows_streamed_frames() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let (mut owner, mut watcher) = (fixture.socket().await, fixture.socket_of(OTHER).await);
     owner.acquire("composer").await;
     owner.done(json!({ "type": "setBrightness", "brightness": 255 })).await;
     watcher.done(json!({ "type": "ledStream.subscribe", "fps": 60 })).await;
@@ -109,13 +109,13 @@ async fn streamed_frames_are_what_the_strip_shows() {
         }
     })
     .await;
-    rig.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn silence_gives_the_strip_back_to_the_device() {
-    let rig = Rig::start(calm()).await;
-    let (mut owner, mut other) = (rig.socket().await, rig.socket_of(OTHER).await);
+async fn the_stale_timeout_returns_to_the_internal_renderer() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let (mut owner, mut other) = (fixture.socket().await, fixture.socket_of(OTHER).await);
     owner.acquire("composer").await;
     let started = owner.done(json!({ "type": "render.stream.start", "staleTimeoutMs": 250 })).await;
     let ended = stopped(&mut other).await;
@@ -126,16 +126,16 @@ async fn silence_gives_the_strip_back_to_the_device() {
     assert_eq!(ended["staleTimeouts"], 1);
     owner.send(Message::binary(frame(1, &[1; PAYLOAD]))).await;
     eventually("the late frame is invalid", async || {
-        rig.status().await["renderCounters"]["framesInvalid"] == 1
+        fixture.status().await["renderCounters"]["framesInvalid"] == 1
     })
     .await;
-    rig.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_the_lease_it_stands_on() {
-    let rig = Rig::start(calm()).await;
-    let (mut owner, mut other) = (rig.socket().await, rig.socket_of(OTHER).await);
+async fn a_stream_ends_with_its_lease() {
+    let fixture = Fixture::start(long_ttl()).await;
+    let (mut owner, mut other) = (fixture.socket().await, fixture.socket_of(OTHER).await);
     let owned = owner.acquire("composer").await;
     start(&mut owner).await;
     owner.done(json!({ "type": "control.release", "leaseId": owned.id, "leaseToken": owned.token })).await;
@@ -144,12 +144,12 @@ async fn a_stream_ends_with_the_lease_it_stands_on() {
     start(&mut owner).await;
     drop(owner);
     assert_eq!(stopped(&mut other).await["reason"], "owner_disconnected");
-    rig.stop().await;
+    fixture.stop().await;
 
-    let rig = Rig::start(Options { ttl_ms: 800, heartbeat_ms: 100, ..calm() }).await;
-    let (mut owner, mut other) = (rig.socket().await, rig.socket_of(OTHER).await);
+    let fixture = Fixture::start(Options { ttl_ms: 800, heartbeat_ms: 100, ..long_ttl() }).await;
+    let (mut owner, mut other) = (fixture.socket().await, fixture.socket_of(OTHER).await);
     owner.acquire("composer").await;
     start(&mut owner).await;
     assert_eq!(stopped(&mut other).await["reason"], "lease_lost", "expired");
-    rig.stop().await;
+    fixture.stop().await;
 }

@@ -13,9 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fuzzing::{TARGETS, Target};
-use lease::Clock;
-use lease_store::BootClock;
+use tenure_fuzzing::{TARGETS, Target};
+use tenure_lease::Clock;
+use tenure_store::BootClock;
 
 use crate::mutator::Mutator;
 
@@ -104,6 +104,7 @@ targets! {
     intents: any_body_is_a_wish_that_forges_no_other_or_refused,
     forwarded: any_chain_of_addresses_lets_no_stranger_in,
     meet_frames: any_stream_is_the_same_frames_however_it_is_cut,
+    meet_media: any_media_is_the_same_however_it_is_cut_and_no_grant_is_forged,
     meet_jwts: any_text_is_a_token_of_ours_or_refused,
     meet_jwks: any_bytes_are_a_key_set_that_reads_back_or_refused,
     meet_names: any_text_is_a_name_as_it_stands_and_no_forged_binding,

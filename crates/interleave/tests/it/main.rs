@@ -9,8 +9,8 @@
 )]
 
 mod breaks;
+mod duplicates;
+mod fixture;
 mod stall;
-mod twins;
 mod waiters;
-mod world;
 mod writer;

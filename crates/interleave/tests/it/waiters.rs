@@ -1,28 +1,28 @@
-//! The queue of a key: nobody is forgotten, nobody is served twice, and whoever leaves leaves nothing behind.
+//! The queue of a key: every waiter is granted once, and a dropped one leaves nothing behind.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Acquired, Leases, Verified};
 use shuttle::future::block_on;
 use shuttle::thread;
+use tenure_lease::{Acquired, Leases, Verified};
 
-use crate::world::{TRIES, World, acquire, claim, explore, key, patient, release};
+use crate::fixture::{Fixture, TRIES, acquire, claim, explore, key, patient, release};
 
 /// Both engines in process; each gets its share of the tries.
-pub(crate) fn on_both(test: impl Fn(World) + Send + Sync + Copy + 'static) {
-    explore(TRIES, move || test(World::memory()));
-    explore(TRIES / 2, move || test(World::embedded()));
+pub(crate) fn on_both(test: impl Fn(Fixture) + Send + Sync + Copy + 'static) {
+    explore(TRIES, move || test(Fixture::memory()));
+    explore(TRIES / 2, move || test(Fixture::embedded()));
 }
 
 #[test]
 fn every_waiter_is_served_once_whatever_the_order() {
-    on_both(|world| {
+    on_both(|fixture| {
         let first = claim("k");
-        let mut generations = vec![acquire(&world.store, first.clone()).lease.generation];
+        let mut generations = vec![acquire(&fixture.store, first.clone()).lease.generation];
         let waiters: Vec<_> = (0..3)
             .map(|_| {
-                let store = world.store.clone();
+                let store = fixture.store.clone();
                 thread::spawn(move || {
                     let mine = patient("k");
                     let generation = acquire(&store, mine.clone()).lease.generation;
@@ -31,7 +31,7 @@ fn every_waiter_is_served_once_whatever_the_order() {
                 })
             })
             .collect();
-        release(&world.store, &first);
+        release(&fixture.store, &first);
         generations.extend(waiters.into_iter().map(|waiter| waiter.join().unwrap()));
         generations.sort_unstable();
         generations.dedup();
@@ -44,32 +44,32 @@ fn a_waiter_cancelled_at_any_point_leaves_the_key_to_the_next() {
     on_both(cancelled);
 }
 
-pub(crate) fn cancelled(world: World) {
+pub(crate) fn cancelled(fixture: Fixture) {
     let first = claim("k");
-    acquire(&world.store, first.clone());
-    let store = world.store.clone();
+    acquire(&fixture.store, first.clone());
+    let store = fixture.store.clone();
     let doomed = shuttle::future::spawn(async move { store.acquire(patient("k")).await });
-    let store = world.store.clone();
+    let store = fixture.store.clone();
     let releaser = thread::spawn(move || release(&store, &first));
     let canceller = thread::spawn(move || {
         doomed.abort();
         block_on(doomed)
     });
     releaser.join().unwrap();
-    // Heard before the end: then the caller has it, and gives it back.
+    // Received before the abort: then the caller has it.
     if let Ok(Ok(Acquired::Granted(grant))) = canceller.join().unwrap() {
         assert_eq!(grant.lease.key, key("k"));
         return;
     }
-    // Time stands still: only a key that was given back can be had.
-    acquire(&world.store, patient("k"));
+    // Time stands still: only a released key can be granted.
+    acquire(&fixture.store, patient("k"));
 }
 
 #[test]
-fn a_grant_cancelled_before_it_is_heard_is_given_back() {
+fn a_grant_cancelled_before_it_is_received_is_released() {
     explore(TRIES, || {
-        let world = World::embedded();
-        let store = world.store.clone();
+        let fixture = Fixture::embedded();
+        let store = fixture.store.clone();
         let doomed = shuttle::future::spawn(async move { store.acquire(claim("k")).await });
         thread::spawn(move || {
             doomed.abort();
@@ -78,26 +78,26 @@ fn a_grant_cancelled_before_it_is_heard_is_given_back() {
         .join()
         .unwrap()
         .map_or_else(
-            |_| drop(acquire(&world.store, patient("k"))),
+            |_| drop(acquire(&fixture.store, patient("k"))),
             |heard| assert!(matches!(heard, Ok(Acquired::Granted(_)))),
         );
     });
 }
 
 #[test]
-fn a_wait_that_ends_as_the_grant_comes_says_what_is_true() {
-    on_both(|world| {
+fn a_wait_that_times_out_as_the_grant_arrives_reports_the_truth() {
+    on_both(|fixture| {
         let first = claim("k");
-        acquire(&world.store, first.clone());
+        acquire(&fixture.store, first.clone());
         let second = claim("k").waiting(Duration::from_secs(1));
-        let (store, mine) = (world.store.clone(), second.clone());
+        let (store, mine) = (fixture.store.clone(), second.clone());
         let waiter = thread::spawn(move || block_on(store.acquire(mine)).unwrap());
-        let clock = world.clock.clone();
+        let clock = fixture.clock.clone();
         let time = thread::spawn(move || clock.advance(Duration::from_secs(2)));
-        release(&world.store, &first);
+        release(&fixture.store, &first);
         time.join().unwrap();
         let answer = waiter.join().unwrap();
-        let verified = block_on(world.store.verify(&key("k"), &second.token)).unwrap();
+        let verified = block_on(fixture.store.verify(&key("k"), &second.token)).unwrap();
         match answer {
             Acquired::Granted(_) => assert!(matches!(verified, Verified::Live { .. }), "{verified:?}"),
             Acquired::Busy(_) => assert!(matches!(verified, Verified::Wrong), "{verified:?}"),
@@ -106,30 +106,30 @@ fn a_wait_that_ends_as_the_grant_comes_says_what_is_true() {
 }
 
 #[test]
-fn duplicates_of_one_claim_learn_of_one_reign() {
-    on_both(|world| {
+fn duplicates_of_one_claim_get_one_reign() {
+    on_both(|fixture| {
         let first = claim("k");
-        acquire(&world.store, first.clone());
-        let twin = patient("k");
-        let twins: Vec<_> = (0..2)
+        acquire(&fixture.store, first.clone());
+        let duplicate = patient("k");
+        let duplicate: Vec<_> = (0..2)
             .map(|_| {
-                let (store, twin) = (world.store.clone(), twin.clone());
-                thread::spawn(move || acquire(&store, twin).lease.generation)
+                let (store, duplicate) = (fixture.store.clone(), duplicate.clone());
+                thread::spawn(move || acquire(&store, duplicate).lease.generation)
             })
             .collect();
-        release(&world.store, &first);
-        let heard: Vec<_> = twins.into_iter().map(|twin| twin.join().unwrap()).collect();
+        release(&fixture.store, &first);
+        let heard: Vec<_> = duplicate.into_iter().map(|duplicate| duplicate.join().unwrap()).collect();
         assert_eq!(heard[0], heard[1]);
     });
 }
 
 #[test]
-fn an_expiry_that_nobody_looks_for_still_serves_the_waiter() {
-    on_both(|world| {
-        acquire(&world.store, claim("k"));
-        let store = world.store.clone();
+fn an_expiry_without_any_call_grants_to_the_waiter() {
+    on_both(|fixture| {
+        acquire(&fixture.store, claim("k"));
+        let store = fixture.store.clone();
         let waiter = thread::spawn(move || acquire(&store, patient("k")));
-        let clock: Arc<_> = world.clock.clone();
+        let clock: Arc<_> = fixture.clock.clone();
         // In two parts, so that the timer may fall asleep between them.
         clock.advance(Duration::from_secs(29));
         clock.advance(Duration::from_secs(2));

@@ -8,166 +8,172 @@ use std::task::{Context, Poll};
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, Stream, StreamExt};
-use lease::{Error, Refusal};
-use service::Caller;
+use tenure_lease::{Error, Refusal};
+use tenure_service::Caller;
 use tonic::{Status, Streaming};
 
+use super::access::Access;
 use super::leases::{acquire, release, renew};
-use super::rights::Rights;
-use crate::site::{PARKED as ALL_PARKED, Site};
-use crate::trouble::Trouble;
-use crate::wire::keep_alive_request::Ask;
-use crate::wire::keep_alive_response::Outcome;
-use crate::wire::{KeepAliveRequest, KeepAliveResponse};
+use crate::error::ApiError;
+use crate::service::{LeaseService, MAX_PARKED_CLAIMS};
+use tenure_lease_wire::proto::keep_alive_request::Action;
+use tenure_lease_wire::proto::keep_alive_response::Outcome;
+use tenure_lease_wire::proto::{KeepAliveRequest, KeepAliveResponse};
 
-/// Questions of one stream that the store works on at once; more wait in the connection.
-const AT_ONCE: usize = 128;
-/// Claims that wait in line through one stream; more are refused.
-const PARKED: usize = 1_024;
+/// Requests of one stream that run concurrently; more wait in the connection.
+const MAX_CONCURRENT: usize = 128;
+/// Claims that wait on one stream; more are refused.
+const MAX_PARKED: usize = 1_024;
 
-/// Who is at the other end of a stream.
-pub(super) struct Client {
-    site: Arc<Site>,
-    rights: Rights,
+/// The client of a stream.
+pub(super) struct StreamClient {
+    service: Arc<LeaseService>,
+    access: Access,
     caller: Option<Caller>,
 }
 
-/// Answers questions until the client ends the stream or the server shuts down. Claims that still wait when the
-/// client goes leave their lines.
-pub(super) struct Answers {
-    client: Arc<Client>,
-    questions: Streaming<KeepAliveRequest>,
+/// The responses to a client, until it ends the stream or the server shuts down. Claims that still wait when the client
+/// leaves are withdrawn.
+pub(super) struct Responses {
+    client: Arc<StreamClient>,
+    requests: Streaming<KeepAliveRequest>,
     shutdown: BoxFuture<'static, ()>,
-    quick: FuturesUnordered<BoxFuture<'static, KeepAliveResponse>>,
-    parked: FuturesUnordered<Parked>,
-    /// How each parked claim is taken back.
-    ways_out: HashMap<u64, AbortHandle>,
+    running: FuturesUnordered<BoxFuture<'static, KeepAliveResponse>>,
+    parked: FuturesUnordered<ParkedClaim>,
+    /// Cancels each parked claim.
+    cancel_handles: HashMap<u64, AbortHandle>,
     state: State,
 }
 
-/// The number of a claim that waits, and its answer unless it was taken back.
-type Parked = BoxFuture<'static, (u64, Option<KeepAliveResponse>)>;
+/// The id of a waiting claim, and its response unless it was cancelled.
+type ParkedClaim = BoxFuture<'static, (u64, Option<KeepAliveResponse>)>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// The server shuts down: what is under way is still answered.
-    Closing,
-    /// The client asks nothing more.
-    Left,
+    /// The server shuts down: requests that run are still answered.
+    Draining,
+    /// The client sends nothing more.
+    HalfClosed,
 }
 
-impl Client {
-    pub(super) fn new(site: Arc<Site>, rights: Rights, caller: Option<Caller>) -> Arc<Self> {
-        Arc::new(Self { site, rights, caller })
+impl StreamClient {
+    pub(super) fn new(service: Arc<LeaseService>, access: Access, caller: Option<Caller>) -> Arc<Self> {
+        Arc::new(Self { service, access, caller })
     }
 
-    async fn perform(&self, ask: Option<Ask>) -> Result<Outcome, Trouble> {
-        let (site, rights) = (&*self.site, self.rights);
-        match ask {
-            Some(Ask::Renew(asked)) => Ok(Outcome::Renewed(renew(site, rights, asked.items).await?.into())),
-            Some(Ask::Acquire(asked)) => {
-                self.count()?;
-                Ok(Outcome::Acquired(acquire(site, rights, asked).await?.into()))
+    async fn perform(&self, action: Option<Action>) -> Result<Outcome, ApiError> {
+        let (service, access) = (&*self.service, self.access);
+        match action {
+            Some(Action::Renew(request)) => {
+                Ok(Outcome::Renewed(renew(service, access, request.items).await?.into()))
             }
-            Some(Ask::Release(asked)) => {
-                self.count()?;
-                Ok(Outcome::Released(release(site, rights, asked).await?.into()))
+            Some(Action::Acquire(request)) => {
+                self.check_rate()?;
+                Ok(Outcome::Acquired(acquire(service, access, request).await?.into()))
             }
-            Some(Ask::Cancel(_)) | None => Err(Error::invalid("ask", "is missing").into()),
+            Some(Action::Release(request)) => {
+                self.check_rate()?;
+                Ok(Outcome::Released(release(service, access, request).await?.into()))
+            }
+            Some(Action::Cancel(_)) | None => Err(Error::invalid("action", "is missing").into()),
         }
     }
 
-    async fn answer(self: Arc<Self>, question: KeepAliveRequest) -> KeepAliveResponse {
-        let answer = self.perform(question.ask).await;
-        let outcome = answer.unwrap_or_else(|trouble| Outcome::Problem((&trouble).into()));
-        KeepAliveResponse { id: question.id, outcome: Some(outcome) }
+    async fn respond(self: Arc<Self>, request: KeepAliveRequest) -> KeepAliveResponse {
+        let result = self.perform(request.action).await;
+        let outcome = result.unwrap_or_else(|error| Outcome::Problem((&error).into()));
+        KeepAliveResponse { id: request.id, outcome: Some(outcome) }
     }
 
-    /// Takes one request out of the caller's allowance: here it is not seen by who counts calls.
-    fn count(&self) -> Result<(), Trouble> {
-        match (&self.site.options.meter, &self.caller) {
-            (Some(meter), Some(caller)) => Ok(meter.count(caller)?),
+    /// Applies the rate limit, which otherwise counts the whole stream as one call.
+    fn check_rate(&self) -> Result<(), ApiError> {
+        match (&self.service.options.rate_limit, &self.caller) {
+            (Some(limit), Some(caller)) => Ok(limit.check(caller)?),
             _ => Ok(()),
         }
     }
 }
 
-impl Answers {
-    pub(super) fn new(client: Arc<Client>, questions: Streaming<KeepAliveRequest>) -> Self {
-        let shutdown = client.site.options.shutdown.token().cancelled_owned().boxed();
+impl Responses {
+    pub(super) fn new(client: Arc<StreamClient>, requests: Streaming<KeepAliveRequest>) -> Self {
+        let shutdown = client.service.options.shutdown.token().cancelled_owned().boxed();
         Self {
             client,
-            questions,
+            requests,
             shutdown,
-            quick: FuturesUnordered::new(),
+            running: FuturesUnordered::new(),
             parked: FuturesUnordered::new(),
-            ways_out: HashMap::new(),
+            cancel_handles: HashMap::new(),
             state: State::Open,
         }
     }
 
-    /// Begins to answer a question; gives the answer if there is one at once.
-    fn take(&mut self, question: KeepAliveRequest) -> Option<KeepAliveResponse> {
-        let id = question.id;
-        match &question.ask {
-            Some(Ask::Cancel(cancel)) => {
-                // A claim that was answered meanwhile is not to be taken back; the client knows its token.
-                if let Some(way_out) = self.ways_out.remove(&cancel.id) {
-                    way_out.abort();
+    /// Starts a request; returns its response if that is known at once.
+    fn start(&mut self, request: KeepAliveRequest) -> Option<KeepAliveResponse> {
+        let id = request.id;
+        match &request.action {
+            Some(Action::Cancel(cancel)) => {
+                // A claim that was answered meanwhile cannot be cancelled; the client knows its token.
+                if let Some(handle) = self.cancel_handles.remove(&cancel.id) {
+                    handle.abort();
                 }
                 None
             }
-            Some(Ask::Acquire(asked)) if asked.wait_ms > 0 => self.park(id, question),
+            Some(Action::Acquire(claim)) if claim.wait_ms > 0 => self.park(id, request),
             _ => {
-                self.quick.push(self.client.clone().answer(question).boxed());
+                self.running.push(self.client.clone().respond(request).boxed());
                 None
             }
         }
     }
 
-    fn park(&mut self, id: u64, question: KeepAliveRequest) -> Option<KeepAliveResponse> {
+    fn park(&mut self, id: u64, request: KeepAliveRequest) -> Option<KeepAliveResponse> {
         let refused = |error: Error| {
-            let problem = Outcome::Problem((&Trouble::from(error)).into());
+            let problem = Outcome::Problem((&ApiError::from(error)).into());
             Some(KeepAliveResponse { id, outcome: Some(problem) })
         };
-        if self.parked.len() >= PARKED {
-            return refused(Refusal::TooMany { what: "claims waiting on one stream", limit: PARKED }.into());
+        if self.parked.len() >= MAX_PARKED {
+            return refused(
+                Refusal::TooMany { what: "claims waiting on one stream", limit: MAX_PARKED }.into(),
+            );
         }
-        let Ok(place) = self.client.site.parked.clone().try_acquire_owned() else {
-            return refused(Refusal::TooMany { what: "claims waiting on streams", limit: ALL_PARKED }.into());
+        let Ok(permit) = self.client.service.parked_claims.clone().try_acquire_owned() else {
+            return refused(
+                Refusal::TooMany { what: "claims waiting on streams", limit: MAX_PARKED_CLAIMS }.into(),
+            );
         };
-        if self.ways_out.contains_key(&id) {
-            return refused(Error::invalid("id", "is that of a claim that still waits on this stream"));
+        if self.cancel_handles.contains_key(&id) {
+            return refused(Error::invalid("id", "is already used by a waiting claim on this stream"));
         }
-        let (way_out, registration) = AbortHandle::new_pair();
-        self.ways_out.insert(id, way_out);
-        let waiting = Abortable::new(self.client.clone().answer(question), registration);
+        let (handle, registration) = AbortHandle::new_pair();
+        self.cancel_handles.insert(id, handle);
+        let waiting = Abortable::new(self.client.clone().respond(request), registration);
         let parked = async move {
-            let answer = waiting.await.ok();
-            drop(place);
-            (id, answer)
+            let response = waiting.await.ok();
+            drop(permit);
+            (id, response)
         };
         self.parked.push(parked.boxed());
         None
     }
 
-    /// Takes what has arrived, as far as there is room for it.
-    fn listen(&mut self, context: &mut Context<'_>) -> Option<KeepAliveResponse> {
-        // Once per look, and not for every question: it takes a lock that all streams share.
+    /// Reads the requests that have arrived, within the limit of concurrent ones.
+    fn read_requests(&mut self, context: &mut Context<'_>) -> Option<KeepAliveResponse> {
+        // Once per poll and not per request: it takes a lock that all streams share.
         if self.state == State::Open && self.shutdown.poll_unpin(context).is_ready() {
-            self.state = State::Closing;
+            self.state = State::Draining;
         }
-        while self.state == State::Open && self.quick.len() < AT_ONCE {
-            match self.questions.poll_next_unpin(context) {
-                Poll::Ready(Some(Ok(question))) => {
-                    let answer = self.take(question);
-                    if answer.is_some() {
-                        return answer;
+        while self.state == State::Open && self.running.len() < MAX_CONCURRENT {
+            match self.requests.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(request))) => {
+                    let response = self.start(request);
+                    if response.is_some() {
+                        return response;
                     }
                 }
                 Poll::Ready(Some(Err(_)) | None) => {
-                    self.state = State::Left;
+                    self.state = State::HalfClosed;
                     self.parked.clear();
                 }
                 Poll::Pending => break,
@@ -177,24 +183,24 @@ impl Answers {
     }
 }
 
-impl Stream for Answers {
+impl Stream for Responses {
     type Item = Result<KeepAliveResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if let Some(answer) = this.listen(context) {
-            return Poll::Ready(Some(Ok(answer)));
+        if let Some(response) = this.read_requests(context) {
+            return Poll::Ready(Some(Ok(response)));
         }
-        if let Poll::Ready(Some(answer)) = this.quick.poll_next_unpin(context) {
-            return Poll::Ready(Some(Ok(answer)));
+        if let Poll::Ready(Some(response)) = this.running.poll_next_unpin(context) {
+            return Poll::Ready(Some(Ok(response)));
         }
-        while let Poll::Ready(Some((id, answer))) = this.parked.poll_next_unpin(context) {
-            this.ways_out.remove(&id);
-            if let Some(answer) = answer {
-                return Poll::Ready(Some(Ok(answer)));
+        while let Poll::Ready(Some((id, response))) = this.parked.poll_next_unpin(context) {
+            this.cancel_handles.remove(&id);
+            if let Some(response) = response {
+                return Poll::Ready(Some(Ok(response)));
             }
         }
-        let over = this.state != State::Open && this.quick.is_empty() && this.parked.is_empty();
+        let over = this.state != State::Open && this.running.is_empty() && this.parked.is_empty();
         if over { Poll::Ready(None) } else { Poll::Pending }
     }
 }

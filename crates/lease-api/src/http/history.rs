@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use lease::Key;
 use serde::Serialize;
-use service::{Json, ProblemBody, Query};
+use tenure_lease::Key;
+use tenure_service::{Json, ProblemBody, Query};
 use utoipa::ToSchema;
 
-use super::gate::Reader;
-use super::view::{KeyQuery, ReignBody};
-use crate::site::Site;
-use crate::trouble::Trouble;
+use super::body::{KeyQuery, ReignBody};
+use super::scope::Reader;
+use crate::error::ApiError;
+use crate::service::LeaseService;
 
 /// The last reigns of a key, oldest first.
 #[derive(Serialize, ToSchema)]
@@ -20,7 +20,7 @@ pub(super) struct HistoryBody {
     reigns: Vec<ReignBody>,
 }
 
-/// Say who had a key, when, and why each reign ended.
+/// Read who held a key, when, and why each reign ended.
 #[utoipa::path(
     get, path = "/v1/leases/history", tag = "leases", operation_id = "history",
     params(KeyQuery),
@@ -30,11 +30,11 @@ pub(super) struct HistoryBody {
     )
 )]
 pub(super) async fn history(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Reader,
-    Query(asked): Query<KeyQuery>,
-) -> Result<Json<HistoryBody>, Trouble> {
-    let key = Key::new(asked.key)?;
-    let reigns = site.store.history(&key).await?.iter().map(Into::into).collect();
+    Query(query): Query<KeyQuery>,
+) -> Result<Json<HistoryBody>, ApiError> {
+    let key = Key::new(query.key)?;
+    let reigns = service.store.history(&key).await?.iter().map(Into::into).collect();
     Ok(Json(HistoryBody { reigns }))
 }

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use lease::{Key, Prefix, limits};
 use serde::{Deserialize, Serialize};
-use service::{Json, ProblemBody, Query};
+use tenure_lease::{Key, Prefix, limits};
+use tenure_service::{Json, ProblemBody, Query};
 use utoipa::{IntoParams, ToSchema};
 
-use super::gate::Reader;
-use super::view::StatusBody;
+use super::body::StatusBody;
+use super::scope::Reader;
+use crate::error::ApiError;
 use crate::reserved;
-use crate::site::Site;
-use crate::trouble::Trouble;
+use crate::service::LeaseService;
 
-const PAGE: usize = 100;
+const DEFAULT_PAGE: usize = 100;
 
 /// What to list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     #[param(max_length = 256, pattern = "^[!-~]*$")]
     prefix: Option<String>,
-    /// At most so many; 100 unless told.
+    /// The size of the page; 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// Only keys after this one: the `next` of the page before.
@@ -37,9 +37,9 @@ pub(super) struct ListQuery {
 #[schema(title = "Page")]
 pub(super) struct PageBody {
     items: Vec<StatusBody>,
-    /// Ask again with this as `after`; null when this is the last page.
+    /// Pass this as `after` for the next page; null on the last page.
     next: Option<String>,
-    /// Watch from here to miss nothing.
+    /// Watch from here to miss no change.
     revision: String,
 }
 
@@ -53,23 +53,23 @@ pub(super) struct PageBody {
     )
 )]
 pub(super) async fn list(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Reader,
-    Query(asked): Query<ListQuery>,
-) -> Result<Json<PageBody>, Trouble> {
-    let limit = asked.limit.unwrap_or(PAGE);
+    Query(query): Query<ListQuery>,
+) -> Result<Json<PageBody>, ApiError> {
+    let limit = query.limit.unwrap_or(DEFAULT_PAGE);
     if limit == 0 || limit > limits::BATCH {
         let why = format!("{limit} is not within 1 and {}", limits::BATCH);
-        return Err(lease::Error::invalid("limit", why).into());
+        return Err(tenure_lease::Error::invalid("limit", why).into());
     }
-    let query = lease::Query {
-        prefix: Prefix::new(asked.prefix.unwrap_or_default())?,
-        after: asked.after.filter(|key| !key.is_empty()).map(Key::new).transpose()?,
+    let query = tenure_lease::Query {
+        prefix: Prefix::new(query.prefix.unwrap_or_default())?,
+        after: query.after.filter(|key| !key.is_empty()).map(Key::new).transpose()?,
         limit,
     };
-    let page = site.store.list(&query).await?;
+    let page = service.store.list(&query).await?;
     Ok(Json(PageBody {
-        items: page.items.into_iter().map(|status| (&reserved::hide(status)).into()).collect(),
+        items: page.items.into_iter().map(|status| (&reserved::redact(status)).into()).collect(),
         next: page.next.map(|key| key.as_str().into()),
         revision: page.revision.get().to_string(),
     }))

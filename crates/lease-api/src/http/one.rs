@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use lease::Key;
-use service::{Json, ProblemBody, Query};
+use tenure_lease::Key;
+use tenure_service::{Json, ProblemBody, Query};
 
-use super::gate::Reader;
-use super::view::{KeyQuery, StatusBody};
+use super::body::{KeyQuery, StatusBody};
+use super::scope::Reader;
+use crate::error::ApiError;
 use crate::reserved;
-use crate::site::Site;
-use crate::trouble::Trouble;
+use crate::service::LeaseService;
 
-/// Say what a key is doing. A key that nobody ever had is free.
+/// Read the state of a key. A key that was never held is free.
 #[utoipa::path(
     get, path = "/v1/leases/one", tag = "leases", operation_id = "one",
     params(KeyQuery),
@@ -22,10 +22,10 @@ use crate::trouble::Trouble;
     )
 )]
 pub(super) async fn one(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Reader,
-    Query(asked): Query<KeyQuery>,
-) -> Result<Json<StatusBody>, Trouble> {
-    let key = Key::new(asked.key)?;
-    Ok(Json((&reserved::hide(site.store.inspect(&key).await?)).into()))
+    Query(query): Query<KeyQuery>,
+) -> Result<Json<StatusBody>, ApiError> {
+    let key = Key::new(query.key)?;
+    Ok(Json((&reserved::redact(service.store.inspect(&key).await?)).into()))
 }

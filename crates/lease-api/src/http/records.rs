@@ -5,19 +5,19 @@ use std::sync::Arc;
 use axum::extract::State;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lease::{Committed, Fence, Generation, Key, Mode, Op, Revision, Token};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use service::{Code, Json, Problem, ProblemBody, Query};
+use tenure_lease::{Committed, Fence, Generation, Key, Mode, Op, Revision, Token};
+use tenure_service::{Code, Json, Problem, ProblemBody, Query};
 use utoipa::ToSchema;
 
-use super::gate::{Reader, Writer};
-use super::view::{KeyQuery, text};
+use super::body::{KeyQuery, format_generation};
+use super::scope::{Reader, Writer};
+use crate::error::ApiError;
 use crate::reserved;
-use crate::site::Site;
-use crate::trouble::Trouble;
+use crate::service::LeaseService;
 
-/// A value and the lease that allows to write it.
+/// A value, and the lease under which it is written.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(title = "Write", example = json!({
@@ -25,7 +25,7 @@ use crate::trouble::Trouble;
     "fence": {"key": "tuner/3", "token": "q83vEjRWeJASNFZ4kBI0Vg", "generation": "1782579200000042"}
 }))]
 pub(super) struct WriteBody {
-    /// Any JSON, kept as it is written; at most 256 KiB.
+    /// Any JSON, stored verbatim; at most 256 KiB.
     #[schema(value_type = serde_json::Value)]
     value: Box<RawValue>,
     fence: FenceBody,
@@ -51,8 +51,8 @@ pub(super) struct FenceBody {
 }))]
 pub(super) struct RecordBody {
     key: String,
-    /// The value. Bytes that are not JSON, written by other means, are shown as a string, or as
-    /// `{"base64": …}` when they are no text.
+    /// The value. Bytes of other writers that are not JSON are returned as a string, or as `{"base64": …}` if they are
+    /// not text.
     #[schema(value_type = serde_json::Value)]
     value: Box<RawValue>,
     revision: String,
@@ -64,7 +64,7 @@ impl RecordBody {
     }
 }
 
-/// Write a record, only while the fence's lease is live with this token and generation.
+/// Write a record while the lease of the fence is live with this token and generation.
 #[utoipa::path(
     put, path = "/v1/records", tag = "records", operation_id = "writeRecord",
     params(KeyQuery),
@@ -77,13 +77,13 @@ impl RecordBody {
     )
 )]
 pub(super) async fn write(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Writer,
-    Query(asked): Query<KeyQuery>,
+    Query(query): Query<KeyQuery>,
     Json(body): Json<WriteBody>,
-) -> Result<Json<RecordBody>, Trouble> {
-    let key = Key::new(asked.key)?;
-    reserved::refuse(&key)?;
+) -> Result<Json<RecordBody>, ApiError> {
+    let key = Key::new(query.key)?;
+    reserved::check(&key)?;
     let fence = Fence {
         key: Key::new(body.fence.key)?,
         token: Token::parse(&body.fence.token)?,
@@ -91,7 +91,7 @@ pub(super) async fn write(
         mode: Mode::Strict,
     };
     let put = Op::Put { key: key.clone(), value: body.value.get().as_bytes().into(), ttl: None };
-    match site.store.write_fenced(&fence, &[put]).await? {
+    match service.store.write_fenced(&fence, &[put]).await? {
         Committed::Written { revision } => Ok(RecordBody::new(&key, body.value, revision)),
         Committed::FencedOut { current } => {
             let detail = match current {
@@ -100,7 +100,9 @@ pub(super) async fn write(
                 }
                 None => format!("{} is not held; nothing was written", fence.key),
             };
-            Err(Problem::new(Code::FENCED_OUT, detail).with("generation", current.map(text)).into())
+            Err(Problem::new(Code::FENCED_OUT, detail)
+                .with("generation", current.map(format_generation))
+                .into())
         }
         Committed::Conflict { .. } => {
             Err(Problem::new(Code::CONFLICT, format!("{key} has changed; nothing was written")).into())
@@ -119,25 +121,25 @@ pub(super) async fn write(
     )
 )]
 pub(super) async fn read(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Reader,
-    Query(asked): Query<KeyQuery>,
-) -> Result<Json<RecordBody>, Trouble> {
-    let key = Key::new(asked.key)?;
+    Query(query): Query<KeyQuery>,
+) -> Result<Json<RecordBody>, ApiError> {
+    let key = Key::new(query.key)?;
     let found = match reserved::is_reserved(&key) {
         true => None,
-        false => site.store.get(&key).await?,
+        false => service.store.get(&key).await?,
     };
     let Some(record) = found else {
         return Err(Problem::new(Code::NOT_FOUND, format!("there is no record {key}")).into());
     };
-    let value = shown(&record.value)
-        .map_err(|_| Problem::new(Code::INTERNAL, format!("the record {key} cannot be shown as JSON")))?;
+    let value = to_json(&record.value)
+        .map_err(|_| Problem::new(Code::INTERNAL, format!("the record {key} cannot be returned as JSON")))?;
     Ok(RecordBody::new(&key, value, record.revision))
 }
 
 /// Bytes as JSON: as they are, as a string, or encoded.
-fn shown(value: &[u8]) -> Result<Box<RawValue>, serde_json::Error> {
+fn to_json(value: &[u8]) -> Result<Box<RawValue>, serde_json::Error> {
     if let Ok(json) = serde_json::from_slice(value) {
         return Ok(json);
     }
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_bytes_can_be_shown() {
+    fn any_bytes_have_a_json_form() {
         for (bytes, json) in [
             (&b"{\"a\": 1}"[..], "{\"a\": 1}"),
             (b"123456789012345678901234567890", "123456789012345678901234567890"),
@@ -160,7 +162,7 @@ mod tests {
             (b"", "\"\""),
             (b"\xff\xfe", "{\"base64\":\"//4=\"}"),
         ] {
-            assert_eq!(shown(bytes).unwrap().get(), json);
+            assert_eq!(to_json(bytes).unwrap().get(), json);
         }
     }
 }

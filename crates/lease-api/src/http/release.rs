@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use lease::{Generation, Holder, Key, Release, Released, Token};
 use serde::{Deserialize, Serialize};
-use service::{Json, ProblemBody};
+use tenure_lease::{Generation, Holder, Key, Release, Released, Token};
+use tenure_service::{Json, ProblemBody};
 use utoipa::ToSchema;
 
-use super::gate::Writer;
+use super::scope::Writer;
+use crate::error::ApiError;
 use crate::reserved;
-use crate::site::Site;
-use crate::trouble::Trouble;
+use crate::service::LeaseService;
 
-/// A lease to give back.
+/// A lease to release.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(title = "Release", example = json!({
@@ -24,23 +24,23 @@ pub(super) struct ReleaseBody {
     key: String,
     #[schema(pattern = "^[A-Za-z0-9_-]{22,128}$")]
     token: String,
-    /// Absent matches whatever the token holds.
+    /// Any generation of the token if absent.
     #[schema(pattern = "^[1-9][0-9]{0,15}$")]
     generation: Option<String>,
-    /// Who should have it next: granted at once if waiting, else reserved for two seconds.
+    /// The successor: granted at once if it waits, else reserved for two seconds.
     #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
     to: Option<String>,
 }
 
-/// What became of it.
+/// The outcome of a release.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Released", example = json!({"outcome": "released"}))]
 pub(super) struct OutcomeBody {
-    /// released, or not_held when the token held nothing.
+    /// released, or not_held if the token held nothing.
     outcome: &'static str,
 }
 
-/// Give a key back and wake the next in line.
+/// Release a key and grant it to the next waiter.
 #[utoipa::path(
     post, path = "/v1/leases/release", tag = "leases", operation_id = "release",
     request_body = ReleaseBody,
@@ -51,19 +51,19 @@ pub(super) struct OutcomeBody {
     )
 )]
 pub(super) async fn release(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Writer,
     Json(body): Json<ReleaseBody>,
-) -> Result<Json<OutcomeBody>, Trouble> {
+) -> Result<Json<OutcomeBody>, ApiError> {
     let key = Key::new(body.key)?;
-    reserved::refuse(&key)?;
+    reserved::check(&key)?;
     let release = Release {
         key,
         token: Token::parse(&body.token)?,
         generation: body.generation.as_deref().map(Generation::parse).transpose()?,
         to: body.to.map(Holder::new).transpose()?,
     };
-    let outcome = match site.store.release(release).await? {
+    let outcome = match service.store.release(release).await? {
         Released::Released => "released",
         Released::NotHeld => "not_held",
     };

@@ -3,33 +3,33 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use lease::{Generation, Key, Refusal, Renewal, Renewed, Token, limits};
 use serde::{Deserialize, Serialize};
-use service::{Json, ProblemBody};
+use tenure_lease::{Generation, Key, Refusal, Renewal, Renewed, Token, limits};
+use tenure_service::{Json, ProblemBody};
 use utoipa::ToSchema;
 
-use super::gate::Writer;
-use super::view::at_least;
+use super::body::millis_rounded_down;
+use super::scope::Writer;
+use crate::error::ApiError;
 use crate::reserved;
-use crate::site::Site;
-use crate::trouble::Trouble;
+use crate::service::LeaseService;
 
-/// Leases to keep.
+/// Leases to renew.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(title = "Renew", example = json!({
     "items": [{"key": "tuner/3", "token": "q83vEjRWeJASNFZ4kBI0Vg", "generation": "1782579200000042"}]
 }))]
 pub(super) struct RenewBody {
-    /// Which.
+    /// The leases.
     #[schema(max_items = 1000)]
     items: Vec<ItemBody>,
-    /// The TTL from now on; absent keeps the one granted.
+    /// The new TTL; the granted one if absent.
     #[schema(minimum = 1, maximum = 86_400_000)]
     ttl_ms: Option<u64>,
 }
 
-/// One lease to keep.
+/// One lease to renew.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(title = "Renewal")]
@@ -42,7 +42,7 @@ pub(super) struct ItemBody {
     generation: String,
 }
 
-/// One answer per item, in order.
+/// One result per item, in order.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Renewed", example = json!({
     "results": [{"key": "tuner/3", "outcome": "renewed", "remaining_ms": 15000}]
@@ -51,22 +51,22 @@ pub(super) struct ResultsBody {
     results: Vec<ResultBody>,
 }
 
-/// What became of one lease.
+/// The result for one lease.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Result")]
 pub(super) struct ResultBody {
     key: String,
     /// renewed or lost.
     outcome: &'static str,
-    /// What is left of it.
+    /// The time left.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining_ms: Option<u64>,
-    /// Why it is lost: released, transferred, expired, revoked, superseded, wiped, holder_died or gone.
+    /// Why it was lost: released, transferred, expired, revoked, superseded, wiped, holder_died or gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
 }
 
-/// Prolong up to 1,000 reigns.
+/// Renew up to 1,000 leases.
 #[utoipa::path(
     post, path = "/v1/leases/renew", tag = "leases", operation_id = "renew",
     request_body = RenewBody,
@@ -78,28 +78,28 @@ pub(super) struct ResultBody {
     )
 )]
 pub(super) async fn renew(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Writer,
     Json(body): Json<RenewBody>,
-) -> Result<Json<ResultsBody>, Trouble> {
+) -> Result<Json<ResultsBody>, ApiError> {
     if body.items.len() > limits::BATCH {
         let refusal = Refusal::TooMany { what: "leases in one renewal", limit: limits::BATCH };
-        return Err(lease::Error::from(refusal).into());
+        return Err(tenure_lease::Error::from(refusal).into());
     }
-    let ttl = body.ttl_ms.map(|ms| site.ttl(ms)).transpose()?;
+    let ttl = body.ttl_ms.map(|ms| service.parse_ttl(ms)).transpose()?;
     let mut items = Vec::with_capacity(body.items.len());
     for item in body.items {
         let key = Key::new(item.key)?;
-        reserved::refuse(&key)?;
+        reserved::check(&key)?;
         let (token, generation) = (Token::parse(&item.token)?, Generation::parse(&item.generation)?);
         items.push(Renewal { key, token, generation, ttl });
     }
-    let answers = site.store.renew(&items).await?;
-    let result = |(item, answer): (Renewal, Renewed)| {
+    let results = service.store.renew(&items).await?;
+    let result = |(item, renewed): (Renewal, Renewed)| {
         let key = item.key.as_str().into();
-        match answer {
+        match renewed {
             Renewed::Renewed { remaining } => {
-                let remaining_ms = Some(at_least(remaining));
+                let remaining_ms = Some(millis_rounded_down(remaining));
                 ResultBody { key, outcome: "renewed", remaining_ms, reason: None }
             }
             Renewed::Lost(end) => {
@@ -107,5 +107,5 @@ pub(super) async fn renew(
             }
         }
     };
-    Ok(Json(ResultsBody { results: items.into_iter().zip(answers).map(result).collect() }))
+    Ok(Json(ResultsBody { results: items.into_iter().zip(results).map(result).collect() }))
 }

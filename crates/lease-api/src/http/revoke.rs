@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use lease::{Error, Generation, Key, Motive, Revoke, Revoked, limits};
 use serde::{Deserialize, Serialize};
-use service::{Code, Json, Problem, ProblemBody};
+use tenure_lease::{Error, Generation, Key, Revoke, RevokeReason, Revoked, limits};
+use tenure_service::{Code, Json, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use super::gate::Admin;
-use super::view::{at_most, text};
-use crate::site::{OWNERSHIP, Site};
-use crate::trouble::Trouble;
+use super::body::{format_generation, millis_rounded_up};
+use super::scope::Admin;
+use crate::error::ApiError;
+use crate::service::{LeaseService, OWNERSHIP_TARGET};
 
-/// A lease to end by force.
+/// A lease to revoke.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(title = "Revoke", example = json!({
-    "key": "tuner/3", "generation": "1782579200000042", "reason": "node-a does not answer"
+    "key": "tuner/3", "generation": "1782579200000042", "reason": "node-a does not respond"
 }))]
 pub(super) struct RevokeBody {
     #[schema(min_length = 1, max_length = 256, pattern = "^[!-~]+$")]
@@ -29,19 +29,19 @@ pub(super) struct RevokeBody {
     /// Why, for the log; one line of at most 1024 bytes.
     #[schema(max_length = 1024)]
     reason: Option<String>,
-    /// How long nobody may have the key; absent is what was left of the TTL.
+    /// How long the key cannot be acquired; the rest of the TTL if absent.
     #[schema(maximum = 86_400_000)]
     delay_ms: Option<u64>,
 }
 
-/// How long nobody may have the key.
+/// How long the key cannot be acquired.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Revoked", example = json!({"delay_ms": 12040}))]
 pub(super) struct DelayBody {
     delay_ms: u64,
 }
 
-/// End a reign by force.
+/// End a reign on behalf of an operator.
 #[utoipa::path(
     post, path = "/v1/leases/revoke", tag = "leases", operation_id = "revoke",
     request_body = RevokeBody,
@@ -53,30 +53,32 @@ pub(super) struct DelayBody {
     )
 )]
 pub(super) async fn revoke(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     Admin(caller): Admin,
     Json(body): Json<RevokeBody>,
-) -> Result<Json<DelayBody>, Trouble> {
+) -> Result<Json<DelayBody>, ApiError> {
     let (key, generation) = (Key::new(body.key)?, Generation::parse(&body.generation)?);
-    let reason = Motive::new(body.reason.unwrap_or_default())?;
+    let reason = RevokeReason::new(body.reason.unwrap_or_default())?;
     if let Some(ms) = body.delay_ms.filter(|ms| *ms > limits::DELAY_MS) {
         let why = format!("{ms} ms is too long, at most {} are allowed", limits::DELAY_MS);
         return Err(Error::invalid("delay_ms", why).into());
     }
     let delay = body.delay_ms.map(Duration::from_millis);
-    let answer =
-        site.store.revoke(Revoke { key: key.clone(), generation, delay, reason: reason.clone() }).await?;
+    let outcome =
+        service.store.revoke(Revoke { key: key.clone(), generation, delay, reason: reason.clone() }).await?;
     tracing::info!(
-        target: OWNERSHIP, %key, %generation, by = caller.name, reason = reason.as_str(), outcome = ?answer, "revoke"
+        target: OWNERSHIP_TARGET, %key, %generation, by = caller.name, reason = reason.as_str(), ?outcome, "revoke"
     );
-    match answer {
-        Revoked::Revoked { delay } => Ok(Json(DelayBody { delay_ms: at_most(delay) })),
+    match outcome {
+        Revoked::Revoked { delay } => Ok(Json(DelayBody { delay_ms: millis_rounded_up(delay) })),
         Revoked::Stale { current } => {
             let detail = match current {
                 Some(current) => format!("{key} is held under generation {current}; nothing changed"),
                 None => format!("{key} is not held; nothing changed"),
             };
-            Err(Problem::new(Code::STALE_GENERATION, detail).with("generation", current.map(text)).into())
+            Err(Problem::new(Code::STALE_GENERATION, detail)
+                .with("generation", current.map(format_generation))
+                .into())
         }
     }
 }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use lease::{Generation, Holder, Key, Token, Transfer, Transferred};
 use serde::{Deserialize, Serialize};
-use service::{Code, Json, Problem, ProblemBody};
+use tenure_lease::{Generation, Holder, Key, Token, Transfer, Transferred};
+use tenure_service::{Code, Json, Problem, ProblemBody};
 use utoipa::ToSchema;
 
-use super::gate::Writer;
-use super::view::text;
+use super::body::format_generation;
+use super::scope::Writer;
+use crate::error::ApiError;
 use crate::reserved;
-use crate::site::Site;
-use crate::trouble::Trouble;
+use crate::service::LeaseService;
 
-/// A lease to hand over.
+/// A lease to transfer.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(title = "Transfer", example = json!({
@@ -32,7 +32,7 @@ pub(super) struct TransferBody {
     to: String,
 }
 
-/// Who has it now.
+/// The lease of the successor.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Transferred", example = json!({"holder": "node-b", "generation": "1782579200000043"}))]
 pub(super) struct SuccessorBody {
@@ -40,7 +40,7 @@ pub(super) struct SuccessorBody {
     generation: String,
 }
 
-/// Hand a key to a waiting successor in one step.
+/// Transfer a key to a waiting successor in one step.
 #[utoipa::path(
     post, path = "/v1/leases/transfer", tag = "leases", operation_id = "transfer",
     request_body = TransferBody,
@@ -52,12 +52,12 @@ pub(super) struct SuccessorBody {
     )
 )]
 pub(super) async fn transfer(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Writer,
     Json(body): Json<TransferBody>,
-) -> Result<Json<SuccessorBody>, Trouble> {
+) -> Result<Json<SuccessorBody>, ApiError> {
     let key = Key::new(body.key)?;
-    reserved::refuse(&key)?;
+    reserved::check(&key)?;
     let transfer = Transfer {
         token: Token::parse(&body.token)?,
         generation: Generation::parse(&body.generation)?,
@@ -65,10 +65,10 @@ pub(super) async fn transfer(
         key: key.clone(),
     };
     let to = transfer.to.clone();
-    match site.store.transfer(transfer).await? {
+    match service.store.transfer(transfer).await? {
         Transferred::Transferred(lease) => Ok(Json(SuccessorBody {
             holder: lease.holder.as_str().into(),
-            generation: text(lease.generation),
+            generation: format_generation(lease.generation),
         })),
         Transferred::NotHeld => {
             let detail = format!("{key} is not held with this token and generation; nothing changed");

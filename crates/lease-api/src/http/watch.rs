@@ -9,18 +9,18 @@ use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use futures_util::{Stream, stream};
 use http::HeaderMap;
-use lease::{Error, Prefix, Revision, Watched};
 use serde::Deserialize;
-use service::{ProblemBody, Query};
+use tenure_lease::{Error, Prefix, Revision, Watched};
+use tenure_service::{ProblemBody, Query};
 use utoipa::IntoParams;
 
-use super::gate::Reader;
-use super::view::EventBody;
-use crate::feed::{Feed, Sight};
-use crate::site::Site;
-use crate::trouble::Trouble;
+use super::body::EventBody;
+use super::scope::Reader;
+use crate::error::ApiError;
+use crate::service::LeaseService;
+use crate::watch::{Visibility, WatchStream};
 
-/// How often a quiet watch says that it lives.
+/// How often an idle watch sends a comment.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// What to watch.
@@ -28,15 +28,15 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct WatchQuery {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     #[param(max_length = 256, pattern = "^[!-~]*$")]
     prefix: Option<String>,
-    /// Changes after this revision; absent is from now on. The header `Last-Event-ID` comes before it.
+    /// Changes after this revision; only new ones if absent. The header `Last-Event-ID` takes precedence.
     from: Option<u64>,
 }
 
-/// Watch changes as server-sent events: `id` is the revision, `event` the verb. After `lagged`, changes were
-/// missed: list again.
+/// Watch changes as server-sent events: `id` is the revision, `event` the verb. `lagged` means that changes were missed:
+/// list again.
 #[utoipa::path(
     get, path = "/v1/leases/watch", tag = "leases", operation_id = "watch",
     params(WatchQuery, ("last-event-id" = Option<String>, Header, description = "Resume after this revision")),
@@ -47,28 +47,28 @@ pub(super) struct WatchQuery {
     )
 )]
 pub(super) async fn watch(
-    State(site): State<Arc<Site>>,
+    State(service): State<Arc<LeaseService>>,
     _: Reader,
-    Query(asked): Query<WatchQuery>,
+    Query(query): Query<WatchQuery>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Trouble> {
-    let prefix = Prefix::new(asked.prefix.unwrap_or_default())?;
-    let from = resume(&headers)?.or(asked.from).map(Revision::new);
-    let feed = site.watch(&prefix, from, Sight::Public).await?;
-    let events = stream::unfold(feed, |mut feed: Feed| async {
-        let watched = feed.next().await?;
-        Some((Ok(event(&watched)), feed))
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    let prefix = Prefix::new(query.prefix.unwrap_or_default())?;
+    let from = last_event_id(&headers)?.or(query.from).map(Revision::new);
+    let changes = service.watch(&prefix, from, Visibility::Public).await?;
+    let events = stream::unfold(changes, |mut changes: WatchStream| async {
+        let watched = changes.next().await?;
+        Some((Ok(event(&watched)), changes))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
 }
 
-/// What a browser that lost its connection saw last.
-fn resume(headers: &HeaderMap) -> Result<Option<u64>, Error> {
+/// The last revision that a reconnecting browser received.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     let Some(id) = headers.get("last-event-id").filter(|id| !id.is_empty()) else { return Ok(None) };
     let number = id.to_str().ok().and_then(|id| id.parse().ok());
     number
         .map(Some)
-        .ok_or_else(|| Error::invalid("last-event-id", "must be a revision, as the events' ids are"))
+        .ok_or_else(|| Error::invalid("last-event-id", "must be the id of an event, which is a revision"))
 }
 
 fn event(watched: &Watched) -> Event {

@@ -1,14 +1,14 @@
-//! The client: the whole store on the other side of a connection.
+//! The client: the whole store over the network.
 
 use std::time::Duration;
 
-use lease::{
+use tenure_client::Client;
+use tenure_lease::{
     Acquired, Claim, Committed, End, Error, Fence, Grant, Holder, Key, Leases, Mode, Op, Prefix, Proof,
     Query, Records, Refusal, Release, Released, Renewal, Renewed, Revoke, Revoked, Token, Transfer,
     Transferred, Ttl, Verb, Verified, Watched, Wipe, Wiped,
 };
-use lease_api::Client;
-use lease_store::OsEntropy;
+use tenure_store::OsEntropy;
 
 use crate::server::{LIMIT, READ, Server, WRITE, within};
 
@@ -29,10 +29,11 @@ pub(crate) async fn take(client: &Client, claim: Claim) -> Grant {
 }
 
 #[tokio::test]
-async fn a_client_knows_what_the_store_behind_the_server_promises() {
+async fn a_client_has_the_capabilities_of_the_server_s_store() {
     let server = Server::start().await;
     let client = server.client_as(READ).await;
-    assert_eq!(client.capabilities(), server.store.capabilities());
+    let stated = server.store.capabilities();
+    assert_eq!(client.capabilities(), tenure_lease::Capabilities { dies_with_process: false, ..stated });
 }
 
 #[tokio::test]
@@ -67,30 +68,30 @@ async fn the_life_of_a_lease() {
 }
 
 #[tokio::test]
-async fn what_comes_over_the_network_is_remote() {
+async fn claims_over_the_network_are_remote() {
     let folder = tempfile::tempdir().unwrap();
-    let store = lease_store::Local::open(folder.path(), lease_store::Options::default()).await.unwrap();
-    let server = Server::with(std::sync::Arc::new(store), lease_api::Options::default()).await;
+    let store = tenure_store::Local::open(folder.path(), tenure_store::Options::default()).await.unwrap();
+    let server = Server::with(std::sync::Arc::new(store), tenure_lease_api::Options::default()).await;
     let client = server.client().await;
     let grant = take(&client, claim("k", "a")).await;
     drop(client);
     server.stop().await;
     let reopened = async {
         loop {
-            match lease_store::Local::open(folder.path(), lease_store::Options::default()).await {
+            match tenure_store::Local::open(folder.path(), tenure_store::Options::default()).await {
                 Ok(store) => return store,
                 Err(_) => tokio::task::yield_now().await,
             }
         }
     };
     let store = within(LIMIT, reopened).await;
-    // The lease of a holder that lives and dies with the store would be over.
+    // A local lease would have ended with the store.
     assert_eq!(store.inspect(&key("k")).await.unwrap().generation, Some(grant.lease.generation));
-    assert_eq!(store.inspect(&key("k")).await.unwrap().phase, lease::Phase::Held);
+    assert_eq!(store.inspect(&key("k")).await.unwrap().phase, tenure_lease::Phase::Held);
 }
 
 #[tokio::test]
-async fn a_claim_waits_in_line_and_a_transfer_reaches_it() {
+async fn a_waiting_claim_receives_a_transfer() {
     let server = Server::start().await;
     let client = server.client().await;
     let first = claim("k", "a");
@@ -109,7 +110,7 @@ async fn a_claim_waits_in_line_and_a_transfer_reaches_it() {
 }
 
 #[tokio::test]
-async fn a_dropped_claim_leaves_the_line() {
+async fn a_dropped_claim_leaves_the_queue() {
     let server = Server::start().await;
     let client = server.client().await;
     take(&client, claim("k", "a")).await;
@@ -121,7 +122,7 @@ async fn a_dropped_claim_leaves_the_line() {
 }
 
 #[tokio::test]
-async fn hundreds_of_waiting_claims_do_not_hold_up_the_release() {
+async fn hundreds_of_waiting_claims_do_not_block_the_release() {
     let server = Server::start().await;
     let client = server.client().await;
     let first = claim("k", "a");
@@ -143,11 +144,11 @@ async fn hundreds_of_waiting_claims_do_not_hold_up_the_release() {
         while waiting.join_next().await.transpose().unwrap().is_some() {}
     })
     .await;
-    assert_eq!(client.inspect(&key("k")).await.unwrap().phase, lease::Phase::Free);
+    assert_eq!(client.inspect(&key("k")).await.unwrap().phase, tenure_lease::Phase::Free);
 }
 
 #[tokio::test]
-async fn claims_beyond_those_a_stream_takes_wait_on_calls_of_their_own() {
+async fn claims_beyond_the_limit_of_a_stream_wait_on_calls_of_their_own() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut waiting = tokio::task::JoinSet::new();
@@ -168,7 +169,7 @@ async fn claims_beyond_those_a_stream_takes_wait_on_calls_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_leaves_all_its_lines() {
+async fn a_client_that_disconnects_leaves_all_queues() {
     let server = Server::start().await;
     let (stays, goes) = (server.client().await, server.client().await);
     take(&stays, claim("k", "a")).await;
@@ -184,7 +185,7 @@ async fn a_client_that_goes_leaves_all_its_lines() {
 }
 
 #[tokio::test]
-async fn a_shutdown_tells_those_who_wait_that_nothing_happened() {
+async fn a_shutdown_ends_waiting_claims_as_not_happened() {
     let server = Server::start().await;
     let client = server.client().await;
     take(&server.client().await, claim("k", "a")).await;
@@ -225,15 +226,15 @@ async fn a_revocation_ends_a_reign_for_its_delay() {
     let server = Server::start().await;
     let client = server.client().await;
     let grant = take(&client, claim("k", "a")).await;
-    let reason = lease::Motive::new("node-a does not answer").unwrap();
+    let reason = tenure_lease::RevokeReason::new("node-a does not answer").unwrap();
     let delay = Some(Duration::from_secs(9));
     let revoke = |generation| Revoke { key: key("k"), generation, delay, reason: reason.clone() };
-    let stale = lease::Generation::new(1).unwrap();
+    let stale = tenure_lease::Generation::new(1).unwrap();
     let current = Some(grant.lease.generation);
     assert_eq!(client.revoke(revoke(stale)).await.unwrap(), Revoked::Stale { current });
     let answer = client.revoke(revoke(grant.lease.generation)).await.unwrap();
     assert_eq!(answer, Revoked::Revoked { delay: Duration::from_secs(9) });
-    assert_eq!(client.inspect(&key("k")).await.unwrap().phase, lease::Phase::Delayed);
+    assert_eq!(client.inspect(&key("k")).await.unwrap().phase, tenure_lease::Phase::Delayed);
 }
 
 #[tokio::test]
@@ -278,7 +279,7 @@ async fn records_logs_and_fences() {
     let entries = client.read_log(&key("log"), 0, 10).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [3, 4, 5]);
     assert!(client.read_log(&key("log"), u64::MAX, 10).await.unwrap().is_empty());
-    let generation = lease::Generation::new(7).unwrap();
+    let generation = tenure_lease::Generation::new(7).unwrap();
     let token = Token::random(&OsEntropy);
     let fence = Fence { key: key("gate"), token, generation, mode: Mode::Strict };
     let answer = client.write_fenced(&fence, &[Op::Delete { key: key("r/1") }]).await.unwrap();
@@ -289,10 +290,10 @@ async fn records_logs_and_fences() {
 }
 
 #[tokio::test]
-async fn large_values_come_in_as_many_answers_as_they_need() {
+async fn large_values_arrive_in_several_responses() {
     let server = Server::start().await;
     let client = server.client().await;
-    let value: std::sync::Arc<[u8]> = vec![7; lease::limits::VALUE].into();
+    let value: std::sync::Arc<[u8]> = vec![7; tenure_lease::limits::VALUE].into();
     for n in 0..40 {
         let put = Op::Put { key: key(&format!("r/{n:02}")), value: value.clone(), ttl: None };
         let append = Op::Append { log: key("log"), value: value.clone(), max_len: 100 };
@@ -327,12 +328,12 @@ async fn a_watch_sees_what_follows_and_resumes_from_a_revision() {
     assert_eq!((event.verb, event.key.as_str()), (Verb::Granted, "p/k"));
     let mut again = client.watch(&prefix, Some(start)).await.unwrap();
     assert_eq!(within(LIMIT, again.next()).await.unwrap(), Watched::Event(event));
-    let mut old = client.watch(&prefix, Some(lease::Revision::new(1))).await.unwrap();
+    let mut old = client.watch(&prefix, Some(tenure_lease::Revision::new(1))).await.unwrap();
     assert_eq!(within(LIMIT, old.next()).await.unwrap(), Watched::Lagged);
 }
 
 #[tokio::test]
-async fn scopes_and_reserved_keys_hold_over_grpc_as_well() {
+async fn scopes_and_reserved_keys_are_enforced_over_grpc() {
     let server = Server::start().await;
     let (reader, writer, admin) =
         (server.client_as(READ).await, server.client_as(WRITE).await, server.client().await);
@@ -354,7 +355,7 @@ async fn scopes_and_reserved_keys_hold_over_grpc_as_well() {
     let instead = claim("k", "b").instead_of(grant.lease.generation);
     assert_eq!(refused(writer.acquire(instead.clone()).await.unwrap_err()), "credentials");
     assert!(take(&admin, instead).await.lease.generation > grant.lease.generation);
-    let reason = lease::Motive::default();
+    let reason = tenure_lease::RevokeReason::default();
     let revoke = Revoke { key: key("k"), generation: grant.lease.generation, delay: None, reason };
     assert_eq!(refused(writer.revoke(revoke).await.unwrap_err()), "credentials");
     take(&admin, claim("poll:x", "a")).await;
@@ -367,7 +368,7 @@ async fn scopes_and_reserved_keys_hold_over_grpc_as_well() {
 }
 
 #[tokio::test]
-async fn errors_of_the_store_arrive_as_they_are() {
+async fn errors_of_the_store_arrive_unchanged() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut short = claim("k", "a");
@@ -382,17 +383,17 @@ async fn errors_of_the_store_arrive_as_they_are() {
 }
 
 #[tokio::test]
-async fn claims_and_releases_on_the_stream_are_counted_and_renewals_are_free() {
+async fn claims_and_releases_on_the_stream_are_rate_limited_and_renewals_are_not() {
     let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = calls.clone();
-    let options = lease_api::Options::default().meter(move |caller| {
+    let options = tenure_lease_api::Options::default().rate_limit(move |caller| {
         assert_eq!(caller.name, "admin");
         match counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
             0 | 1 => Ok(()),
-            _ => Err(service::Problem::new(service::Code::RATE_LIMITED, "too fast")),
+            _ => Err(tenure_service::Problem::new(tenure_service::Code::RATE_LIMITED, "too fast")),
         }
     });
-    let server = Server::with(std::sync::Arc::new(lease_store::Local::memory()), options).await;
+    let server = Server::with(std::sync::Arc::new(tenure_store::Local::memory()), options).await;
     let client = server.client().await;
     let claim = claim("k", "a");
     let token = claim.token.clone();

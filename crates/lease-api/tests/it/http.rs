@@ -43,7 +43,7 @@ async fn the_same_token_again_is_the_same_lease() {
 }
 
 #[tokio::test]
-async fn a_busy_key_says_who_has_it_and_for_how_long() {
+async fn a_busy_key_reports_its_holder_and_remaining_time() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "a").await;
     let (status, busy) =
@@ -59,11 +59,11 @@ async fn a_busy_key_says_who_has_it_and_for_how_long() {
 }
 
 #[tokio::test]
-async fn a_release_to_an_absent_heir_reserves_the_key() {
+async fn a_release_to_an_absent_successor_reserves_the_key() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "a").await;
     let release = json!({
-        "key": "k", "token": lease["token"], "generation": lease["generation"], "to": "heir"
+        "key": "k", "token": lease["token"], "generation": lease["generation"], "to": "successor"
     });
     assert_eq!(server.post("/v1/leases/release", release).await.1, json!({"outcome": "released"}));
     let (status, busy) =
@@ -71,15 +71,15 @@ async fn a_release_to_an_absent_heir_reserves_the_key() {
     assert_eq!(status, 409);
     assert_eq!(
         (&busy["reserved"], &busy["reason"], &busy["holder"]),
-        (&json!(true), &json!("reserved"), &json!("heir"))
+        (&json!(true), &json!("reserved"), &json!("successor"))
     );
     let (_, one) = server.get("/v1/leases/one?key=k").await;
-    assert_eq!((&one["state"], &one["holder"]), (&json!("reserved"), &json!("heir")));
-    grant(&server, "k", "heir").await;
+    assert_eq!((&one["state"], &one["holder"]), (&json!("reserved"), &json!("successor")));
+    grant(&server, "k", "successor").await;
 }
 
 #[tokio::test]
-async fn renewals_are_answered_one_by_one_in_order() {
+async fn renewals_have_one_result_each_in_order() {
     let server = Server::start().await;
     let (one, two) = (grant(&server, "one", "a").await, grant(&server, "two", "a").await);
     let item = |lease: &Value| json!({"key": lease["key"], "token": lease["token"], "generation": lease["generation"]});
@@ -238,11 +238,13 @@ async fn every_verb_needs_its_scope() {
 #[tokio::test]
 async fn keys_of_services_can_be_looked_at_and_revoked_but_not_used() {
     let server = Server::start().await;
-    let key = lease::Key::new("control:device").unwrap();
-    let token = lease::Token::random(&lease_store::OsEntropy);
-    let ttl = lease::Ttl::from_secs(10).unwrap();
-    let claim = lease::Claim::new(key, lease::Holder::new("svc").unwrap(), token.clone(), ttl);
-    let lease::Acquired::Granted(grant) = server.store.acquire(claim).await.unwrap() else { panic!("busy") };
+    let key = tenure_lease::Key::new("control:device").unwrap();
+    let token = tenure_lease::Token::random(&tenure_store::OsEntropy);
+    let ttl = tenure_lease::Ttl::from_secs(10).unwrap();
+    let claim = tenure_lease::Claim::new(key, tenure_lease::Holder::new("svc").unwrap(), token.clone(), ttl);
+    let tenure_lease::Acquired::Granted(grant) = server.store.acquire(claim).await.unwrap() else {
+        panic!("busy")
+    };
     let (token, generation) = (token.reveal(), grant.lease.generation.to_string());
     let item = json!({"key": "control:device", "token": token, "generation": generation});
     let fence = json!({"key": "control:device", "token": token, "generation": generation});

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lease::{Clock, Holder, Leases, Ttl};
-use lease_keeper::{Gate, Keeper, Slots, Terms};
-use lease_store::{BootClock, Store};
+use tenure_keeper::{Gate, Keeper, Slots, Terms};
+use tenure_lease::{Clock, Holder, Leases, Ttl};
+use tenure_store::{BootClock, Store};
 
 use crate::client::key;
 use crate::server::{LIMIT, Server};
@@ -18,14 +18,14 @@ fn terms() -> Terms {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_guards_are_kept_over_one_stream_and_given_back() {
+async fn many_guards_are_renewed_over_one_stream_and_released() {
     let server = Server::start().await;
     let keeper = keeper(&server, "a").await;
     let mut guards = Vec::new();
     for n in 0..200 {
         guards.push(keeper.try_acquire(key(&format!("k/{n}")), terms()).await.unwrap());
     }
-    // Longer than the TTL: what is held then was renewed.
+    // Longer than the TTL, so that every guard was renewed.
     BootClock.sleep_until(BootClock.now() + Duration::from_secs(4)).await;
     for guard in &guards {
         assert!(guard.permit(Duration::ZERO).is_ok());
@@ -35,7 +35,7 @@ async fn many_guards_are_kept_over_one_stream_and_given_back() {
     for guard in guards {
         guard.release().await.unwrap();
     }
-    assert_eq!(server.client().await.inspect(&key("k/0")).await.unwrap().phase, lease::Phase::Free);
+    assert_eq!(server.client().await.inspect(&key("k/0")).await.unwrap().phase, tenure_lease::Phase::Free);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

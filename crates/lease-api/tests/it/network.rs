@@ -1,19 +1,20 @@
-//! What the network does to calls: cut before the answer, silent, or encrypted.
+//! Calls over a network that breaks, is silent or is encrypted.
 
 use std::time::Duration;
 
-use lease::{Committed, Error, Happened, Leases, Op, Records, Release, Released, Renewal, Renewed};
-use lease_api::{Client, Dial, Options};
-use lease_store::Local;
-use testkit::{Direction, Mode, Proxy};
+use tenure_client::{Client, ClientOptions};
+use tenure_lease::{Committed, Error, Leases, Op, Outcome, Records, Release, Released, Renewal, Renewed};
+use tenure_lease_api::Options;
+use tenure_store::Local;
+use tenure_testkit::{Direction, Mode, Proxy};
 
 use crate::client::{claim, key, take};
 use crate::server::{ADMIN, LIMIT, Server, within};
 
 async fn behind(server: &Server, timeout: Duration) -> (Proxy, Client) {
     let proxy = Proxy::start(server.address).unwrap();
-    let dial = Dial::default().token(ADMIN).call_timeout(timeout);
-    let client = Client::dial(&format!("tenure://{}", proxy.addr()), dial).await.unwrap();
+    let options = ClientOptions::default().token(ADMIN).call_timeout(timeout);
+    let client = Client::connect(&format!("tenure://{}", proxy.addr()), options).await.unwrap();
     (proxy, client)
 }
 
@@ -22,7 +23,7 @@ fn put(text: &str) -> [Op; 1] {
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_was_cut_is_unknown_and_not_sent_again() {
+async fn a_commit_whose_response_was_lost_is_unknown_and_not_retried() {
     let server = Server::start().await;
     let (proxy, client) = behind(&server, LIMIT).await;
     assert!(matches!(client.commit(&put("first")).await.unwrap(), Committed::Written { .. }));
@@ -32,13 +33,13 @@ async fn a_commit_whose_answer_was_cut_is_unknown_and_not_sent_again() {
     assert_eq!(proxy.traps_sprung(), 1);
     let happened = async { while server.store.read_log(&key("log"), 0, 10).await.unwrap().len() < 2 {} };
     within(LIMIT, happened).await;
-    // It happened once, and the client goes on over a new connection.
+    // It happened once, and the client continues over a new connection.
     assert!(matches!(client.commit(&put("third")).await.unwrap(), Committed::Written { .. }));
     assert_eq!(client.read_log(&key("log"), 0, 10).await.unwrap().len(), 3);
 }
 
 #[tokio::test]
-async fn claims_renewals_and_releases_survive_a_cut() {
+async fn claims_renewals_and_releases_survive_a_broken_connection() {
     let server = Server::start().await;
     let (proxy, client) = behind(&server, LIMIT).await;
     proxy.cut_after_bytes(Direction::ToClient, 0);
@@ -58,12 +59,12 @@ async fn claims_renewals_and_releases_survive_a_cut() {
 }
 
 #[tokio::test]
-async fn a_claim_that_waits_is_in_line_again_after_a_cut() {
+async fn a_waiting_claim_is_queued_again_after_a_broken_connection() {
     let server = Server::start().await;
     let (proxy, client) = behind(&server, LIMIT).await;
     let first = claim("k", "a").remote();
     let token = first.token.clone();
-    assert!(matches!(server.store.acquire(first).await.unwrap(), lease::Acquired::Granted(_)));
+    assert!(matches!(server.store.acquire(first).await.unwrap(), tenure_lease::Acquired::Granted(_)));
     let (granted, ()) = tokio::join!(take(&client, claim("k", "b").waiting(LIMIT)), async {
         server.parked("k", 1).await;
         proxy.refuse().unwrap();
@@ -77,13 +78,13 @@ async fn a_claim_that_waits_is_in_line_again_after_a_cut() {
 }
 
 #[tokio::test]
-async fn a_silent_network_is_given_up_in_time_and_comes_back() {
+async fn a_silent_network_times_out_and_recovers() {
     let server = Server::start().await;
     let (proxy, client) = behind(&server, Duration::from_millis(300)).await;
     let grant = take(&client, claim("k", "a")).await;
     proxy.set_both(Mode::Stall);
     let error = within(LIMIT, client.inspect(&key("k"))).await.unwrap_err();
-    assert_eq!(error.happened(), Happened::Maybe, "{error}");
+    assert_eq!(error.outcome(), Outcome::Indeterminate, "{error}");
     proxy.set_both(Mode::Pass);
     let status = within(LIMIT, async {
         loop {
@@ -99,19 +100,22 @@ async fn a_silent_network_is_given_up_in_time_and_comes_back() {
 async fn a_client_trusts_the_certificate_it_is_given_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let files =
-        service::config::Tls { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+    let files = tenure_service::config::Tls {
+        cert: folder.path().join("cert.pem"),
+        key: folder.path().join("key.pem"),
+    };
     std::fs::write(&files.cert, pair.cert.pem()).unwrap();
     std::fs::write(&files.key, pair.signing_key.serialize_pem()).unwrap();
     let server = Server::over_tls(files, std::sync::Arc::new(Local::memory()), Options::default()).await;
     let url = format!("tenures://localhost:{}", server.address.port());
-    let dial = Dial::default().token(ADMIN).ca(pair.cert.pem());
-    let client = Client::dial(&url, dial).await.unwrap();
+    let options = ClientOptions::default().token(ADMIN).ca(pair.cert.pem());
+    let client = Client::connect(&url, options).await.unwrap();
     take(&client, claim("k", "a")).await;
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let error = Client::dial(&url, Dial::default().token(ADMIN).ca(other.cert.pem())).await.unwrap_err();
+    let error =
+        Client::connect(&url, ClientOptions::default().token(ADMIN).ca(other.cert.pem())).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
     let plain = url.replace("tenures://", "tenure://");
-    let error = Client::dial(&plain, Dial::default().token(ADMIN)).await.unwrap_err();
+    let error = Client::connect(&plain, ClientOptions::default().token(ADMIN)).await.unwrap_err();
     assert!(error.to_string().contains("tenures://"), "{error}");
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use lease_api::Options;
-use lease_store::Local;
 use serde_json::Value;
+use tenure_lease_api::Options;
+use tenure_store::Local;
 
 fn description() -> Value {
-    let (_, api) = lease_api::http(Arc::new(Local::memory()), Options::default());
+    let (_, api) = tenure_lease_api::http(Arc::new(Local::memory()), Options::default());
     serde_json::to_value(api).unwrap()
 }
 
@@ -38,7 +38,7 @@ async fn every_path_of_the_contract_is_described() {
 }
 
 #[tokio::test]
-async fn every_reference_leads_somewhere() {
+async fn every_reference_resolves() {
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(map) => {

@@ -10,7 +10,7 @@ fn fence(lease: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_holder_writes_and_anyone_reads() {
+async fn a_holder_writes_and_other_callers_read() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "a").await;
     for value in [json!("text"), json!({"a": [1, null]}), json!(12.5), json!(null)] {
@@ -23,7 +23,7 @@ async fn a_holder_writes_and_anyone_reads() {
 }
 
 #[tokio::test]
-async fn a_number_beyond_doubles_is_kept_to_the_digit() {
+async fn a_number_beyond_doubles_keeps_all_digits() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "a").await;
     let body = format!("{{\"value\": 123456789012345678901234567890, \"fence\": {}}}", fence(&lease));
@@ -35,7 +35,7 @@ async fn a_number_beyond_doubles_is_kept_to_the_digit() {
 }
 
 #[tokio::test]
-async fn a_former_holder_is_fenced_out_and_told_the_generation() {
+async fn a_former_holder_is_fenced_out_with_the_current_generation() {
     let server = Server::start().await;
     let old = grant(&server, "k", "a").await;
     server.post("/v1/leases/release", json!({"key": "k", "token": old["token"]})).await;
@@ -49,10 +49,13 @@ async fn a_former_holder_is_fenced_out_and_told_the_generation() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_not_for_everyone_is_not_found() {
+async fn missing_and_reserved_records_are_not_found() {
     let server = Server::start().await;
-    let put =
-        |key: &str| lease::Op::Put { key: lease::Key::new(key).unwrap(), value: b"1"[..].into(), ttl: None };
+    let put = |key: &str| tenure_lease::Op::Put {
+        key: tenure_lease::Key::new(key).unwrap(),
+        value: b"1"[..].into(),
+        ttl: None,
+    };
     server.store.commit(&[put("system:secret"), put("plain")]).await.unwrap();
     assert_eq!(server.get("/v1/records?key=plain").await.0, 200);
     for key in ["nothing", "system:secret"] {
@@ -80,28 +83,30 @@ async fn values_that_are_too_large_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_redis_keeps_for_the_services_is_shown_to_nobody_as_a_holder() {
-    let redis = testkit::RedisServer::start().unwrap();
+async fn values_of_services_in_redis_are_not_returned_as_holders() {
+    let redis = tenure_testkit::RedisServer::start().unwrap();
     let url = format!("{}?quarantine_ms=0", redis.url());
-    let store: std::sync::Arc<dyn lease::Store> = lease_store::Store::open(&url).await.unwrap().into();
-    let server = Server::with(store, lease_api::Options::default()).await;
-    let lease = grant(&server, "k", "somebody").await;
-    let secret = lease::Op::Put {
-        key: lease::Key::new("session:one").unwrap(),
+    let store: std::sync::Arc<dyn tenure_lease::Store> =
+        tenure_store::Store::open(&url).await.unwrap().into();
+    let server = Server::with(store, tenure_lease_api::Options::default()).await;
+    let lease = grant(&server, "k", "holder-1").await;
+    let secret = tenure_lease::Op::Put {
+        key: tenure_lease::Key::new("session:one").unwrap(),
         value: b"bearer-of-a-target"[..].into(),
         ttl: None,
     };
     server.store.commit(&[secret]).await.unwrap();
-    // By another program, so that no mark says that it is a record; and a companion, with the digest of a token.
+    // Written by another program, so that nothing marks it as a record; and a companion key with the digest of a token.
     redis.command(&["SET", "poll:two", "bearer-of-another"]).unwrap();
     let reader = server.client_as(crate::server::READ).await;
     for key in ["session:one", "poll:two", "tenure:o:k", "tenure:l:k"] {
         let (status, body) = server.get(&format!("/v1/leases/one?key={key}")).await;
         assert_eq!((status.as_u16(), &body["holder"]), (200, &Value::Null), "{key}: {body}");
-        let seen = lease::Leases::inspect(&reader, &lease::Key::new(key).unwrap()).await.unwrap();
+        let seen =
+            tenure_lease::Leases::inspect(&reader, &tenure_lease::Key::new(key).unwrap()).await.unwrap();
         assert_eq!(seen.holder, None, "{key}");
     }
-    // A lease is no secret, nor is a plain key that somebody else has set.
+    // A lease is not a secret, nor is a plain key of another program.
     let (_, body) = server.get("/v1/leases/one?key=k").await;
     assert_eq!(body["holder"], lease["holder"]);
     redis.command(&["SET", "plain", "stranger"]).unwrap();

@@ -4,25 +4,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::Clock;
-use lease_api::{Client, Dial, Options};
-use lease_store::{BootClock, Local};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
-use service::config::Tls;
-use service::{ApiToken, Auth, Scopes, Settings, Shutdown};
+use tenure_client::{Client, ClientOptions};
+use tenure_lease::Clock;
+use tenure_lease_api::Options;
+use tenure_service::config::Tls;
+use tenure_service::{ApiToken, Auth, Scopes, Settings, Shutdown};
+use tenure_store::{BootClock, Local};
 use tokio::task::JoinSet;
 
 pub(crate) const READ: &str = "token-that-reads-0123456789abcdef";
 pub(crate) const WRITE: &str = "token-that-writes-0123456789abcdef";
 pub(crate) const ADMIN: &str = "token-that-overrules-0123456789abcdef";
 
-/// The longest a test waits for what must happen; nothing is right because of it.
+/// A generous time limit, so that a test cannot hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    pub(crate) store: Arc<dyn lease::Store>,
+    pub(crate) store: Arc<dyn tenure_lease::Store>,
     pub(crate) shutdown: Shutdown,
     http: reqwest::Client,
     task: JoinSet<()>,
@@ -33,28 +34,32 @@ impl Server {
         Self::with(Arc::new(Local::memory()), Options::default()).await
     }
 
-    pub(crate) async fn with(store: Arc<dyn lease::Store>, options: Options) -> Self {
+    pub(crate) async fn with(store: Arc<dyn tenure_lease::Store>, options: Options) -> Self {
         Self::on("127.0.0.1:0".parse().unwrap(), store, options).await
     }
 
-    pub(crate) async fn on(address: SocketAddr, store: Arc<dyn lease::Store>, options: Options) -> Self {
+    pub(crate) async fn on(
+        address: SocketAddr,
+        store: Arc<dyn tenure_lease::Store>,
+        options: Options,
+    ) -> Self {
         Self::run(settings(address), store, options).await
     }
 
-    pub(crate) async fn over_tls(tls: Tls, store: Arc<dyn lease::Store>, options: Options) -> Self {
+    pub(crate) async fn over_tls(tls: Tls, store: Arc<dyn tenure_lease::Store>, options: Options) -> Self {
         let settings = Settings { tls: Some(tls), ..settings("127.0.0.1:0".parse().unwrap()) };
         Self::run(settings, store, options).await
     }
 
-    async fn run(settings: Settings, store: Arc<dyn lease::Store>, options: Options) -> Self {
-        // Whoever comes second finds it done.
+    async fn run(settings: Settings, store: Arc<dyn tenure_lease::Store>, options: Options) -> Self {
+        // Another test may have installed it.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let server = service::Server::bind(&settings).await.unwrap();
+        let server = tenure_service::Server::bind(&settings).await.unwrap();
         let address = server.local_addr();
         let shutdown = Shutdown::new();
         let app = app(store.clone(), options.shutdown(shutdown.clone()), &settings, address);
         let mut task = JoinSet::new();
-        // It listens until it is dropped: what the service does at a shutdown is seen from outside.
+        // It listens until it is dropped, so that tests observe the service during a shutdown.
         task.spawn(async move { server.run(app, Shutdown::new()).await.unwrap() });
         Self { address, store, shutdown, http: reqwest::Client::new(), task }
     }
@@ -89,18 +94,20 @@ impl Server {
         answer(self.request(READ, Method::GET, path)).await
     }
 
-    /// A client with all rights.
+    /// A client with the admin scope.
     pub(crate) async fn client(&self) -> Client {
         self.client_as(ADMIN).await
     }
 
     pub(crate) async fn client_as(&self, token: &str) -> Client {
-        Client::dial(&format!("tenure://{}", self.address), Dial::default().token(token)).await.unwrap()
+        Client::connect(&format!("tenure://{}", self.address), ClientOptions::default().token(token))
+            .await
+            .unwrap()
     }
 
-    /// Waits until so many claims are parked on a key.
+    /// Waits until this many claims wait for a key.
     pub(crate) async fn parked(&self, key: &str, count: u32) {
-        let key = lease::Key::new(key).unwrap();
+        let key = tenure_lease::Key::new(key).unwrap();
         let all = async {
             while self.store.inspect(&key).await.unwrap().waiters != count {
                 tokio::task::yield_now().await;
@@ -110,7 +117,7 @@ impl Server {
     }
 }
 
-/// What the future gives, which must not take for ever.
+/// The output of the future, within a time limit.
 pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
     tokio::select! {
         done = future => done,
@@ -149,13 +156,13 @@ fn settings(address: SocketAddr) -> Settings {
 }
 
 fn app(
-    store: Arc<dyn lease::Store>,
+    store: Arc<dyn tenure_lease::Store>,
     options: Options,
     settings: &Settings,
     address: SocketAddr,
 ) -> axum::Router {
     let auth = Arc::new(Auth::open(settings, address).unwrap());
-    let (http, _) = lease_api::http(store.clone(), options.clone());
-    let grpc = lease_api::grpc(store, options);
-    http.merge(grpc).layer(service::auth_layer(auth))
+    let (http, _) = tenure_lease_api::http(store.clone(), options.clone());
+    let grpc = tenure_lease_api::grpc(store, options);
+    http.merge(grpc).layer(tenure_service::auth_layer(auth))
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease_api::Options;
-use lease_store::Local;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tenure_lease_api::Options;
+use tenure_store::Local;
 
 use crate::http::grant;
 use crate::server::{LIMIT, READ, Server, within};
@@ -91,13 +91,13 @@ async fn a_watch_resumes_after_the_revision_it_names() {
     let granted = stream.next().await.unwrap();
     let released = stream.next().await.unwrap();
     assert_eq!((granted.event.as_str(), released.event.as_str()), ("granted", "released"));
-    // A browser repeats its address and adds what it saw last.
+    // A browser repeats its URL and adds the last event id.
     let request = server.request(READ, Method::GET, &path).header("Last-Event-ID", &granted.id);
     assert_eq!(Stream::open(request).await.next().await, Some(released));
 }
 
 #[tokio::test]
-async fn a_watch_from_a_forgotten_revision_says_lagged_and_goes_on() {
+async fn a_watch_from_a_forgotten_revision_reports_lagged_and_continues() {
     let server = Server::start().await;
     let mut stream = Stream::open(server.request(READ, Method::GET, "/v1/leases/watch?from=1")).await;
     let lagged = stream.next().await.unwrap();
@@ -114,7 +114,7 @@ async fn a_bad_last_event_id_is_refused() {
 }
 
 #[tokio::test]
-async fn watchers_are_counted_and_a_gone_one_makes_room() {
+async fn watchers_are_limited_and_a_closed_one_frees_its_slot() {
     let server = Server::with(Arc::new(Local::memory()), Options::default().max_watchers(2)).await;
     let watch = || server.request(READ, Method::GET, "/v1/leases/watch");
     let (first, _second) = (Stream::open(watch()).await, Stream::open(watch()).await);
@@ -130,11 +130,14 @@ async fn watchers_are_counted_and_a_gone_one_makes_room() {
 }
 
 #[tokio::test]
-async fn records_of_services_do_not_show() {
+async fn changes_of_service_records_are_hidden() {
     let server = Server::start().await;
     let mut stream = Stream::open(server.request(READ, Method::GET, "/v1/leases/watch")).await;
-    let put =
-        |key: &str| lease::Op::Put { key: lease::Key::new(key).unwrap(), value: b"1"[..].into(), ttl: None };
+    let put = |key: &str| tenure_lease::Op::Put {
+        key: tenure_lease::Key::new(key).unwrap(),
+        value: b"1"[..].into(),
+        ttl: None,
+    };
     server.store.commit(&[put("v3:secret")]).await.unwrap();
     server.store.commit(&[put("plain")]).await.unwrap();
     let event = stream.next().await.unwrap();
@@ -142,14 +145,14 @@ async fn records_of_services_do_not_show() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_never_reads_is_closed_and_others_go_on() {
-    let options = Options::default().max_watchers(2).stall(Duration::from_millis(50));
+async fn a_stalled_watcher_is_closed_and_others_continue() {
+    let options = Options::default().max_watchers(2).stall_timeout(Duration::from_millis(50));
     let server = Server::with(Arc::new(Local::memory()), options).await;
     let deaf = server.request(READ, Method::GET, "/v1/leases/watch").send().await.unwrap();
     let mut stream = Stream::open(server.request(READ, Method::GET, "/v1/leases/watch?prefix=end")).await;
-    let key = |n: usize| lease::Key::new(format!("{n}-{}", "x".repeat(200))).unwrap();
+    let key = |n: usize| tenure_lease::Key::new(format!("{n}-{}", "x".repeat(200))).unwrap();
     // More than the queue, the connection's buffers and the kernel's together.
-    let put = |n: usize| lease::Op::Put { key: key(n), value: b"1"[..].into(), ttl: None };
+    let put = |n: usize| tenure_lease::Op::Put { key: key(n), value: b"1"[..].into(), ttl: None };
     let closed = async {
         let mut n = 0;
         while server.request(READ, Method::GET, "/v1/leases/watch").send().await.unwrap().status() != 200 {

@@ -1,4 +1,4 @@
-//! Claims that wait in line over HTTP.
+//! Waiting claims over HTTP.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn release(server: &Server, lease: &Value) {
 }
 
 #[tokio::test]
-async fn those_who_wait_are_served_in_order() {
+async fn waiting_claims_are_granted_in_order() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "first").await;
     let (second, third, ()) = tokio::join!(
@@ -44,7 +44,7 @@ async fn those_who_wait_are_served_in_order() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_over_says_busy_with_its_place() {
+async fn a_wait_that_ends_reports_busy_with_the_queue_position() {
     let server = Server::start().await;
     grant(&server, "k", "a").await;
     let body = json!({"key": "k", "holder": "b", "ttl_ms": 10_000, "wait_ms": 30});
@@ -54,7 +54,7 @@ async fn a_wait_that_is_over_says_busy_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_leaves_the_line() {
+async fn a_client_that_disconnects_leaves_the_queue() {
     let server = Server::start().await;
     let lease = grant(&server, "k", "a").await;
     tokio::select! {
@@ -67,7 +67,7 @@ async fn a_client_that_goes_leaves_the_line() {
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_the_wait_and_leaves_the_line() {
+async fn a_shutdown_ends_the_wait_and_leaves_the_queue() {
     let server = Server::start().await;
     grant(&server, "k", "a").await;
     let (answer, ()) = tokio::join!(server.post("/v1/leases/acquire", claim("b")), async {

@@ -1,71 +1,71 @@
-//! Several keys or none.
+//! Several keys, all or none.
 
 use std::collections::BTreeSet;
 
-use lease::End;
-use lease_keeper::{Bundle, Error, Keeper, Lost};
+use tenure_keeper::{Bundle, Error, Keeper, Lost};
+use tenure_lease::End;
 
-use crate::bench::{Bench, key, ms, terms};
 use crate::faults::{ALWAYS, Kind};
+use crate::fixture::{Fixture, key, ms, terms};
 
-fn wants(names: &[&str]) -> Vec<(lease::Key, lease_keeper::Terms)> {
+fn wants(names: &[&str]) -> Vec<(tenure_lease::Key, tenure_keeper::Terms)> {
     names.iter().map(|name| (key(name), terms())).collect()
 }
 
-fn keys(bench: &Bench, verb: &str) -> Vec<String> {
-    bench.store.calls(verb).into_iter().flat_map(|call| call.keys).collect()
+fn keys(fixture: &Fixture, verb: &str) -> Vec<String> {
+    fixture.store.calls(verb).into_iter().flat_map(|call| call.keys).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_taken_in_one_order_whatever_order_they_are_given_in_and_given_back_in_reverse() {
+async fn keys_are_acquired_in_one_order_and_released_in_reverse() {
     for names in [["a", "b", "c"], ["c", "b", "a"], ["b", "a", "c"], ["b", "c", "a"]] {
-        let bench = Bench::new();
-        let bundle = Bundle::acquire(&bench.keeper, &wants(&names), ms(0)).await.unwrap();
-        assert_eq!(keys(&bench, "acquire"), ["a", "b", "c"], "given as {names:?}");
+        let fixture = Fixture::new();
+        let bundle = Bundle::acquire(&fixture.keeper, &wants(&names), ms(0)).await.unwrap();
+        assert_eq!(keys(&fixture, "acquire"), ["a", "b", "c"], "given as {names:?}");
         let held: Vec<_> = bundle.guards().iter().map(|guard| guard.key().as_str()).collect();
         assert_eq!(held, ["a", "b", "c"], "in the order taken");
         assert!(names.iter().all(|name| bundle.get(&key(name)).is_some()));
         bundle.check(ms(100)).unwrap();
         bundle.release().await.unwrap();
-        assert_eq!(keys(&bench, "release"), ["c", "b", "a"]);
+        assert_eq!(keys(&fixture, "release"), ["c", "b", "a"]);
     }
 }
 
-/// On a network that takes its time, so that both are under way at once.
+/// On a slow network, so that both run concurrently.
 #[tokio::test(start_paused = true)]
-async fn two_bundles_over_the_same_keys_in_opposite_orders_get_them_in_turn() {
-    let bench = Bench::new();
-    bench.store.faults.inject("acquire", Kind::Late(ms(10)), ALWAYS);
-    bench.store.faults.inject("release", Kind::Late(ms(10)), ALWAYS);
+async fn two_bundles_over_the_same_keys_in_opposite_orders_do_not_deadlock() {
+    let fixture = Fixture::new();
+    fixture.store.faults.inject("acquire", Kind::Late(ms(10)), ALWAYS);
+    fixture.store.faults.inject("release", Kind::Late(ms(10)), ALWAYS);
     let turn = async |keeper: Keeper, names: [&str; 2]| {
         let bundle = Bundle::acquire(&keeper, &wants(&names), ms(60_000)).await.unwrap();
-        let before = keys(&bench, "release").len();
-        bench.pass(1_000).await;
+        let before = keys(&fixture, "release").len();
+        fixture.pass(1_000).await;
         bundle.check(ms(0)).unwrap();
-        assert_eq!(keys(&bench, "release").len(), before, "nobody else had anything meanwhile");
+        assert_eq!(keys(&fixture, "release").len(), before, "no other holder had anything meanwhile");
         bundle.release().await.unwrap();
         before
     };
-    let (there, back) = (turn(bench.keeper.clone(), ["1", "2"]), turn(bench.other("b"), ["2", "1"]));
+    let (there, back) = (turn(fixture.keeper.clone(), ["1", "2"]), turn(fixture.other("b"), ["2", "1"]));
     let (one, two) = tokio::join!(there, back);
     assert_eq!(BTreeSet::from([one, two]), BTreeSet::from([0, 2]), "one after the other");
-    // Nobody gave anything back to try again.
-    assert_eq!(keys(&bench, "release"), ["2", "1", "2", "1"]);
+    // Neither released anything to retry.
+    assert_eq!(keys(&fixture, "release"), ["2", "1", "2", "1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn bundles_that_met_the_same_holder_do_not_come_back_in_step() {
-    let bench = Bench::new();
-    let (other, third) = (bench.other("b"), bench.other("c"));
+async fn bundles_blocked_by_the_same_holder_do_not_retry_in_step() {
+    let fixture = Fixture::new();
+    let (other, third) = (fixture.other("b"), fixture.other("c"));
     let _held = third.try_acquire(key("3"), terms()).await.unwrap();
     let (left, right) = (wants(&["1", "3"]), wants(&["2", "3"]));
     let (one, two) = tokio::join!(
-        Bundle::acquire(&bench.keeper, &left, ms(10_000)),
+        Bundle::acquire(&fixture.keeper, &left, ms(10_000)),
         Bundle::acquire(&other, &right, ms(10_000)),
     );
     assert!(one.is_err() && two.is_err());
     let tries = |first: &str| -> Vec<_> {
-        let calls = bench.store.calls("acquire").into_iter();
+        let calls = fixture.store.calls("acquire").into_iter();
         calls.filter(|call| call.keys == [first]).map(|call| call.at).collect()
     };
     let (one, two) = (tries("1"), tries("2"));
@@ -81,28 +81,28 @@ async fn bundles_that_met_the_same_holder_do_not_come_back_in_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_key_rolls_back_what_was_taken_in_reverse() {
-    let bench = Bench::new();
-    let other = bench.other("b");
+async fn a_busy_key_releases_the_acquired_ones_in_reverse() {
+    let fixture = Fixture::new();
+    let other = fixture.other("b");
     let _held = other.try_acquire(key("3"), terms()).await.unwrap();
-    let error = Bundle::acquire(&bench.keeper, &wants(&["1", "2", "3", "4"]), ms(0)).await.unwrap_err();
+    let error = Bundle::acquire(&fixture.keeper, &wants(&["1", "2", "3", "4"]), ms(0)).await.unwrap_err();
     assert!(matches!(error, Error::Busy { key: k, .. } if k == key("3")));
-    assert_eq!(keys(&bench, "release"), ["2", "1"]);
-    assert!(["1", "2", "4"].iter().all(|key| bench.store.holder(key).is_none()));
+    assert_eq!(keys(&fixture, "release"), ["2", "1"]);
+    assert!(["1", "2", "4"].iter().all(|key| fixture.store.holder(key).is_none()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_holds_while_waiting() {
-    let bench = Bench::new();
-    let other = bench.other("b");
+async fn a_bundle_holds_nothing_while_it_waits() {
+    let fixture = Fixture::new();
+    let other = fixture.other("b");
     let held = other.try_acquire(key("2"), terms()).await.unwrap();
     let wants = wants(&["1", "2"]);
-    let taking = Bundle::acquire(&bench.keeper, &wants, ms(60_000));
+    let taking = Bundle::acquire(&fixture.keeper, &wants, ms(60_000));
     let releasing = async {
         let mut free = 0;
         for _ in 0..100 {
-            bench.pass(100).await;
-            free += usize::from(bench.store.holder("1").is_none());
+            fixture.pass(100).await;
+            free += usize::from(fixture.store.holder("1").is_none());
         }
         held.release().await.unwrap();
         free
@@ -113,41 +113,41 @@ async fn nobody_holds_while_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_loss_is_told_and_the_deadline_is_the_earliest() {
-    let bench = Bench::new();
-    let mut bundle = Bundle::acquire(&bench.keeper, &wants(&["1", "2"]), ms(0)).await.unwrap();
-    bench.pass(1_000).await;
-    bundle.add(bench.take("3", terms()).await);
+async fn the_first_loss_is_reported_and_the_deadline_is_the_earliest() {
+    let fixture = Fixture::new();
+    let mut bundle = Bundle::acquire(&fixture.keeper, &wants(&["1", "2"]), ms(0)).await.unwrap();
+    fixture.pass(1_000).await;
+    bundle.add(fixture.take("3", terms()).await);
     assert_eq!(bundle.deadline(), Some(bundle.guards()[0].deadline()));
-    bench.store.end("2", End::Revoked);
+    fixture.store.end("2", End::Revoked);
     assert_eq!(bundle.lost().await, (key("2"), Lost::Ended(End::Revoked)));
     assert!(bundle.check(ms(0)).is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_bundle_and_a_dropped_try_hold_nothing() {
-    let bench = Bench::new();
-    drop(Bundle::acquire(&bench.keeper, &wants(&["1", "2"]), ms(0)).await.unwrap());
-    bench.keeper.settled().await;
-    assert_eq!(keys(&bench, "release"), ["2", "1"]);
-    bench.store.faults.inject_for("acquire", "4", Kind::HangAfter, ALWAYS);
+async fn a_dropped_bundle_and_a_dropped_attempt_hold_nothing() {
+    let fixture = Fixture::new();
+    drop(Bundle::acquire(&fixture.keeper, &wants(&["1", "2"]), ms(0)).await.unwrap());
+    fixture.keeper.settled().await;
+    assert_eq!(keys(&fixture, "release"), ["2", "1"]);
+    fixture.store.faults.inject_for("acquire", "4", Kind::HangAfter, ALWAYS);
     {
         let wants = wants(&["3", "4"]);
         tokio::select! {
             biased;
-            _ = Bundle::acquire(&bench.keeper, &wants, ms(0)) => panic!("answered"),
-            () = bench.pass(100) => {}
+            _ = Bundle::acquire(&fixture.keeper, &wants, ms(0)) => panic!("answered"),
+            () = fixture.pass(100) => {}
         }
     }
-    bench.keeper.settled().await;
-    assert!(["3", "4"].iter().all(|key| bench.store.holder(key).is_none()));
+    fixture.keeper.settled().await;
+    assert!(["3", "4"].iter().all(|key| fixture.store.holder(key).is_none()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bundle_with_a_key_twice_is_refused() {
-    let bench = Bench::new();
-    assert!(Bundle::acquire(&bench.keeper, &wants(&["1", "1"]), ms(0)).await.is_err());
-    assert!(Bundle::acquire(&bench.keeper, &wants(&["1", "2", "1"]), ms(0)).await.is_err());
-    assert!(Bundle::acquire(&bench.keeper, &[], ms(0)).await.is_err());
-    assert!(bench.store.calls("acquire").is_empty());
+async fn a_bundle_with_a_duplicate_key_is_refused() {
+    let fixture = Fixture::new();
+    assert!(Bundle::acquire(&fixture.keeper, &wants(&["1", "1"]), ms(0)).await.is_err());
+    assert!(Bundle::acquire(&fixture.keeper, &wants(&["1", "2", "1"]), ms(0)).await.is_err());
+    assert!(Bundle::acquire(&fixture.keeper, &[], ms(0)).await.is_err());
+    assert!(fixture.store.calls("acquire").is_empty());
 }

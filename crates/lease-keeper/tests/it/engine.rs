@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lease::{Clock, End, Mode, Phase};
-use lease_keeper::{Gate, Handed, Handoff, Keeper, Lost, Slots, State};
-use lease_store::{Local, Store, TokioClock};
+use tenure_keeper::{Gate, GuardState, Handoff, HandoffOutcome, Keeper, Lost, Slots};
+use tenure_lease::{Clock, End, Mode, Phase};
+use tenure_store::{Local, Store, TokioClock};
 
-use crate::bench::{TTL, holder, key, ms, prefix, terms};
+use crate::fixture::{TTL, holder, key, ms, prefix, terms};
 
 fn engine() -> (Arc<TokioClock>, Store) {
     let clock = Arc::new(TokioClock::default());
@@ -19,12 +19,12 @@ async fn pass(clock: &TokioClock, millis: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn guards_are_held_handed_over_and_given_back() {
+async fn guards_are_held_handed_over_and_released() {
     let (clock, store) = engine();
     let (from, to) = (Keeper::new(store.clone(), holder("from")), Keeper::new(store.clone(), holder("to")));
     let guard = from.try_acquire(key("k"), terms()).await.unwrap();
     pass(&clock, TTL * 4).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), GuardState::Held);
     let first = guard.generation();
     let waiting = to.acquire(key("k"), terms(), ms(60_000));
     let moving = async {
@@ -33,7 +33,7 @@ async fn guards_are_held_handed_over_and_given_back() {
     };
     let (second, handed) = tokio::join!(waiting, moving);
     let second = second.unwrap();
-    assert!(matches!(handed, Handed::Transferred { .. }), "{handed:?}");
+    assert!(matches!(handed, HandoffOutcome::Transferred { .. }), "{handed:?}");
     assert!(second.generation() > first);
     assert_eq!(second.permit(ms(10)).unwrap().fence(Mode::Strict).generation, second.generation());
     drop(second);
@@ -71,8 +71,8 @@ async fn a_waiter_takes_over_when_the_holder_dies() {
     let first = guard.generation();
     let next = Keeper::new(store, holder("next"));
     let next = next.acquire(key("k"), terms(), ms(60_000)).await.unwrap();
-    // Held for as long as its terms allow, then left to expire: nobody gave it back.
-    assert_eq!(guard.state(), State::Lost(Lost::HeldTooLong));
+    // Held for as long as its terms permit, then left to expire without a release.
+    assert_eq!(guard.state(), GuardState::Lost(Lost::HeldTooLong));
     assert!(next.generation() > first);
     next.permit(ms(0)).unwrap();
 }

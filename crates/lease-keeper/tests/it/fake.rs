@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lease::rules::{self, Around, Entry, State, Tenant, Verdict};
-use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, End, Error, Event, Fence, Floor, Generation, Grant,
-    Holder, Key, Lease, Leases, LogEntry, Loss, Op, Page, Phase, Prefix, Query, Record, Records, Refusal,
-    Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick, Token,
-    Transfer, Transferred, Ttl, Verb, Verified, Watch, Watched, Wipe, Wiped,
-};
 use parking_lot::Mutex;
+use tenure_lease::rules::{self, ActiveReign, ClaimContext, Entry, State, Verdict};
+use tenure_lease::{
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, End, Error, Event, Fence, Floor,
+    Generation, Grant, Holder, Key, Lease, Leases, LogEntry, Op, Page, Phase, Prefix, Query, Record, Records,
+    Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
+    Token, Transfer, Transferred, Verb, Verified, Watch, Watched, Wipe, Wiped, fallback,
+};
 use tokio::sync::{Notify, broadcast};
 
 use crate::faults::{self, Faults};
 
-pub(crate) struct Fake {
+pub(crate) struct FakeStore {
     clock: Arc<dyn Clock>,
-    world: Mutex<World>,
+    state: Mutex<StoreState>,
     changed: Notify,
     events: broadcast::Sender<Event>,
     pub(crate) faults: Faults,
@@ -34,7 +34,7 @@ pub(crate) struct Call {
 }
 
 #[derive(Default)]
-struct World {
+struct StoreState {
     entries: BTreeMap<Key, Entry>,
     spent: Vec<(Key, [u8; 16])>,
     ended: BTreeMap<(Key, Generation), End>,
@@ -43,11 +43,11 @@ struct World {
     revision: u64,
 }
 
-impl Fake {
+impl FakeStore {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            world: Mutex::default(),
+            state: Mutex::default(),
             changed: Notify::new(),
             events: broadcast::Sender::new(1_024),
             faults: Faults::default(),
@@ -60,22 +60,22 @@ impl Fake {
         self.calls.lock().iter().filter(|call| call.verb == verb).cloned().collect()
     }
 
-    /// Who holds a key.
+    /// The holder of a key.
     pub(crate) fn holder(&self, key: &str) -> Option<(Holder, Generation)> {
-        let world = self.world.lock();
-        let tenant = world.entries.get(key)?.live(self.clock.now())?;
+        let state = self.state.lock();
+        let tenant = state.entries.get(key)?.live(self.clock.now())?;
         Some((tenant.holder.clone(), tenant.generation))
     }
 
     /// How many claims are parked on a key.
     pub(crate) fn parked(&self, key: &str) -> usize {
-        self.world.lock().queue.get(key).map_or(0, Vec::len)
+        self.state.lock().queue.get(key).map_or(0, Vec::len)
     }
 
     /// Ends the reign over a key from outside.
     pub(crate) fn end(&self, key: &str, end: End) {
         let key = Key::new(key).unwrap();
-        self.finish(&mut self.world.lock(), &key, end, State::Free);
+        self.finish(&mut self.state.lock(), &key, end, State::Free);
     }
 
     fn arrive(&self, verb: &'static str, keys: Vec<String>) -> Option<faults::Kind> {
@@ -84,20 +84,20 @@ impl Fake {
         fault
     }
 
-    fn finish(&self, world: &mut World, key: &Key, end: End, next: State) {
-        let Some(entry) = world.entries.get_mut(key) else { return };
+    fn finish(&self, state: &mut StoreState, key: &Key, end: End, next: State) {
+        let Some(entry) = state.entries.get_mut(key) else { return };
         let State::Held(tenant) = std::mem::replace(&mut entry.state, next) else { return };
-        world.ended.insert((key.clone(), tenant.generation), end);
+        state.ended.insert((key.clone(), tenant.generation), end);
         if end.spends_token() {
-            world.spent.push((key.clone(), tenant.digest.short()));
+            state.spent.push((key.clone(), tenant.digest.short()));
         }
-        self.tell(world, key, Verb::Ended(end), &tenant);
+        self.tell(state, key, Verb::Ended(end), &tenant);
     }
 
-    fn tell(&self, world: &mut World, key: &Key, verb: Verb, tenant: &Tenant) {
-        world.revision += 1;
+    fn tell(&self, state: &mut StoreState, key: &Key, verb: Verb, tenant: &ActiveReign) {
+        state.revision += 1;
         let event = Event {
-            revision: Revision::new(world.revision),
+            revision: Revision::new(state.revision),
             at: self.clock.wall(),
             key: key.clone(),
             verb,
@@ -108,10 +108,10 @@ impl Fake {
         self.changed.notify_waiters();
     }
 
-    fn grant(&self, world: &mut World, claim: &Claim) -> Result<Lease> {
-        let last = world.entries.entry(claim.key.clone()).or_default().last;
+    fn grant(&self, state: &mut StoreState, claim: &Claim) -> Result<Lease> {
+        let last = state.entries.entry(claim.key.clone()).or_default().last;
         let generation = Generation::next(last, Floor::default())?;
-        let tenant = Tenant {
+        let tenant = ActiveReign {
             holder: claim.holder.clone(),
             digest: *claim.token.digest(),
             generation,
@@ -122,30 +122,30 @@ impl Fake {
             origin: claim.origin,
         };
         let entry = Entry { last: Some(generation), state: State::Held(tenant.clone()) };
-        world.entries.insert(claim.key.clone(), entry);
-        self.tell(world, &claim.key, Verb::Granted, &tenant);
+        state.entries.insert(claim.key.clone(), entry);
+        self.tell(state, &claim.key, Verb::Granted, &tenant);
         let (key, holder, ttl) = (claim.key.clone(), claim.holder.clone(), claim.ttl);
         Ok(Lease { key, holder, generation, ttl })
     }
 
     /// Decides a claim; `ticket` is its place in the queue, if it has one.
     fn decide(&self, claim: &Claim, ticket: Option<u64>) -> Result<Acquired> {
-        let mut world = self.world.lock();
+        let mut state = self.state.lock();
         let now = self.clock.now();
-        let queue = world.queue.get(&claim.key).map_or(&[][..], Vec::as_slice);
+        let queue = state.queue.get(&claim.key).map_or(&[][..], Vec::as_slice);
         let ahead = queue.iter().take_while(|(number, _)| Some(*number) != ticket).count() as u32;
-        let spent = world.spent.contains(&(claim.key.clone(), claim.token.digest().short()));
-        let entry = world.entries.entry(claim.key.clone()).or_default();
+        let spent = state.spent.contains(&(claim.key.clone(), claim.token.digest().short()));
+        let entry = state.entries.entry(claim.key.clone()).or_default();
         let parked = ticket.is_some();
-        match rules::acquire(entry, claim, now, Around { spent, ahead, foreign: false }) {
-            Verdict::Grant => Ok(Acquired::Granted(Grant { lease: self.grant(&mut world, claim)?, parked })),
+        match rules::acquire(entry, claim, now, ClaimContext { spent, ahead, foreign: false }) {
+            Verdict::Grant => Ok(Acquired::Granted(Grant { lease: self.grant(&mut state, claim)?, parked })),
             Verdict::Supersede => {
-                self.finish(&mut world, &claim.key, End::Superseded, State::Free);
-                Ok(Acquired::Granted(Grant { lease: self.grant(&mut world, claim)?, parked }))
+                self.finish(&mut state, &claim.key, End::Superseded, State::Free);
+                Ok(Acquired::Granted(Grant { lease: self.grant(&mut state, claim)?, parked }))
             }
             Verdict::Refresh => {
                 let State::Held(tenant) = &mut entry.state else { unreachable!() };
-                // A parked grant was made by whoever handed over, and its TTL runs from then.
+                // A parked grant was made by the release before it, and its TTL runs from then.
                 if !parked {
                     tenant.expires = now + claim.ttl.as_duration();
                 }
@@ -160,7 +160,7 @@ impl Fake {
 
     /// Waits in the queue of a key.
     async fn park(&self, claim: &Claim, end: Tick) -> Result<Acquired> {
-        let place = Place::take(self, claim);
+        let place = QueuePosition::take(self, claim);
         loop {
             let changed = self.changed.notified();
             let answer = self.decide(claim, Some(place.number))?;
@@ -168,7 +168,7 @@ impl Fake {
             if matches!(answer, Acquired::Granted(_)) || now >= end {
                 return Ok(answer);
             }
-            let next = self.world.lock().entries.get(&claim.key).and_then(Entry::next_change);
+            let next = self.state.lock().entries.get(&claim.key).and_then(Entry::next_change);
             let next = next.filter(|at| *at > now).unwrap_or(end).min(end);
             tokio::select! {
                 biased;
@@ -178,9 +178,9 @@ impl Fake {
         }
     }
 
-    fn renew_one(&self, world: &mut World, item: &Renewal) -> Renewed {
+    fn renew_one(&self, state: &mut StoreState, item: &Renewal) -> Renewed {
         let now = self.clock.now();
-        let entry = world.entries.entry(item.key.clone()).or_default();
+        let entry = state.entries.entry(item.key.clone()).or_default();
         match rules::renew(entry, item.token.digest(), item.generation, now) {
             Ok(()) => {
                 let State::Held(tenant) = &mut entry.state else { unreachable!() };
@@ -189,23 +189,23 @@ impl Fake {
             }
             Err(Some(end)) => Renewed::Lost(end),
             Err(None) => {
-                let ended = world.ended.get(&(item.key.clone(), item.generation));
+                let ended = state.ended.get(&(item.key.clone(), item.generation));
                 Renewed::Lost(ended.copied().unwrap_or(End::Expired))
             }
         }
     }
 
-    /// Gives a key to a parked successor, if it is there.
-    fn hand(&self, world: &mut World, key: &Key, to: &Holder, end: End) -> Option<Lease> {
-        let queue = world.queue.get(key)?;
+    /// Grants a key to a waiting successor, if there is one.
+    fn grant_to(&self, state: &mut StoreState, key: &Key, to: &Holder, end: End) -> Option<Lease> {
+        let queue = state.queue.get(key)?;
         let claim = queue.iter().map(|(_, claim)| claim).find(|claim| claim.holder == *to)?.clone();
-        self.finish(world, key, end, State::Free);
-        self.grant(world, &claim).ok()
+        self.finish(state, key, end, State::Free);
+        self.grant(state, &claim).ok()
     }
 
-    fn status(&self, world: &World, key: &Key) -> Status {
+    fn status(&self, state: &StoreState, key: &Key) -> Status {
         let now = self.clock.now();
-        let entry = world.entries.get(key).cloned().unwrap_or_default();
+        let entry = state.entries.get(key).cloned().unwrap_or_default();
         let (phase, remaining) = entry.phase(now);
         let live = entry.live(now);
         Status {
@@ -216,32 +216,32 @@ impl Fake {
             remaining,
             meta: live.map(|tenant| tenant.meta.clone()).unwrap_or_default(),
             since: live.map(|tenant| tenant.since),
-            waiters: world.queue.get(key).map_or(0, Vec::len) as u32,
+            waiters: state.queue.get(key).map_or(0, Vec::len) as u32,
         }
     }
 }
 
-/// A place in the queue; dropped with the claim.
-struct Place<'f> {
-    fake: &'f Fake,
+/// A queue position; dropped with the claim.
+struct QueuePosition<'f> {
+    fake: &'f FakeStore,
     key: Key,
     number: u64,
 }
 
-impl<'f> Place<'f> {
-    fn take(fake: &'f Fake, claim: &Claim) -> Self {
-        let mut world = fake.world.lock();
-        world.tickets += 1;
-        let number = world.tickets;
-        world.queue.entry(claim.key.clone()).or_default().push((number, claim.clone()));
+impl<'f> QueuePosition<'f> {
+    fn take(fake: &'f FakeStore, claim: &Claim) -> Self {
+        let mut state = fake.state.lock();
+        state.tickets += 1;
+        let number = state.tickets;
+        state.queue.entry(claim.key.clone()).or_default().push((number, claim.clone()));
         Self { fake, key: claim.key.clone(), number }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePosition<'_> {
     fn drop(&mut self) {
-        let mut world = self.fake.world.lock();
-        if let Some(queue) = world.queue.get_mut(&self.key) {
+        let mut state = self.fake.state.lock();
+        if let Some(queue) = state.queue.get_mut(&self.key) {
             queue.retain(|(number, _)| *number != self.number);
         }
         self.fake.changed.notify_waiters();
@@ -249,16 +249,9 @@ impl Drop for Place<'_> {
 }
 
 #[async_trait]
-impl Leases for Fake {
+impl Leases for FakeStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            engine: "fake",
-            min_ttl: Ttl::from_millis(250).unwrap(),
-            max_ttl: Ttl::MAX,
-            expiry_lag: Default::default(),
-            failover: Default::default(),
-            loss: Loss::Process,
-        }
+        Capabilities::in_process("fake")
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
@@ -280,8 +273,8 @@ impl Leases for Fake {
         let fault = self.arrive("renew", items.iter().map(|item| item.key.to_string()).collect());
         faults::before(fault, &*self.clock).await?;
         let answers = {
-            let mut world = self.world.lock();
-            items.iter().map(|item| self.renew_one(&mut world, item)).collect()
+            let mut state = self.state.lock();
+            items.iter().map(|item| self.renew_one(&mut state, item)).collect()
         };
         faults::after(fault, &*self.clock, answers).await
     }
@@ -290,19 +283,21 @@ impl Leases for Fake {
         let fault = self.arrive("release", vec![release.key.to_string()]);
         faults::before(fault, &*self.clock).await?;
         let answer = {
-            let (mut world, now) = (self.world.lock(), self.clock.now());
-            let entry = world.entries.entry(release.key.clone()).or_default();
+            let (mut state, now) = (self.state.lock(), self.clock.now());
+            let entry = state.entries.entry(release.key.clone()).or_default();
             if rules::release(entry, release.token.digest(), release.generation, now) {
-                let handed =
-                    release.to.as_ref().and_then(|to| self.hand(&mut world, &release.key, to, End::Released));
+                let handed = release
+                    .to
+                    .as_ref()
+                    .and_then(|to| self.grant_to(&mut state, &release.key, to, End::Released));
                 if handed.is_none() {
-                    let until = now + crate::bench::ms(lease::limits::RESERVATION_MS);
+                    let until = now + crate::fixture::ms(tenure_lease::limits::RESERVATION_MS);
                     let next = release.to.map_or(State::Free, |to| State::Reserved { to, until });
-                    self.finish(&mut world, &release.key, End::Released, next);
+                    self.finish(&mut state, &release.key, End::Released, next);
                 }
                 Released::Released
             } else {
-                world.spent.push((release.key.clone(), release.token.digest().short()));
+                state.spent.push((release.key.clone(), release.token.digest().short()));
                 Released::NotHeld
             }
         };
@@ -313,11 +308,11 @@ impl Leases for Fake {
         let fault = self.arrive("transfer", vec![transfer.key.to_string()]);
         faults::before(fault, &*self.clock).await?;
         let answer = {
-            let (mut world, now) = (self.world.lock(), self.clock.now());
-            let entry = world.entries.entry(transfer.key.clone()).or_default();
+            let (mut state, now) = (self.state.lock(), self.clock.now());
+            let entry = state.entries.entry(transfer.key.clone()).or_default();
             match rules::transfer(entry, transfer.token.digest(), transfer.generation, now) {
                 false => Transferred::NotHeld,
-                true => match self.hand(&mut world, &transfer.key, &transfer.to, End::Transferred) {
+                true => match self.grant_to(&mut state, &transfer.key, &transfer.to, End::Transferred) {
                     Some(lease) => Transferred::Transferred(lease),
                     None => Transferred::NoSuccessor,
                 },
@@ -331,27 +326,27 @@ impl Leases for Fake {
     }
 
     async fn verify(&self, key: &Key, token: &Token) -> Result<Verified> {
-        let world = self.world.lock();
-        let entry = world.entries.get(key).cloned().unwrap_or_default();
+        let state = self.state.lock();
+        let entry = state.entries.get(key).cloned().unwrap_or_default();
         Ok(rules::verify(&entry, token.digest(), false, self.clock.now()))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Status> {
-        Ok(self.status(&self.world.lock(), key))
+        Ok(self.status(&self.state.lock(), key))
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Status>> {
         let fault = self.arrive("list", vec![query.prefix.to_string()]);
         faults::before(fault, &*self.clock).await?;
-        let world = self.world.lock();
-        let keys = world.entries.keys().filter(|key| key.starts_with(&query.prefix));
+        let state = self.state.lock();
+        let keys = state.entries.keys().filter(|key| key.starts_with(&query.prefix));
         let keys = keys.filter(|key| query.after.as_ref().is_none_or(|after| *key > after));
-        let mut items: Vec<_> = keys.map(|key| self.status(&world, key)).collect();
+        let mut items: Vec<_> = keys.map(|key| self.status(&state, key)).collect();
         items.retain(|status| status.phase != Phase::Free);
         let more = items.len() > query.limit;
         items.truncate(query.limit);
         let next = items.last().filter(|_| more).map(|status| status.key.clone());
-        Ok(Page { items, next, revision: Revision::new(world.revision) })
+        Ok(Page { items, next, revision: Revision::new(state.revision) })
     }
 
     async fn history(&self, _: &Key) -> Result<Vec<Reign>> {
@@ -364,20 +359,24 @@ impl Leases for Fake {
         Ok(Box::new(Watching { prefix: prefix.clone(), events: self.events.subscribe() }))
     }
 
+    async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>> {
+        fallback::watch_any(self, prefixes, from).await
+    }
+
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
         self.arrive("wipe", vec![wipe.prefix.to_string()]);
-        let (mut world, now) = (self.world.lock(), self.clock.now());
-        let gate = world.entries.get(&wipe.gate.key).cloned().unwrap_or_default();
-        if !rules::proven(&gate, &wipe.gate, now) {
+        let (mut state, now) = (self.state.lock(), self.clock.now());
+        let gate = state.entries.get(&wipe.gate.key).cloned().unwrap_or_default();
+        if !rules::is_gate_proven(&gate, &wipe.gate, now) {
             return Ok(Wiped::Unproven);
         }
-        let entries = world.entries.iter();
+        let entries = state.entries.iter();
         let doomed: Vec<_> = entries
-            .filter(|(key, entry)| rules::wiped(key, entry, &wipe, now))
+            .filter(|(key, entry)| rules::is_wiped(key, entry, &wipe, now))
             .map(|(key, _)| key.clone())
             .collect();
         for key in &doomed {
-            self.finish(&mut world, key, End::Wiped, State::Free);
+            self.finish(&mut state, key, End::Wiped, State::Free);
         }
         Ok(Wiped::Wiped { count: doomed.len() })
     }
@@ -403,17 +402,17 @@ impl Watch for Watching {
 }
 
 #[async_trait]
-impl Records for Fake {
+impl Records for FakeStore {
     async fn commit(&self, _: &[Op]) -> Result<Committed> {
         Err(Error::unavailable("fake", "keeps no records"))
     }
 
     /// Checks the fence and writes nothing.
     async fn write_fenced(&self, fence: &Fence, _: &[Op]) -> Result<Committed> {
-        let world = self.world.lock();
-        let entry = world.entries.get(&fence.key).cloned().unwrap_or_default();
+        let state = self.state.lock();
+        let entry = state.entries.get(&fence.key).cloned().unwrap_or_default();
         Ok(match rules::fence(&entry, fence, None, self.clock.now()) {
-            Ok(()) => Committed::Written { revision: Revision::new(world.revision) },
+            Ok(()) => Committed::Written { revision: Revision::new(state.revision) },
             Err(current) => Committed::FencedOut { current },
         })
     }
@@ -424,6 +423,14 @@ impl Records for Fake {
 
     async fn scan(&self, _: &Query) -> Result<Page<Record>> {
         Err(Error::unavailable("fake", "keeps no records"))
+    }
+
+    async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
+        fallback::discover(self, prefix).await
+    }
+
+    async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
+        fallback::announce(self, items).await
     }
 
     async fn read_log(&self, _: &Key, _: u64, _: usize) -> Result<Vec<LogEntry>> {

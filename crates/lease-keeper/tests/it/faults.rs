@@ -1,11 +1,11 @@
-//! What can go wrong between a holder and its store.
+//! Faults between a holder and its store.
 
 use std::time::Duration;
 
-use lease::{Clock, Error, Result};
 use parking_lot::Mutex;
+use tenure_lease::{Clock, Error, Result};
 
-/// What happens to a call.
+/// The fault of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// The request travels this long.
@@ -14,11 +14,11 @@ pub(crate) enum Kind {
     SlowReply(Duration),
     /// It did not happen.
     Refused,
-    /// It happened and the reply was cut.
+    /// It happened and the response was lost.
     CutReply,
-    /// It neither happens nor is answered.
+    /// It neither happens nor gets a response.
     Hang,
-    /// It happened and is never answered.
+    /// It happened and never gets a response.
     HangAfter,
 }
 

@@ -1,14 +1,14 @@
-//! What holders may rely on, each sentence a test, against a store that fails on demand.
+//! Guarantees to holders, one test each, against a store that fails on demand.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod acquire;
-mod bench;
 mod bundle;
 mod deadline;
 mod engine;
 mod fake;
 mod faults;
+mod fixture;
 mod gate;
 mod handoff;
 mod observer;

@@ -1,17 +1,17 @@
-//! Whoever observes a keeper hears of each renewal, and of nothing else.
+//! An observer is notified of each renewal, and of nothing else.
 
 use std::sync::Arc;
 
-use lease::{Clock, Error, Lease};
-use lease_keeper::{Observer, State};
-use lease_store::TokioClock;
 use parking_lot::Mutex;
+use tenure_keeper::{GuardState, Observer};
+use tenure_lease::{Clock, Error, Lease};
+use tenure_store::TokioClock;
 
-use crate::bench::{TTL, build, key, ms, terms};
-use crate::fake::Fake;
+use crate::fake::FakeStore;
 use crate::faults::{ALWAYS, Kind};
+use crate::fixture::{TTL, build, key, ms, terms};
 
-/// What was heard: a key, its generation, and whether it was renewed.
+/// A notification: a key, its generation, and whether it was renewed.
 #[derive(Default)]
 struct Diary(Mutex<Vec<(String, u64, bool)>>);
 
@@ -26,9 +26,9 @@ impl Observer for Diary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_each_renewal_and_of_each_that_failed() {
+async fn an_observer_is_notified_of_each_renewal_and_of_each_failure() {
     let clock = Arc::new(TokioClock::default());
-    let store = Arc::new(Fake::new(clock.clone()));
+    let store = Arc::new(FakeStore::new(clock.clone()));
     let diary = Arc::new(Diary::default());
     let keeper = build(&store, "a").observer(diary.clone()).build();
     let pass = async |millis| clock.sleep_until(clock.now() + ms(millis)).await;
@@ -46,7 +46,7 @@ async fn an_observer_hears_of_each_renewal_and_of_each_that_failed() {
     };
     assert_eq!(heard, named(true));
 
-    // One try of each that fails, and one that succeeds.
+    // One attempt of each that fails, and one that succeeds.
     store.faults.inject_for("renew", "k/1", Kind::Refused, 1);
     store.faults.inject_for("renew", "k/2", Kind::Refused, 1);
     pass(5_500).await;
@@ -54,15 +54,15 @@ async fn an_observer_hears_of_each_renewal_and_of_each_that_failed() {
     let (failed, renewed): (Vec<_>, Vec<_>) = heard.into_iter().partition(|(.., yes)| !yes);
     let sorted = |mut list: Vec<_>| {
         list.sort();
-        // Should both share a call, the one's fault is the other's as well.
+        // If both share a call, both get the fault.
         list.dedup();
         list
     };
     assert_eq!(sorted(failed), named(false));
     assert_eq!(sorted(renewed), named(true));
-    assert_eq!(first.state(), State::Held);
+    assert_eq!(first.state(), GuardState::Held);
 
-    // What is not answered has failed as well; what is given back is not heard of.
+    // A renewal without a response has failed as well; a released lease is not renewed.
     second.release().await.unwrap();
     store.faults.inject("renew", Kind::Hang, ALWAYS);
     pass(TTL).await;

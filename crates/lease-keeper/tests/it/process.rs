@@ -3,25 +3,25 @@
 use std::process::Command;
 use std::time::Duration;
 
-use lease::{Clock, Committed, Holder, Key, Mode, Op, Tick, Ttl};
-use lease_keeper::{Keeper, Terms};
-use lease_store::{BootClock, Store};
-use testkit::{Process, RedisServer};
+use tenure_keeper::{Keeper, Terms};
+use tenure_lease::{Clock, Committed, Holder, Key, Mode, Op, Tick, Ttl};
+use tenure_store::{BootClock, Store};
+use tenure_testkit::{Process, RedisServer};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn holder(url: &str) -> Process {
-    let mut command = Command::new(testkit::helper_bin("holder").unwrap());
+    let mut command = Command::new(tenure_testkit::helper_bin("holder").unwrap());
     command.args([url, "tuner", "picture", "1000"]);
     Process::spawn(command).unwrap()
 }
 
-/// One turn of the holder, as it said it.
+/// One reported turn of the holder.
 #[derive(Debug)]
 struct Turn {
     word: String,
     number: u64,
-    /// Right before it asked for a permit.
+    /// The time right before it requested a permit.
     asked: Tick,
 }
 
@@ -35,7 +35,7 @@ impl Turn {
     }
 }
 
-/// Every turn up to the one in which it found out that it lost.
+/// Every turn up to the one that detected the loss.
 fn turns_until_lost(process: &Process) -> Vec<Turn> {
     let mut turns = Vec::new();
     let lost = |line: &str| {
@@ -47,7 +47,7 @@ fn turns_until_lost(process: &Process) -> Vec<Turn> {
     turns
 }
 
-/// The write that the record is of.
+/// The number of the write in the record.
 async fn landed(store: &Store, record: &Key) -> u64 {
     let kept = store.get(record).await.unwrap().unwrap();
     let value = std::str::from_utf8(&kept.value).unwrap();
@@ -111,19 +111,19 @@ async fn a_killed_holder_is_replaced_once_its_ttl_is_over() {
     assert!(format!("held {}", guard.generation()) > held, "{held}");
 }
 
-/// When an act behind a gate was asked for, and the deadline of its permit; none for any other line.
+/// When an act behind a gate was requested, and the deadline of its permit; none for any other line.
 fn act(line: &str) -> Option<[Tick; 2]> {
     let (asked, deadline) = line.strip_prefix("worked ")?.split_once(' ')?;
     Some([asked, deadline].map(|nanos| Tick::from_nanos(nanos.parse().unwrap())))
 }
 
-/// Takes the store away from a process that works behind a gate. It must end by itself, and say of no act that it was
-/// allowed past its deadline.
+/// Takes the store away from a process that works behind a gate. The process must end by itself, and must not report an
+/// act past its deadline.
 fn gated_process_ends(take_away: impl FnOnce(&RedisServer)) {
     const TTL: Duration = Duration::from_millis(3_000);
     let redis = RedisServer::start().unwrap();
     let url = format!("{}?quarantine_ms=0", redis.url());
-    let mut command = Command::new(testkit::helper_bin("gated").unwrap());
+    let mut command = Command::new(tenure_testkit::helper_bin("gated").unwrap());
     command.args([&url, "gate", &TTL.as_millis().to_string()]);
     let process = Process::spawn(command).unwrap();
     let first = process.wait_for_line(|line| line.starts_with("worked "), LIMIT).unwrap();

@@ -1,19 +1,19 @@
-//! Tokens stay where they belong.
+//! Tokens stay secret.
 
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
 
-use lease::Mode;
-use lease_keeper::{Gate, Handoff};
 use parking_lot::Mutex;
+use tenure_keeper::{Gate, Handoff};
+use tenure_lease::Mode;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::bench::{Bench, TTL, holder, key, ms, terms};
 use crate::faults::Kind;
+use crate::fixture::{Fixture, TTL, holder, key, ms, terms};
 
-/// Writes every event of the ownership target down.
+/// Records every event of the ownership target.
 #[derive(Clone, Default)]
 struct Scribe(Arc<Mutex<String>>);
 
@@ -51,31 +51,31 @@ impl Subscriber for Scribe {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_log_line_and_no_debug_output_shows_a_token() {
+async fn no_log_event_and_no_debug_output_contains_a_token() {
     // With a single subscriber, a callsite that another test's thread meets first would be switched off for
     // this thread too: tracing then asks that thread alone. A second subscriber makes it ask all.
     let _second = tracing::Dispatch::new(Scribe::default());
     let scribe = Scribe::default();
     let _default = tracing::subscriber::set_default(scribe.clone());
-    let bench = Bench::new();
-    let guard = bench.take("k", terms()).await;
+    let fixture = Fixture::new();
+    let guard = fixture.take("k", terms()).await;
     let permit = guard.permit(ms(0)).unwrap();
     let fence = permit.fence(Mode::Strict);
     let token = fence.token.reveal().to_owned();
-    let mut shown = format!("{guard:?} {permit:?} {fence:?} {:?} {:?}", guard.share(), bench.keeper);
+    let mut shown = format!("{guard:?} {permit:?} {fence:?} {:?} {:?}", guard.share(), fixture.keeper);
 
-    let gate = Gate::open_with(&bench.keeper, key("gate"), terms(), |_| ()).await.unwrap();
+    let gate = Gate::open_with(&fixture.keeper, key("gate"), terms(), |_| ()).await.unwrap();
     let secret = gate.proof().unwrap().token.reveal().to_owned();
     write!(shown, "{gate:?} {:?}", gate.proof().unwrap()).unwrap();
 
-    bench.store.faults.inject_for("renew", "k", Kind::CutReply, 10);
-    bench.pass(TTL).await;
-    bench.store.faults.heal();
-    bench.pass(TTL).await;
-    bench.store.faults.inject_for("release", "k", Kind::CutReply, 1);
+    fixture.store.faults.inject_for("renew", "k", Kind::CutReply, 10);
+    fixture.pass(TTL).await;
+    fixture.store.faults.heal();
+    fixture.pass(TTL).await;
+    fixture.store.faults.inject_for("release", "k", Kind::CutReply, 1);
     write!(shown, "{:?}", Handoff::new(guard, holder("h"))).unwrap();
     gate.close().await.unwrap();
-    bench.keeper.settled().await;
+    fixture.keeper.settled().await;
 
     let log = scribe.0.lock().clone();
     for word in ["acquired", "renewed", "jeopardy", "suspended", "released", "reaped"] {

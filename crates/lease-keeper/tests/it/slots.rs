@@ -1,18 +1,18 @@
-//! Equal keys that are shared.
+//! Interchangeable keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lease::Clock;
-use lease_keeper::Slots;
+use tenure_keeper::Slots;
+use tenure_lease::Clock;
 use tokio::task::JoinSet;
 
-use crate::bench::{Bench, TTL, key, ms, prefix, terms};
 use crate::faults::{ALWAYS, Kind};
+use crate::fixture::{Fixture, TTL, key, ms, prefix, terms};
 
 #[tokio::test(start_paused = true)]
-async fn every_slot_is_taken_once_and_the_next_taker_is_told_busy() {
-    let bench = Bench::new();
-    let slots = Slots::new(&bench.keeper, key("tuner"), 4).unwrap();
+async fn every_slot_is_acquired_once_and_the_next_caller_gets_busy() {
+    let fixture = Fixture::new();
+    let slots = Slots::new(&fixture.keeper, key("tuner"), 4).unwrap();
     let mut taken = Vec::new();
     for _ in 0..4 {
         taken.push(slots.take(terms(), ms(0)).await.unwrap());
@@ -27,8 +27,8 @@ async fn every_slot_is_taken_once_and_the_next_taker_is_told_busy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_preferred_slot_is_tried_first() {
-    let bench = Bench::new();
-    let slots = Slots::new(&bench.keeper, key("tuner"), 4).unwrap();
+    let fixture = Fixture::new();
+    let slots = Slots::new(&fixture.keeper, key("tuner"), 4).unwrap();
     let first = slots.take_from(2, terms(), ms(0)).await.unwrap();
     let second = slots.take_from(2, terms(), ms(0)).await.unwrap();
     assert_eq!((first.index(), second.index()), (2, 3));
@@ -36,37 +36,37 @@ async fn a_preferred_slot_is_tried_first() {
 
 #[tokio::test(start_paused = true)]
 async fn slots_may_have_any_numbers_and_keys() {
-    let bench = Bench::new();
-    let slots = Slots::under(&bench.keeper, prefix("lease:tuner:"), BTreeSet::from([2, 5])).unwrap();
+    let fixture = Fixture::new();
+    let slots = Slots::under(&fixture.keeper, prefix("lease:tuner:"), BTreeSet::from([2, 5])).unwrap();
     let (one, two) = (slots.take(terms(), ms(0)).await.unwrap(), slots.take(terms(), ms(0)).await.unwrap());
     let keys = BTreeSet::from([one.key().to_string(), two.key().to_string()]);
     assert_eq!(keys, BTreeSet::from(["lease:tuner:2".into(), "lease:tuner:5".into()]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_is_woken_when_a_slot_is_given_back() {
-    let bench = Bench::new();
-    let slots = Slots::new(&bench.keeper, key("tuner"), 1).unwrap();
+async fn a_waiter_is_woken_when_a_slot_is_released() {
+    let fixture = Fixture::new();
+    let slots = Slots::new(&fixture.keeper, key("tuner"), 1).unwrap();
     let slot = slots.take(terms(), ms(0)).await.unwrap();
     let generation = slot.generation();
     let releasing = async {
-        bench.pass(700).await;
+        fixture.pass(700).await;
         slot.into_guard().release().await.unwrap();
-        bench.clock.now()
+        fixture.clock.now()
     };
     let (next, released) = tokio::join!(slots.take(terms(), ms(60_000)), releasing);
     assert!(next.unwrap().generation() > generation);
-    assert!(bench.clock.now().since(released) < ms(10));
+    assert!(fixture.clock.now().since(released) < ms(10));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_without_events_is_woken_by_its_timer() {
-    let bench = Bench::new();
-    bench.store.faults.inject("watch", Kind::Refused, ALWAYS);
-    let slots = Slots::new(&bench.keeper, key("tuner"), 1).unwrap();
+    let fixture = Fixture::new();
+    fixture.store.faults.inject("watch", Kind::Refused, ALWAYS);
+    let slots = Slots::new(&fixture.keeper, key("tuner"), 1).unwrap();
     let slot = slots.take(terms(), ms(0)).await.unwrap();
     let releasing = async {
-        bench.pass(700).await;
+        fixture.pass(700).await;
         drop(slot);
     };
     let (next, ()) = tokio::join!(slots.take(terms(), ms(60_000)), releasing);
@@ -75,11 +75,11 @@ async fn a_waiter_without_events_is_woken_by_its_timer() {
 
 #[tokio::test(start_paused = true)]
 async fn growing_wakes_waiters_and_shrinking_drains() {
-    let bench = Bench::new();
-    let slots = Slots::new(&bench.keeper, key("tuner"), 1).unwrap();
+    let fixture = Fixture::new();
+    let slots = Slots::new(&fixture.keeper, key("tuner"), 1).unwrap();
     let first = slots.take(terms(), ms(0)).await.unwrap();
     let growing = async {
-        bench.pass(300).await;
+        fixture.pass(300).await;
         slots.resize(2).unwrap();
     };
     let (second, ()) = tokio::join!(slots.take(terms(), ms(60_000)), growing);
@@ -87,23 +87,23 @@ async fn growing_wakes_waiters_and_shrinking_drains() {
     assert_eq!(second.index(), 1);
 
     slots.resize(1).unwrap();
-    bench.pass(TTL * 2).await;
-    second.permit(ms(0)).expect("nobody is evicted");
+    fixture.pass(TTL * 2).await;
+    second.permit(ms(0)).expect("no holder is evicted");
     assert_eq!(slots.in_use().await.unwrap().keys().copied().collect::<Vec<_>>(), [0, 1]);
     second.into_guard().release().await.unwrap();
     assert!(slots.take(terms(), ms(0)).await.is_err(), "1 is not offered any more");
     drop(first);
-    bench.keeper.settled().await;
+    fixture.keeper.settled().await;
     assert_eq!(slots.take(terms(), ms(0)).await.unwrap().index(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_takers_in_many_processes_never_share_a_slot() {
-    let bench = Bench::new();
+async fn callers_in_many_processes_never_share_a_slot() {
+    let fixture = Fixture::new();
     let mut takers = JoinSet::new();
     for i in 0..12 {
-        let keeper = bench.other(&format!("p{i}"));
-        let clock = bench.clock.clone();
+        let keeper = fixture.other(&format!("p{i}"));
+        let clock = fixture.clock.clone();
         takers.spawn(async move {
             let slots = Slots::new(&keeper, key("tuner"), 3).unwrap();
             let mut reigns = Vec::new();
@@ -135,14 +135,14 @@ async fn many_takers_in_many_processes_never_share_a_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_does_not_hang_a_taker() {
-    let bench = Bench::new();
-    let slots = Slots::new(&bench.keeper, key("tuner"), 1).unwrap();
+async fn a_store_that_hangs_does_not_block_a_caller() {
+    let fixture = Fixture::new();
+    let slots = Slots::new(&fixture.keeper, key("tuner"), 1).unwrap();
     for verb in ["watch", "list", "acquire"] {
-        bench.store.faults.inject(verb, Kind::Hang, ALWAYS);
-        let start = bench.clock.now();
+        fixture.store.faults.inject(verb, Kind::Hang, ALWAYS);
+        let start = fixture.clock.now();
         drop(slots.take(terms(), ms(1_000)).await);
-        assert!(bench.clock.now().since(start) <= ms(11_000), "{verb}");
-        bench.store.faults.heal();
+        assert!(fixture.clock.now().since(start) <= ms(11_000), "{verb}");
+        fixture.store.faults.heal();
     }
 }

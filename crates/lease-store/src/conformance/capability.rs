@@ -2,45 +2,35 @@
 
 use std::time::Duration;
 
-use lease::{Loss, Ttl};
+use tenure_lease::Ttl;
 
-use super::{World, said};
+use super::{Harness, expect_ok};
 
-pub async fn the_stated_bounds_make_sense(world: &World) {
-    let stated = world.capabilities();
+pub async fn the_stated_bounds_make_sense(harness: &Harness) {
+    let stated = harness.capabilities();
     assert!(!stated.engine.is_empty());
     assert!(stated.min_ttl < stated.max_ttl && stated.max_ttl <= Ttl::MAX, "{stated:?}");
-    assert_eq!(world.second().capabilities(), stated);
+    assert_eq!(harness.second().capabilities(), stated);
 }
 
-pub async fn the_floors_are_those_of_the_contract(world: &World) {
-    let stated = world.capabilities();
-    let (min_ttl, lag, loss) = match stated.engine {
-        "memory" => (250, 50, Loss::Process),
-        "embedded" => (250, 50, Loss::Nothing),
-        "redis" => (500, 2_000, Loss::ServerPersistence),
-        _ => return, // The contract names no floors for it.
-    };
-    assert_eq!(stated.min_ttl.as_millis(), min_ttl);
-    assert!(stated.expiry_lag <= Duration::from_millis(lag), "{stated:?}");
-    assert_eq!(stated.loss, loss);
-    if stated.engine != "redis" {
-        assert_eq!((stated.max_ttl, stated.failover), (Ttl::MAX, Duration::ZERO));
+pub async fn the_stated_capabilities_are_those_of_the_contract(harness: &Harness) {
+    if let Some(contract) = harness.contract() {
+        assert_eq!(harness.capabilities(), contract);
     }
 }
 
-pub async fn the_shortest_and_the_longest_ttl_are_granted(world: &World) {
-    for ttl in [world.capabilities().min_ttl, world.capabilities().max_ttl] {
-        let mut claim = world.claim(&world.key(&format!("{}", ttl.as_millis())), "ann");
+pub async fn the_shortest_and_the_longest_ttl_are_granted(harness: &Harness) {
+    for ttl in [harness.capabilities().min_ttl, harness.capabilities().max_ttl] {
+        let mut claim = harness.claim(&harness.key(&format!("{}", ttl.as_millis())), "ann");
         claim.ttl = ttl;
-        let held = world.grant(claim).await;
+        let held = harness.grant(claim).await;
         assert_eq!(held.lease.ttl, ttl);
-        said(world.store().release(held.giving(None)).await);
+        expect_ok(harness.store().release(held.release(None)).await);
     }
 }
 
-pub async fn the_clock_goes_forward_and_sleeps_no_less_than_asked(world: &World) {
-    let clock = world.store().clock();
+pub async fn the_clock_advances_and_sleeps_no_less_than_requested(harness: &Harness) {
+    let clock = harness.store().clock();
     let (before, wall) = (clock.now(), clock.wall());
     clock.sleep_until(before + Duration::from_millis(30)).await;
     assert!(clock.now().since(before) >= Duration::from_millis(30));

@@ -2,74 +2,74 @@
 
 use std::time::Duration;
 
-use lease::{Key, Phase, Prefix, Query, Status};
+use tenure_lease::{Key, Phase, Prefix, Query, Status};
 
-use super::{World, said};
+use super::{Harness, expect_ok};
 
-async fn keys(world: &World, prefix: Prefix) -> Vec<Key> {
-    let page = said(world.store().list(&Query::new(prefix)).await);
+async fn keys(harness: &Harness, prefix: Prefix) -> Vec<Key> {
+    let page = expect_ok(harness.store().list(&Query::new(prefix)).await);
     assert_eq!(page.next, None);
     page.items.into_iter().map(|status| status.key).collect()
 }
 
-pub async fn a_list_is_ordered_by_key(world: &World) {
+pub async fn a_list_is_ordered_by_key(harness: &Harness) {
     let names = ["c", "a/2", "b", "a/10", "a"];
-    let mut expected: Vec<_> = names.iter().map(|name| world.key(name)).collect();
+    let mut expected: Vec<_> = names.iter().map(|name| harness.key(name)).collect();
     for key in &expected {
-        world.hold(key, "ann").await;
+        harness.hold(key, "ann").await;
     }
     expected.sort();
-    assert_eq!(keys(world, world.prefix()).await, expected);
+    assert_eq!(keys(harness, harness.prefix()).await, expected);
 }
 
-pub async fn a_list_shows_what_inspect_shows(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let _bob = world.queue(held.key(), "bob").await;
-    let page = said(world.store().list(&Query::new(world.prefix())).await);
+pub async fn a_list_shows_what_inspect_shows(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let _bob = harness.queue(held.key(), "bob").await;
+    let page = expect_ok(harness.store().list(&Query::new(harness.prefix())).await);
     let [listed] = &page.items[..] else { panic!("one key is held: {page:?}") };
-    let one = Status { remaining: listed.remaining, ..world.inspect(held.key()).await };
+    let one = Status { remaining: listed.remaining, ..harness.inspect(held.key()).await };
     assert_eq!(*listed, one);
     assert!(listed.remaining.is_some());
 }
 
-pub async fn a_list_keeps_to_its_prefix(world: &World) {
+pub async fn a_list_keeps_to_its_prefix(harness: &Harness) {
     for name in ["t/1", "t/2", "t", "u/1", "ta"] {
-        world.hold(&world.key(name), "ann").await;
+        harness.hold(&harness.key(name), "ann").await;
     }
-    assert_eq!(keys(world, world.under("t/")).await, [world.key("t/1"), world.key("t/2")]);
+    assert_eq!(keys(harness, harness.under("t/")).await, [harness.key("t/1"), harness.key("t/2")]);
 }
 
-pub async fn a_list_leaves_out_what_is_free(world: &World) {
-    let released = world.hold(&world.key("a"), "ann").await;
-    let expired = world.hold_briefly(&world.key("b"), "ann").await;
-    let held = world.hold(&world.key("c"), "ann").await;
-    world.give_back(&released).await;
-    world.outlive(expired.lease.ttl).await;
-    assert_eq!(keys(world, world.prefix()).await, [held.key().clone()]);
+pub async fn a_list_omits_free_keys(harness: &Harness) {
+    let released = harness.hold(&harness.key("a"), "ann").await;
+    let expired = harness.hold_briefly(&harness.key("b"), "ann").await;
+    let held = harness.hold(&harness.key("c"), "ann").await;
+    harness.release_held(&released).await;
+    harness.outlive(expired.lease.ttl).await;
+    assert_eq!(keys(harness, harness.prefix()).await, [held.key().clone()]);
 }
 
-pub async fn a_list_shows_delays_and_reservations(world: &World) {
-    let delayed = world.hold(&world.key("a"), "ann").await;
-    let reserved = world.hold(&world.key("b"), "ann").await;
-    world.revoke(&delayed, Some(Duration::from_secs(20))).await;
-    said(world.store().release(reserved.giving(Some(world.holder("bob")))).await);
-    let page = said(world.store().list(&Query::new(world.prefix())).await);
+pub async fn a_list_shows_delays_and_reservations(harness: &Harness) {
+    let delayed = harness.hold(&harness.key("a"), "ann").await;
+    let reserved = harness.hold(&harness.key("b"), "ann").await;
+    harness.revoke(&delayed, Some(Duration::from_secs(20))).await;
+    expect_ok(harness.store().release(reserved.release(Some(harness.holder("bob")))).await);
+    let page = expect_ok(harness.store().list(&Query::new(harness.prefix())).await);
     let phases: Vec<_> = page.items.iter().map(|status| (&status.key, status.phase)).collect();
     assert_eq!(phases, [(delayed.key(), Phase::Delayed), (reserved.key(), Phase::Reserved)]);
 }
 
-pub async fn pages_show_every_key_once(world: &World) {
+pub async fn pages_show_every_key_once(harness: &Harness) {
     let mut expected = Vec::new();
     for number in 0..10 {
-        let key = world.key(&format!("k{number}"));
-        world.hold(&key, "ann").await;
+        let key = harness.key(&format!("k{number}"));
+        harness.hold(&key, "ann").await;
         expected.push(key);
     }
     for limit in [1, 3, 5, 10, 11] {
-        let mut query = Query { limit, ..Query::new(world.prefix()) };
+        let mut query = Query { limit, ..Query::new(harness.prefix()) };
         let mut seen = Vec::new();
         loop {
-            let page = said(world.store().list(&query).await);
+            let page = expect_ok(harness.store().list(&query).await);
             assert!(page.items.len() <= limit, "a page of {limit}");
             seen.extend(page.items.into_iter().map(|status| status.key));
             match page.next {
@@ -82,22 +82,22 @@ pub async fn pages_show_every_key_once(world: &World) {
     }
 }
 
-pub async fn a_page_begins_after_a_key_that_need_not_exist(world: &World) {
+pub async fn a_page_begins_after_a_key_that_need_not_exist(harness: &Harness) {
     for name in ["a", "c"] {
-        world.hold(&world.key(name), "ann").await;
+        harness.hold(&harness.key(name), "ann").await;
     }
-    let query = Query { after: Some(world.key("b")), ..Query::new(world.prefix()) };
-    let page = said(world.store().list(&query).await);
+    let query = Query { after: Some(harness.key("b")), ..Query::new(harness.prefix()) };
+    let page = expect_ok(harness.store().list(&query).await);
     let seen: Vec<_> = page.items.into_iter().map(|status| status.key).collect();
-    assert_eq!(seen, [world.key("c")]);
+    assert_eq!(seen, [harness.key("c")]);
 }
 
-pub async fn nothing_held_is_an_empty_page(world: &World) {
-    assert_eq!(keys(world, world.prefix()).await, []);
+pub async fn without_leases_a_page_is_empty(harness: &Harness) {
+    assert_eq!(keys(harness, harness.prefix()).await, []);
 }
 
-pub async fn records_are_not_listed_as_leases(world: &World) {
-    world.put(&world.key("a"), "1").await;
-    let held = world.hold(&world.key("b"), "ann").await;
-    assert_eq!(keys(world, world.prefix()).await, [held.key().clone()]);
+pub async fn records_are_not_listed_as_leases(harness: &Harness) {
+    harness.put(&harness.key("a"), "1").await;
+    let held = harness.hold(&harness.key("b"), "ann").await;
+    assert_eq!(keys(harness, harness.prefix()).await, [held.key().clone()]);
 }

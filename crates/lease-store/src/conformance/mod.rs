@@ -1,11 +1,11 @@
-//! The contract of [`lease::Store`], one test per sentence, for every engine.
+//! The contract of [`tenure_lease::Store`], one test per sentence, for every engine.
 //!
-//! A test is a function over a [`World`]: a corner of a store that no other test touches. An engine joins
-//! with one line, and with a second one if it comes back after a restart:
+//! A test is a function over a [`Harness`]: a part of a store that no other test uses. An engine joins with one line, and
+//! with a second one if it survives a restart:
 //!
 //! ```ignore
-//! lease_store::conformance::suite!(memory, memory_world, start_paused = true);
-//! lease_store::conformance::restarts!(embedded, embedded_world);
+//! tenure_store::conformance::suite!(memory, memory_harness, start_paused = true);
+//! tenure_store::conformance::restarts!(embedded, embedded_harness);
 //! ```
 //!
 //! The suite runs on tokio's paused time and on real servers alike, so nothing here depends on speed: it
@@ -14,67 +14,71 @@
 
 #![expect(missing_docs, reason = "the name of a test is its sentence")]
 
-mod ask;
-mod held;
-mod names;
+mod harness;
+mod leases;
+mod sentences;
 mod suite;
-mod tail;
 mod time;
-mod world;
+mod verbs;
+mod watcher;
 
 pub mod acquire;
+pub mod announcement;
 pub mod bound;
-pub mod cancel;
+pub mod cancellation;
 pub mod capability;
+pub mod end_reason;
 pub mod fence;
 pub mod generation;
+pub mod high_water_mark;
 pub mod history;
 pub mod inspect;
 pub mod limit;
 pub mod list;
 pub mod log;
-pub mod loss;
-pub mod mark;
-pub mod news;
 pub mod race;
 pub mod record;
 pub mod release;
 pub mod renew;
-pub mod replace;
-pub mod reserve;
+pub mod replacement;
+pub mod reservation;
 pub mod restart;
-pub mod resume;
-pub mod revoke;
+pub mod revocation;
 pub mod scan;
 pub mod token;
 pub mod transfer;
 pub mod verify;
 pub mod waiting;
 pub mod watch;
+pub mod watch_resume;
 pub mod wipe;
 
 pub use crate::{conformance_restarts as restarts, conformance_suite as suite};
-pub use held::{Held, Parked};
-pub use tail::Tail;
+pub use harness::Harness;
+pub use leases::{HeldLease, ParkedClaim};
 pub use time::Span;
-pub use world::World;
+pub use watcher::Watcher;
 
 /// The answer of a store, which no test expects to fail.
 #[track_caller]
-pub(crate) fn said<T>(answer: lease::Result<T>) -> T {
+pub(crate) fn expect_ok<T>(answer: tenure_lease::Result<T>) -> T {
     match answer {
         Ok(answer) => answer,
-        Err(error) => panic!("the store gave no answer: {error}"),
+        Err(error) => panic!("the store failed: {error}"),
     }
 }
 
 /// The refusal of a store, which must not have done anything.
 #[track_caller]
-pub(crate) fn refused<T: std::fmt::Debug>(answer: lease::Result<T>) -> lease::Error {
+pub(crate) fn expect_refusal<T: std::fmt::Debug>(answer: tenure_lease::Result<T>) -> tenure_lease::Error {
     match answer {
         Ok(answer) => panic!("expected a refusal, got {answer:?}"),
         Err(error) => {
-            assert_eq!(error.happened(), lease::Happened::No, "a refusal did not happen: {error}");
+            assert_eq!(
+                error.outcome(),
+                tenure_lease::Outcome::NotApplied,
+                "a refusal has no effect: {error}"
+            );
             error
         }
     }

@@ -1,16 +1,16 @@
 //! What an engine makes of the list of tests.
 
-/// Makes a module of tests for one engine: its name, the path of an `async fn() -> World`, and arguments of
+/// Makes a module of tests for one engine: its name, the path of an `async fn() -> Harness`, and arguments of
 /// `#[tokio::test]`.
 ///
 /// The invoking crate has tokio with its macros.
 #[macro_export]
 macro_rules! conformance_suite {
-    ($engine:ident, $world:path $(, $($tokio:tt)*)?) => {
+    ($engine:ident, $harness:path $(, $($tokio:tt)*)?) => {
         mod $engine {
-            #[allow(unused_imports, reason = "the world may be named by an absolute path")]
+            #[allow(unused_imports, reason = "the harness may be named by an absolute path")]
             use super::*;
-            $crate::conformance_list! { [$crate::conformance_tests] { ($world) ($($($tokio)*)?) } }
+            $crate::conformance_list! { [$crate::conformance_tests] { ($harness) ($($($tokio)*)?) } }
         }
     };
 }
@@ -20,11 +20,11 @@ macro_rules! conformance_suite {
 /// [`suite`]: crate::conformance::suite
 #[macro_export]
 macro_rules! conformance_restarts {
-    ($engine:ident, $world:path $(, $($tokio:tt)*)?) => {
+    ($engine:ident, $harness:path $(, $($tokio:tt)*)?) => {
         mod $engine {
-            #[allow(unused_imports, reason = "the world may be named by an absolute path")]
+            #[allow(unused_imports, reason = "the harness may be named by an absolute path")]
             use super::*;
-            $crate::conformance_restart_list! { [$crate::conformance_tests] { ($world) ($($($tokio)*)?) } }
+            $crate::conformance_restart_list! { [$crate::conformance_tests] { ($harness) ($($($tokio)*)?) } }
         }
     };
 }
@@ -32,12 +32,12 @@ macro_rules! conformance_restarts {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
-    ({ $world:tt $tokio:tt } $($topic:ident { $($name:ident)* })*) => {
+    ({ $harness:tt $tokio:tt } $($topic:ident { $($name:ident)* })*) => {
         $(
             mod $topic {
-                #[allow(unused_imports, reason = "the world may be named by an absolute path")]
+                #[allow(unused_imports, reason = "the harness may be named by an absolute path")]
                 use super::*;
-                $crate::conformance_topic! { $world $tokio $topic $($name)* }
+                $crate::conformance_topic! { $harness $tokio $topic $($name)* }
             }
         )*
     };
@@ -46,12 +46,12 @@ macro_rules! conformance_tests {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_topic {
-    (($world:path) $tokio:tt $topic:ident $($name:ident)*) => {
+    (($harness:path) $tokio:tt $topic:ident $($name:ident)*) => {
         $(
             #[::tokio::test $tokio]
             async fn $name() {
-                let world = $world().await;
-                $crate::conformance::$topic::$name(&world).await;
+                let harness = $harness().await;
+                $crate::conformance::$topic::$name(&harness).await;
             }
         )*
     };
@@ -70,7 +70,7 @@ macro_rules! listed {
 
 #[cfg(test)]
 mod tests {
-    /// A function that is on no list would be a sentence that nobody checks.
+    /// A function that is on no list would never run.
     #[test]
     fn every_test_is_listed_under_its_topic() {
         let all = crate::conformance_list! { [listed] {} };

@@ -3,18 +3,18 @@
 use std::future::Future;
 use std::time::Duration;
 
-use lease::{Key, Phase, Renewed, Tick, Ttl};
+use tenure_lease::{Key, Phase, Renewed, Tick, Ttl};
 
-use super::{Held, World, said};
+use super::{Harness, HeldLease, expect_ok};
 
 /// How long a condition may take. Shorter than the long TTL, so that an expiry cannot pass for a wake-up.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// The interval at which a condition is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// What rounding to milliseconds on both sides may hide.
 pub(crate) const ROUNDING: Duration = Duration::from_millis(30);
 
-/// The moment at which something ends, as closely as answers tell: between two ticks of the test's clock.
+/// When something ends, as precisely as responses allow: between two ticks of the test's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// Not before.
@@ -23,7 +23,7 @@ pub struct Span {
     pub latest: Tick,
 }
 
-impl World {
+impl Harness {
     /// Now on the clock of the test.
     pub fn now(&self) -> Tick {
         self.clock().now()
@@ -34,7 +34,7 @@ impl World {
         self.clock().sleep_until(self.now() + time).await;
     }
 
-    /// Lets a TTL that started before now run out, without touching the store.
+    /// Lets a TTL that started before now expire, without calling the store.
     pub async fn outlive(&self, ttl: Ttl) {
         self.pass(ttl.as_duration() + ROUNDING).await;
     }
@@ -44,15 +44,15 @@ impl World {
         tokio::select! {
             biased;
             answer = answer => answer,
-            () = self.clock().sleep_until(self.now() + PATIENCE) => panic!("{what}: not within {PATIENCE:?}"),
+            () = self.clock().sleep_until(self.now() + TIMEOUT) => panic!("{what}: not within {TIMEOUT:?}"),
         }
     }
 
-    /// Looks until a condition holds that must come to hold.
+    /// Waits until a condition holds.
     pub async fn until<F: Future<Output = bool>>(&self, what: &str, mut holds: impl FnMut() -> F) {
         self.within(what, async {
             while !holds().await {
-                self.pass(LOOK).await;
+                self.pass(CHECK_INTERVAL).await;
             }
         })
         .await;
@@ -66,15 +66,15 @@ impl World {
         .await;
     }
 
-    /// Waits until nobody has a key and everybody may.
+    /// Waits until a key is free.
     pub async fn until_free(&self, key: &Key) {
         self.until("the key is free", || async { self.inspect(key).await.phase == Phase::Free }).await;
     }
 
-    /// Shortens a lease and lets it run out, without touching the store after that.
-    pub async fn expire(&self, held: &Held) {
+    /// Shortens a lease and lets it expire, without calling the store after that.
+    pub async fn expire(&self, held: &HeldLease) {
         let items = [held.renewal(Some(self.ttl()))];
-        let answers = said(self.store().renew(&items).await);
+        let answers = expect_ok(self.store().renew(&items).await);
         assert!(matches!(answers[..], [Renewed::Renewed { .. }]), "a live lease is shortened: {answers:?}");
         self.outlive(self.ttl()).await;
     }
@@ -85,7 +85,7 @@ impl World {
         let status = self.inspect(key).await;
         match status.remaining {
             Some(left) => self.span(asked, left),
-            None => panic!("nothing is running out: {status:?}"),
+            None => panic!("nothing expires: {status:?}"),
         }
     }
 
@@ -102,9 +102,9 @@ impl Span {
         assert!(self.latest + ROUNDING >= sent + ttl, "{self:?} is before {sent:?} and {ttl:?}");
     }
 
-    /// Asserts that the end is at most `ttl` after `told`.
+    /// Asserts that the end is at most `ttl` after `answered`.
     #[track_caller]
-    pub fn assert_before(self, told: Tick, ttl: Duration) {
-        assert!(self.earliest <= told + ttl + ROUNDING, "{self:?} is after {told:?} and {ttl:?}");
+    pub fn assert_before(self, answered: Tick, ttl: Duration) {
+        assert!(self.earliest <= answered + ttl + ROUNDING, "{self:?} is after {answered:?} and {ttl:?}");
     }
 }

@@ -2,208 +2,208 @@
 
 use std::time::Duration;
 
-use lease::{Acquired, Op, Reason, Renewed};
+use tenure_lease::{Acquired, BusyReason, Op, Renewed};
 
 use super::record::put_for;
-use super::{World, said};
+use super::{Harness, expect_ok};
 
-pub async fn a_free_key_is_granted_without_waiting(world: &World) {
-    let claim = world.claim(&world.key("k"), "ann").waiting(Duration::from_secs(60));
-    let held = world.grant(claim).await;
+pub async fn a_free_key_is_granted_without_waiting(harness: &Harness) {
+    let claim = harness.claim(&harness.key("k"), "ann").waiting(Duration::from_secs(60));
+    let held = harness.grant(claim).await;
     assert!(!held.parked);
 }
 
-pub async fn a_grant_from_the_queue_says_that_it_was_parked(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let bob = world.queue(held.key(), "bob").await;
-    world.give_back(&held).await;
-    let next = bob.granted(world).await;
+pub async fn a_grant_from_the_queue_says_that_it_was_parked(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let bob = harness.queue(held.key(), "bob").await;
+    harness.release_held(&held).await;
+    let next = bob.granted(harness).await;
     assert!(next.parked);
     assert!(next.generation() > held.generation());
-    assert_eq!(next.lease.holder, world.holder("bob"));
+    assert_eq!(next.lease.holder, harness.holder("bob"));
 }
 
-pub async fn a_grant_from_the_queue_is_confirmed_by_a_renewal(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let bob = world.queue(held.key(), "bob").await;
-    world.give_back(&held).await;
-    let next = bob.granted(world).await;
-    assert!(matches!(world.renew(&next).await, Renewed::Renewed { .. }));
-    world.assert_live(&next).await;
+pub async fn a_grant_from_the_queue_is_confirmed_by_a_renewal(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let bob = harness.queue(held.key(), "bob").await;
+    harness.release_held(&held).await;
+    let next = bob.granted(harness).await;
+    assert!(matches!(harness.renew(&next).await, Renewed::Renewed { .. }));
+    harness.assert_live(&next).await;
 }
 
-pub async fn the_ttl_of_a_parked_claim_runs_from_the_grant(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let bob = world.queue(held.key(), "bob").await;
-    world.pass(Duration::from_millis(200)).await;
-    let sent = world.now();
-    world.give_back(&held).await;
-    let next = bob.granted(world).await;
-    world.ends(held.key()).await.assert_after(sent, next.lease.ttl.as_duration());
+pub async fn the_ttl_of_a_parked_claim_runs_from_the_grant(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let bob = harness.queue(held.key(), "bob").await;
+    harness.pass(Duration::from_millis(200)).await;
+    let sent = harness.now();
+    harness.release_held(&held).await;
+    let next = bob.granted(harness).await;
+    harness.ends(held.key()).await.assert_after(sent, next.lease.ttl.as_duration());
 }
 
-pub async fn inspect_counts_those_who_wait(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let _bob = world.queue(held.key(), "bob").await;
-    let _cat = world.park_at(world.second(), world.claim(held.key(), "cat")).await;
-    assert_eq!(world.inspect(held.key()).await.waiters, 2);
-    assert_eq!(said(world.second().inspect(held.key()).await).waiters, 2);
+pub async fn inspect_counts_waiters(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let _bob = harness.queue(held.key(), "bob").await;
+    let _cat = harness.park_at(harness.second(), harness.claim(held.key(), "cat")).await;
+    assert_eq!(harness.inspect(held.key()).await.waiters, 2);
+    assert_eq!(expect_ok(harness.second().inspect(held.key()).await).waiters, 2);
 }
 
-pub async fn a_wait_that_is_over_says_busy_and_its_place(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let _bob = world.queue(held.key(), "bob").await;
-    let brief = world.claim(held.key(), "cat").waiting(Duration::from_millis(300));
-    let busy = world.park(brief).await.busy(world).await;
-    assert_eq!((busy.reason, busy.position), (Reason::Held, 2));
-    assert_eq!(busy.holder, Some(world.holder("ann")));
+pub async fn a_timed_out_wait_is_busy_with_its_queue_position(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let _bob = harness.queue(held.key(), "bob").await;
+    let brief = harness.claim(held.key(), "cat").waiting(Duration::from_millis(300));
+    let busy = harness.park(brief).await.busy(harness).await;
+    assert_eq!((busy.reason, busy.position), (BusyReason::Held, 2));
+    assert_eq!(busy.holder, Some(harness.holder("ann")));
     assert_eq!(busy.generation, Some(held.generation()));
 }
 
-pub async fn a_wait_that_is_over_was_as_long_as_asked(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let (wait, sent) = (Duration::from_millis(300), world.now());
-    world.busy(world.claim(held.key(), "bob").waiting(wait)).await;
-    assert!(world.now().since(sent) + super::time::ROUNDING >= wait);
+pub async fn a_timed_out_wait_lasted_as_long_as_requested(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let (wait, sent) = (Duration::from_millis(300), harness.now());
+    harness.busy(harness.claim(held.key(), "bob").waiting(wait)).await;
+    assert!(harness.now().since(sent) + super::time::ROUNDING >= wait);
 }
 
-pub async fn a_wait_that_is_over_leaves_no_waiter(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let claim = world.claim(held.key(), "bob").waiting(Duration::from_millis(100));
-    world.busy(claim.clone()).await;
-    assert_eq!(world.inspect(held.key()).await.waiters, 0);
-    world.give_back(&held).await;
-    let cat = world.hold(held.key(), "cat").await;
-    world.give_back(&cat).await;
+pub async fn a_timed_out_wait_leaves_no_waiter(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let claim = harness.claim(held.key(), "bob").waiting(Duration::from_millis(100));
+    harness.busy(claim.clone()).await;
+    assert_eq!(harness.inspect(held.key()).await.waiters, 0);
+    harness.release_held(&held).await;
+    let cat = harness.hold(held.key(), "cat").await;
+    harness.release_held(&cat).await;
     // The claim that waited in vain spent nothing.
-    world.grant(claim).await;
+    harness.grant(claim).await;
 }
 
-pub async fn a_wait_that_is_over_does_not_hold_up_the_next(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let brief = world.park(world.claim(held.key(), "bob").waiting(Duration::from_millis(300))).await;
-    let cat = world.queue(held.key(), "cat").await;
-    brief.busy(world).await;
-    world.give_back(&held).await;
-    assert_eq!(cat.granted(world).await.lease.holder, world.holder("cat"));
+pub async fn a_timed_out_wait_does_not_block_the_next_waiter(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let brief = harness.park(harness.claim(held.key(), "bob").waiting(Duration::from_millis(300))).await;
+    let cat = harness.queue(held.key(), "cat").await;
+    brief.busy(harness).await;
+    harness.release_held(&held).await;
+    assert_eq!(cat.granted(harness).await.lease.holder, harness.holder("cat"));
 }
 
-pub async fn a_wait_of_nothing_is_answered_at_once(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let busy = world.busy(world.claim(held.key(), "bob").waiting(Duration::ZERO)).await;
-    assert_eq!((busy.reason, busy.position), (Reason::Held, 1));
-    assert_eq!(world.inspect(held.key()).await.waiters, 0);
+pub async fn a_zero_wait_returns_at_once(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let busy = harness.busy(harness.claim(held.key(), "bob").waiting(Duration::ZERO)).await;
+    assert_eq!((busy.reason, busy.position), (BusyReason::Held, 1));
+    assert_eq!(harness.inspect(held.key()).await.waiters, 0);
 }
 
-pub async fn an_expiry_wakes_the_head_of_the_queue(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let bob = world.queue(held.key(), "bob").await;
-    let mut cat = world.queue(held.key(), "cat").await;
-    world.expire(&held).await;
-    let next = bob.granted(world).await;
+pub async fn an_expiry_wakes_the_head_of_the_queue(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let bob = harness.queue(held.key(), "bob").await;
+    let mut cat = harness.queue(held.key(), "cat").await;
+    harness.expire(&held).await;
+    let next = bob.granted(harness).await;
     assert!(next.generation() > held.generation());
     assert!(cat.is_parked());
-    world.assert_live(&next).await;
+    harness.assert_live(&next).await;
 }
 
-pub async fn nobody_overtakes_a_queue_at_a_release(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let bob = world.queue(held.key(), "bob").await;
-    world.give_back(&held).await;
-    let busy = world.busy(world.claim(held.key(), "cat")).await;
-    assert!(matches!(busy.reason, Reason::Held | Reason::Queued), "{busy:?}");
-    bob.granted(world).await;
+pub async fn no_claim_overtakes_the_queue_at_a_release(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let bob = harness.queue(held.key(), "bob").await;
+    harness.release_held(&held).await;
+    let busy = harness.busy(harness.claim(held.key(), "cat")).await;
+    assert!(matches!(busy.reason, BusyReason::Held | BusyReason::Queued), "{busy:?}");
+    bob.granted(harness).await;
 }
 
-pub async fn nobody_overtakes_a_queue_at_an_expiry(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let bob = world.queue(held.key(), "bob").await;
-    said(world.store().renew(&[held.renewal(Some(world.ttl()))]).await);
-    world
+pub async fn no_claim_overtakes_the_queue_at_an_expiry(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let bob = harness.queue(held.key(), "bob").await;
+    expect_ok(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await);
+    harness
         .until("the waiter has the key", || async {
-            match world.acquire(world.claim(held.key(), "cat")).await {
+            match harness.acquire(harness.claim(held.key(), "cat")).await {
                 Acquired::Granted(grant) => panic!("overtook the queue: {grant:?}"),
-                Acquired::Busy(busy) => busy.holder == Some(world.holder("bob")),
+                Acquired::Busy(busy) => busy.holder == Some(harness.holder("bob")),
             }
         })
         .await;
-    bob.granted(world).await;
+    bob.granted(harness).await;
 }
 
-pub async fn nobody_overtakes_a_queue_after_a_stall(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let bob = world.queue(held.key(), "bob").await;
-    said(world.store().renew(&[held.renewal(Some(world.ttl()))]).await);
-    world.stall(world.ttl().as_duration() + super::time::ROUNDING).await;
-    let busy = world.busy(world.claim(held.key(), "cat")).await;
-    assert!(matches!(busy.reason, Reason::Held | Reason::Queued), "{busy:?}");
-    assert!(bob.granted(world).await.generation() > held.generation());
+pub async fn no_claim_overtakes_the_queue_after_a_stall(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let bob = harness.queue(held.key(), "bob").await;
+    expect_ok(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await);
+    harness.stall(harness.ttl().as_duration() + super::time::ROUNDING).await;
+    let busy = harness.busy(harness.claim(held.key(), "cat")).await;
+    assert!(matches!(busy.reason, BusyReason::Held | BusyReason::Queued), "{busy:?}");
+    assert!(bob.granted(harness).await.generation() > held.generation());
 }
 
-pub async fn a_waiter_stays_parked_while_the_holder_renews(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let mut bob = world.queue(held.key(), "bob").await;
+pub async fn a_waiter_stays_parked_while_the_holder_renews(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let mut bob = harness.queue(held.key(), "bob").await;
     for _ in 0..3 {
-        world.pass(Duration::from_millis(50)).await;
-        assert!(matches!(world.renew(&held).await, Renewed::Renewed { .. }));
+        harness.pass(Duration::from_millis(50)).await;
+        assert!(matches!(harness.renew(&held).await, Renewed::Renewed { .. }));
     }
     assert!(bob.is_parked());
-    world.assert_live(&held).await;
+    harness.assert_live(&held).await;
 }
 
-pub async fn the_holder_is_not_put_into_its_own_queue(world: &World) {
-    let claim = world.claim(&world.key("k"), "ann");
-    let held = world.grant(claim.clone()).await;
-    let _bob = world.queue(held.key(), "bob").await;
-    let again = world.grant(claim.waiting(Duration::from_secs(60))).await;
+pub async fn the_holder_is_not_put_into_its_own_queue(harness: &Harness) {
+    let claim = harness.claim(&harness.key("k"), "ann");
+    let held = harness.grant(claim.clone()).await;
+    let _bob = harness.queue(held.key(), "bob").await;
+    let again = harness.grant(claim.waiting(Duration::from_secs(60))).await;
     assert_eq!(again.lease, held.lease);
 }
 
-pub async fn a_parked_duplicate_gets_the_same_lease(world: &World) {
-    let held = world.hold(&world.key("k"), "ann").await;
-    let claim = world.claim(held.key(), "bob").waiting(Duration::from_secs(60));
-    let first = world.park(claim.clone()).await;
-    let second = world.second();
+pub async fn a_parked_duplicate_gets_the_same_lease(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let claim = harness.claim(held.key(), "bob").waiting(Duration::from_secs(60));
+    let first = harness.park(claim.clone()).await;
+    let second = harness.second();
     let mut again = tokio::task::JoinSet::new();
     again.spawn(async move { second.acquire(claim).await });
-    world.pass(Duration::from_millis(100)).await;
-    world.give_back(&held).await;
-    let next = first.granted(world).await;
-    match world.within("the answer to the duplicate", again.join_next()).await {
+    harness.pass(Duration::from_millis(100)).await;
+    harness.release_held(&held).await;
+    let next = first.granted(harness).await;
+    match harness.within("the answer to the duplicate", again.join_next()).await {
         Some(Ok(Ok(Acquired::Granted(grant)))) => assert_eq!(grant.lease, next.lease),
         other => panic!("the duplicate got {other:?}"),
     }
 }
 
-pub async fn a_claim_waits_for_a_record_to_be_deleted(world: &World) {
-    let key = world.key("k");
-    world.put(&key, "1").await;
-    let claim = world.claim(&key, "ann").waiting(Duration::from_secs(60));
+pub async fn a_claim_waits_for_a_record_to_be_deleted(harness: &Harness) {
+    let key = harness.key("k");
+    harness.put(&key, "1").await;
+    let claim = harness.claim(&key, "ann").waiting(Duration::from_secs(60));
     let deleted = async {
-        world.pass(Duration::from_millis(100)).await;
-        world.write(&[Op::Delete { key: key.clone() }]).await
+        harness.pass(Duration::from_millis(100)).await;
+        harness.write(&[Op::Delete { key: key.clone() }]).await
     };
-    let (held, _) = tokio::join!(world.grant(claim), deleted);
+    let (held, _) = tokio::join!(harness.grant(claim), deleted);
     assert!(held.parked);
-    world.assert_live(&held).await;
-    assert_eq!(world.inspect(&key).await.waiters, 0);
+    harness.assert_live(&held).await;
+    assert_eq!(harness.inspect(&key).await.waiters, 0);
 }
 
-pub async fn a_claim_waits_for_the_ttl_of_a_record(world: &World) {
-    let (key, sent) = (world.key("k"), world.now());
-    world.write(&[put_for(&key, "1", world.ttl())]).await;
-    let held = world.grant(world.claim(&key, "ann").waiting(Duration::from_secs(60))).await;
-    assert!(held.told.since(sent) + super::time::ROUNDING >= world.ttl().as_duration());
+pub async fn a_claim_waits_for_the_ttl_of_a_record(harness: &Harness) {
+    let (key, sent) = (harness.key("k"), harness.now());
+    harness.write(&[put_for(&key, "1", harness.ttl())]).await;
+    let held = harness.grant(harness.claim(&key, "ann").waiting(Duration::from_secs(60))).await;
+    assert!(held.answered.since(sent) + super::time::ROUNDING >= harness.ttl().as_duration());
     assert!(held.parked);
-    world.assert_live(&held).await;
+    harness.assert_live(&held).await;
 }
 
-pub async fn a_wait_for_a_record_that_stays_is_over_in_time(world: &World) {
-    let (key, wait, sent) = (world.key("k"), Duration::from_millis(300), world.now());
-    world.put(&key, "1").await;
-    let busy = world.busy(world.claim(&key, "ann").waiting(wait)).await;
-    assert_eq!((busy.reason, busy.remaining), (Reason::Foreign, None));
-    assert!(world.now().since(sent) + super::time::ROUNDING >= wait);
-    assert_eq!(world.inspect(&key).await.waiters, 0);
-    world.assert_record(&key, Some("1")).await;
+pub async fn a_wait_for_a_record_that_stays_times_out(harness: &Harness) {
+    let (key, wait, sent) = (harness.key("k"), Duration::from_millis(300), harness.now());
+    harness.put(&key, "1").await;
+    let busy = harness.busy(harness.claim(&key, "ann").waiting(wait)).await;
+    assert_eq!((busy.reason, busy.remaining), (BusyReason::Foreign, None));
+    assert!(harness.now().since(sent) + super::time::ROUNDING >= wait);
+    assert_eq!(harness.inspect(&key).await.waiters, 0);
+    harness.assert_record(&key, Some("1")).await;
 }

@@ -1,24 +1,24 @@
-//! Records, logs and marks.
+//! Records, logs and high-water marks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use lease::{Committed, Key, LogEntry, Mark, Op, Page, Query, Record, Revision, Tick, Ttl};
+use tenure_lease::{Committed, HighWaterMark, Key, LogEntry, Op, Page, Query, Record, Revision, Tick, Ttl};
 
-/// All data beside the leases.
+/// All data besides the leases.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
     pub(crate) records: BTreeMap<Key, Stored>,
     pub(crate) logs: BTreeMap<Key, Log>,
-    pub(crate) marks: BTreeMap<Key, Mark>,
+    pub(crate) marks: BTreeMap<Key, HighWaterMark>,
     /// The revision that last deleted a record.
     pub(crate) deleted: Revision,
     timers: BinaryHeap<Reverse<(Tick, Key)>>,
 }
 
-/// A record's value and how long it stays.
+/// A stored record.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) value: Arc<[u8]>,

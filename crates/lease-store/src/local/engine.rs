@@ -1,263 +1,230 @@
-//! One lock around the table, and the verbs as futures.
+//! One lock around the table, and the verbs as futures on it.
 
+use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Op, Page, Prefix,
-    Query, Record, Records, Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke,
-    Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped, limits,
+use tenure_lease::{
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Op,
+    Page, Prefix, Query, Record, Records, Refusal, Reign, Release, Released, Renewal, Renewed, Result,
+    Revision, Revoke, Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
+    fallback, limits,
 };
 
-use super::disk::{Desk, Stamp};
+use super::durable::DurableState;
+use super::effects::Effects;
 use super::events::EventLog;
-use super::out::Out;
-use super::pending::{Answer, Pending};
 use super::table::{Now, Table};
 use super::{timer, waiting};
-use crate::sync::{AtomicU64, Condvar, JoinSet, Mutex, MutexGuard, Notify, oneshot, thread};
+use crate::sync::{JoinSet, Mutex, MutexGuard, Notify, oneshot, thread};
 
 /// A store in this process: in memory, or embedded on a disk.
 #[derive(Debug)]
 pub struct Local {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) tasks: JoinSet<()>,
     pub(crate) writer: Option<thread::JoinHandle<()>>,
+    /// The lock of the directory. It is held for as long as the store is open, even after the writer has failed: guards of
+    /// this process may rely on their leases until their deadlines, and another process that opened the directory would end
+    /// these leases.
+    pub(crate) lock: Option<File>,
 }
 
 impl Local {
-    pub(crate) fn start(shared: Arc<Shared>) -> Self {
+    pub(crate) fn start(engine: Arc<Engine>) -> Self {
         let mut tasks = JoinSet::new();
-        tasks.spawn(timer::run(Arc::downgrade(&shared)));
-        Self { shared, tasks, writer: None }
+        tasks.spawn(timer::run(Arc::downgrade(&engine)));
+        Self { engine, tasks, writer: None, lock: None }
     }
 }
 
-/// Closing waits for what was decided to be on disk.
+/// Closing waits until every decided change is on disk.
 impl Drop for Local {
     fn drop(&mut self) {
         self.tasks.abort_all();
-        self.shared.inner.lock().closed = true;
-        if let Some(durable) = &self.shared.durable {
+        self.engine.state.lock().closed = true;
+        if let Some(durable) = &self.engine.durable {
             durable.wake.notify_all();
             durable.closing.notify_all();
         }
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
-            tracing::error!("the writer of the store had panicked");
+            tracing::error!("the writer thread panicked");
         }
-        // What a panic left behind.
-        let writer = self.shared.inner.lock().desk.clear();
-        drop(writer);
     }
 }
 
-/// What callers, the writer and the timer share.
-pub(crate) struct Shared {
-    pub(crate) inner: Mutex<Inner>,
+/// Shared by callers, the writer and the timer.
+pub(crate) struct Engine {
+    pub(crate) state: Mutex<EngineState>,
     pub(crate) events: Arc<EventLog>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) capabilities: Capabilities,
-    pub(crate) durable: Option<Durable>,
-    /// Wakes the timer when an earlier moment was set.
+    pub(crate) durable: Option<DurableState>,
+    /// Wakes the timer when an earlier expiry was set.
     pub(crate) earlier: Notify,
 }
 
-/// The table and who waits for its effects to become durable.
-pub(crate) struct Inner {
+/// The table, and the callers that wait for its effects to become durable.
+pub(crate) struct EngineState {
     pub(crate) table: Table,
-    pub(crate) replies: Vec<Reply>,
-    /// Who writes.
-    pub(crate) desk: Desk,
+    pub(crate) replies: Vec<SyncReply>,
     /// The writer has taken effects that are not durable yet.
     pub(crate) in_flight: bool,
-    /// Why nothing is granted any more.
+    /// Why the engine stopped granting.
     pub(crate) failed: Option<String>,
     pub(crate) closed: bool,
-    /// The moment the timer sleeps until.
+    /// When the timer wakes up.
     pub(crate) alarm: Option<Tick>,
 }
 
-/// Told when everything decided before is durable.
-pub(crate) type Reply = oneshot::Sender<Result<()>>;
+/// Completes once every effect decided before it is durable.
+pub(crate) type SyncReply = oneshot::Sender<Result<()>>;
 
-/// What a store with a disk adds.
-pub(crate) struct Durable {
-    /// The sign of life.
-    pub(crate) stamp: Mutex<Stamp>,
-    /// Wakes the writer.
-    pub(crate) wake: Condvar,
-    /// Wakes the checkpoint thread when the store is closed.
-    pub(crate) closing: Condvar,
-    /// When the sign of life was last written, in nanoseconds.
-    pub(crate) stamped: AtomicU64,
-    /// Bytes that may still be written before something must be checkpointed.
-    pub(crate) room: AtomicU64,
-    /// Told when room was made.
-    pub(crate) roomier: Notify,
-    /// The revision up to which everything is on the disk.
-    pub(crate) reached: AtomicU64,
-    /// A longer TTL is on its way to the disk.
-    pub(crate) raising: AtomicBool,
-    /// Why checkpoints fail, if they do: then waiting for room is pointless.
-    pub(crate) stuck: Mutex<Option<String>>,
-}
+/// What a caller awaits before it answers; `None` when nothing needs the disk.
+pub(crate) type PendingSync = Option<oneshot::Receiver<Result<()>>>;
 
-/// How old the sign of life on disk may be when a renewal is answered.
-const STALE: Duration = Duration::from_secs(1);
+/// The greatest age of the heartbeat on disk at which a renewal is answered.
+const MAX_HEARTBEAT_AGE: Duration = Duration::from_secs(1);
 /// How long a change waits for room in the journal.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What a change may take in the journal besides its values.
-const CHANGE: u64 = 64 * 1024;
+const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
+/// Journal bytes that a change may take besides its values.
+const CHANGE_OVERHEAD: u64 = 64 * 1024;
 
-impl Durable {
-    pub(crate) fn new(stamp: Stamp, stamped: Tick, room: u64) -> Self {
-        Self {
-            stamp: Mutex::new(stamp),
-            wake: Condvar::new(),
-            closing: Condvar::new(),
-            stamped: AtomicU64::new(stamped.as_nanos()),
-            room: AtomicU64::new(room),
-            roomier: Notify::new(),
-            reached: AtomicU64::new(0),
-            raising: AtomicBool::new(false),
-            stuck: Mutex::new(None),
-        }
-    }
-
-    /// Writes the sign of life if the last one is older than `age`.
-    pub(crate) fn sign(&self, now: Tick, age: Duration) -> std::io::Result<()> {
-        if now.since(Tick::from_nanos(self.stamped.load(Ordering::Acquire))) > age {
-            self.stamp.lock().write(now)?;
-            self.stamped.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        }
-        Ok(())
-    }
-}
-
-impl Inner {
-    /// Whether something was decided that is not on its way to the disk.
+impl EngineState {
+    /// Whether there are effects or callers that the writer has not taken.
     pub(crate) fn has_work(&self) -> bool {
-        !self.table.out.is_empty() || !self.replies.is_empty()
+        !self.table.effects.is_empty() || !self.replies.is_empty()
     }
 }
 
-impl Shared {
+impl Engine {
     pub(crate) fn new(
         table: Table,
         clock: Arc<dyn Clock>,
         capabilities: Capabilities,
-        durable: Option<Durable>,
+        durable: Option<DurableState>,
     ) -> Arc<Self> {
         let events = Arc::new(EventLog::new(table.revision));
         let (replies, in_flight, failed, closed, alarm) = (Vec::new(), false, None, false, None);
-        if let Some(durable) = durable.as_ref().filter(|_| table.out.is_empty()) {
-            // What the opening itself decided would not be on the disk yet.
-            durable.reached.store(table.revision.get(), Ordering::Release);
+        if let Some(durable) = durable.as_ref().filter(|_| table.effects.is_empty()) {
+            // Otherwise opening the store decided changes that are not on disk yet.
+            durable.synced_revision.store(table.revision.get(), Ordering::Release);
         }
-        let desk = Desk::default();
-        let inner = Mutex::new(Inner { table, replies, desk, in_flight, failed, closed, alarm });
-        Arc::new(Self { inner, events, clock, capabilities, durable, earlier: Notify::new() })
+        let state = Mutex::new(EngineState { table, replies, in_flight, failed, closed, alarm });
+        Arc::new(Self { state, events, clock, capabilities, durable, earlier: Notify::new() })
     }
 
-    /// The table and the moment of a step on it. Read under the lock, so that whoever was stopped on the way decides by the
-    /// time of its step, and no step comes before one whose answer was given.
-    pub(crate) fn enter(&self) -> (MutexGuard<'_, Inner>, Now) {
-        let inner = self.inner.lock();
+    /// Locks the state and reads the clock. The clock is read under the lock, so that a stalled caller decides by the time of
+    /// its step, and times never go back from one step to the next.
+    pub(crate) fn enter(&self) -> (MutexGuard<'_, EngineState>, Now) {
+        let state = self.state.lock();
         let now = Now::read(&*self.clock);
-        (inner, now)
+        (state, now)
     }
 
-    /// Takes one step on the table. `Some` means that its effects are on their way to the disk.
+    /// Refuses after a failure: the table may have changes that are not on disk.
+    fn check_not_failed(&self, state: &EngineState) -> Result<()> {
+        match &state.failed {
+            Some(why) => Err(Error::unavailable(self.capabilities.engine, why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes one step on the table. A pending sync means that its effects are not on disk yet.
     pub(crate) fn step<T>(
         &self,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
-    ) -> Result<(T, Pending<'_>)> {
+    ) -> Result<(T, PendingSync)> {
         let (answer, pending) = self.try_step(decide)?;
         Ok((answer?, pending))
     }
 
-    /// A step whose refusal, like any answer, may rest on what is not durable yet.
+    /// A step whose refusal, like any answer, may depend on effects that are not durable yet.
     fn try_step<T>(
         &self,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
-    ) -> Result<(Result<T>, Pending<'_>)> {
-        let (mut inner, now) = self.enter();
-        if let Some(why) = &inner.failed {
-            return Err(Error::unavailable(self.capabilities.engine, why.clone()));
-        }
-        let answer = decide(&mut inner.table, now);
-        let pending = self.finish(&mut inner, now);
+    ) -> Result<(Result<T>, PendingSync)> {
+        let (mut state, now) = self.enter();
+        self.check_not_failed(&state)?;
+        let answer = decide(&mut state.table, now);
+        let pending = self.finish(&mut state, now);
         Ok((answer, pending))
     }
 
-    /// Passes on what a step left behind. With a disk, the answer must wait for the receiver.
-    pub(crate) fn finish<'a>(&'a self, inner: &mut MutexGuard<'_, Inner>, now: Now) -> Pending<'a> {
-        let next = inner.table.next_due();
-        if next.is_some_and(|next| inner.alarm.is_none_or(|alarm| next < alarm)) {
-            inner.alarm = next;
+    /// Hands the effects of a step to the writer, or publishes them at once when there is no disk.
+    pub(crate) fn finish(&self, state: &mut MutexGuard<'_, EngineState>, now: Now) -> PendingSync {
+        let next = state.table.next_due();
+        if next.is_some_and(|next| state.alarm.is_none_or(|alarm| next < alarm)) {
+            state.alarm = next;
             self.earlier.notify_one();
         }
         let Some(durable) = &self.durable else {
-            self.publish(inner, now);
+            self.publish(state, now);
             return None;
         };
-        if inner.table.out.is_empty() && !inner.in_flight {
+        if state.table.effects.is_empty() && !state.in_flight {
             return None;
         }
-        let (told, pending) = oneshot::channel();
-        inner.replies.push(told);
-        let mut answer = Answer::new(pending, inner.must_call().then_some(durable));
-        if !inner.may_lead() {
-            answer.call();
-        }
-        Some(answer)
+        let (reply, pending) = oneshot::channel();
+        state.replies.push(reply);
+        durable.wake.notify_one();
+        Some(pending)
     }
 
-    /// Makes effects visible at once: there is no disk to wait for.
-    fn publish(&self, inner: &mut MutexGuard<'_, Inner>, now: Now) {
-        while !inner.table.out.is_empty() {
-            let out = inner.table.out.take();
-            self.deliver(inner, out, now);
-        }
-    }
-
-    /// Tells watchers and waiters; a grant that nobody hears goes to the next in line.
-    pub(crate) fn deliver(&self, inner: &mut MutexGuard<'_, Inner>, out: Out, now: Now) {
-        self.events.publish(out.events);
-        if let Some(revision) = out.silent {
-            self.events.reach(revision);
-        }
-        for delivery in out.grants {
-            let (lease, digest) = (delivery.grant.lease.clone(), delivery.digest);
-            if !delivery.deliver()
-                && let Err(error) = inner.table.lost(&lease, &digest, now)
-            {
-                tracing::error!(key = %lease.key, %error, "an unheard grant could not be given back");
-            }
-        }
-    }
-
-    /// Whether the journal has room for a change of `bytes` besides what is already decided.
-    pub(crate) fn has_room(&self, inner: &Inner, bytes: u64) -> bool {
-        self.durable.as_ref().is_none_or(|durable| {
-            durable.room.load(Ordering::Acquire) >= inner.table.out.rows.len() as u64 + bytes + CHANGE
+    /// Waits until the writer has synced what the step decided.
+    pub(crate) async fn wait(&self, pending: PendingSync) -> Result<()> {
+        let Some(synced) = pending else { return Ok(()) };
+        synced.await.unwrap_or_else(|_| {
+            Err(Error::unknown(self.capabilities.engine, "the store was closed before the answer"))
         })
     }
 
-    /// Ends when there is room for a change of `bytes` besides what is already decided.
-    async fn room(&self, bytes: u64) -> Result<()> {
+    /// Makes effects visible at once.
+    fn publish(&self, state: &mut MutexGuard<'_, EngineState>, now: Now) {
+        while !state.table.effects.is_empty() {
+            let effects = state.table.effects.take();
+            self.deliver(state, effects, now);
+        }
+    }
+
+    /// Notifies watchers and waiters. A grant whose waiter is gone goes to the next one.
+    pub(crate) fn deliver(&self, state: &mut MutexGuard<'_, EngineState>, effects: Effects, now: Now) {
+        self.events.publish(effects.events);
+        if let Some(revision) = effects.silent {
+            self.events.reach(revision);
+        }
+        for delivery in effects.grants {
+            let (lease, digest) = (delivery.grant.lease.clone(), delivery.digest);
+            if !delivery.deliver()
+                && let Err(error) = state.table.abandon_grant(&lease, &digest, now)
+            {
+                tracing::error!(key = %lease.key, %error, "cannot release an undelivered grant");
+            }
+        }
+    }
+
+    /// Whether the journal has room for `bytes` besides the effects that wait for it.
+    pub(crate) fn has_room(&self, state: &EngineState, bytes: u64) -> bool {
+        self.durable.as_ref().is_none_or(|durable| {
+            durable.room.load(Ordering::Acquire)
+                >= state.table.effects.rows.len() as u64 + bytes + CHANGE_OVERHEAD
+        })
+    }
+
+    /// Waits for journal room for `bytes` besides the effects that wait for it.
+    async fn wait_for_room(&self, bytes: u64) -> Result<()> {
         let Some(durable) = &self.durable else { return Ok(()) };
-        let deadline = self.clock.now() + PATIENCE;
+        let deadline = self.clock.now() + ROOM_TIMEOUT;
         loop {
-            let roomier = durable.roomier.notified();
-            if self.has_room(&self.inner.lock(), bytes) {
+            let room_freed = durable.room_freed.notified();
+            if self.has_room(&self.state.lock(), bytes) {
                 return Ok(());
             }
-            if let Some(why) = durable.stuck.lock().clone() {
+            if let Some(why) = durable.checkpoint_error.lock().clone() {
                 return Err(Error::unavailable(self.capabilities.engine, why));
             }
             if self.clock.now() >= deadline {
@@ -266,43 +233,46 @@ impl Shared {
             }
             tokio::select! {
                 biased;
-                () = roomier => {}
+                () = room_freed => {}
                 () = self.clock.sleep_until(deadline) => {}
             }
         }
     }
 
-    /// Whether everything up to a revision is on the disk.
-    fn reached(&self, revision: Revision) -> bool {
-        let reached = |durable: &Durable| durable.reached.load(Ordering::Acquire);
-        self.durable.as_ref().is_some_and(|durable| revision.get() <= reached(durable))
+    /// Whether everything up to a revision is on disk.
+    fn is_synced(&self, revision: Revision) -> bool {
+        let synced = |durable: &DurableState| durable.synced_revision.load(Ordering::Acquire);
+        self.durable.as_ref().is_some_and(|durable| revision.get() <= synced(durable))
     }
 
-    /// Whether somebody's longer TTL is decided and not durable yet.
-    fn raising(&self, table: &Table) -> bool {
-        table.out.raised
-            || self.durable.as_ref().is_some_and(|durable| durable.raising.load(Ordering::Acquire))
+    /// Whether a longer TTL is decided and not durable yet.
+    fn is_raising_ttl(&self, table: &Table) -> bool {
+        table.effects.raised
+            || self.durable.as_ref().is_some_and(|durable| durable.raising_ttl.load(Ordering::Acquire))
     }
 
-    /// Refuses while the sign of life on disk is older than holders may rely on.
-    pub(crate) fn alive(&self, now: Tick) -> Result<()> {
+    /// Refuses while the heartbeat on disk is too old for a restart to honour a renewal.
+    pub(crate) fn check_heartbeat(&self, now: Tick) -> Result<()> {
         match &self.durable {
-            Some(durable) if now.since(Tick::from_nanos(durable.stamped.load(Ordering::Acquire))) > STALE => {
+            Some(durable)
+                if now.since(Tick::from_nanos(durable.last_heartbeat.load(Ordering::Acquire)))
+                    > MAX_HEARTBEAT_AGE =>
+            {
                 let why =
-                    "the disk has not taken a sign of life for a second, so a renewal could be forgotten";
+                    "the disk has not accepted a heartbeat for a second, so a restart could lose a renewal";
                 Err(Error::unavailable(self.capabilities.engine, why))
             }
             _ => Ok(()),
         }
     }
 
-    /// A step that may write up to `bytes` of values, taken once there is room for it.
+    /// Takes a step that may write up to `bytes` of values, once the journal has room.
     pub(crate) async fn decide<T>(
         &self,
         bytes: u64,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
-    ) -> Result<(T, Pending<'_>)> {
-        self.room(bytes).await?;
+    ) -> Result<(T, PendingSync)> {
+        self.wait_for_room(bytes).await?;
         match self.try_step(decide)? {
             (Ok(answer), pending) => Ok((answer, pending)),
             (Err(refusal), pending) => {
@@ -312,7 +282,7 @@ impl Shared {
         }
     }
 
-    /// A step whose answer waits until it is durable.
+    /// Takes a step and waits until it is durable.
     pub(crate) async fn durably<T>(
         &self,
         bytes: u64,
@@ -323,24 +293,41 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Reads the table once all that it shows is durable.
-    async fn read<T>(&self, look: impl FnOnce(&Table, Now) -> T) -> Result<T> {
-        self.read_if(look, |_, _| None).await
+    /// A step that may grant to a parked claim. Without a disk to wait for, the caller yields once after a grant, so that
+    /// the successor runs first where both share a thread.
+    async fn hand_over<T>(&self, decide: impl FnOnce(&mut Table, Now) -> Result<T>) -> Result<T> {
+        let mut granted = false;
+        let step = |table: &mut Table, now: Now| {
+            let answer = decide(table, now)?;
+            granted = !table.effects.grants.is_empty();
+            Ok(answer)
+        };
+        let (answer, pending) = self.decide(0, step).await?;
+        if pending.is_none() && granted {
+            tokio::task::yield_now().await;
+        }
+        self.wait(pending).await?;
+        Ok(answer)
     }
 
-    /// Reads the table. What is seen is as it is `since` a revision, and need not wait for others once that is durable.
+    /// Reads the table and waits until what was read is durable.
+    async fn read<T>(&self, read: impl FnOnce(&Table, Now) -> T) -> Result<T> {
+        self.read_if(read, |_, _| None).await
+    }
+
+    /// Reads the table. The result is unchanged `since` a revision, and does not wait once that revision is durable.
     async fn read_if<T>(
         &self,
-        look: impl FnOnce(&Table, Now) -> T,
+        read: impl FnOnce(&Table, Now) -> T,
         since: impl FnOnce(&Table, &T) -> Option<Revision>,
     ) -> Result<T> {
         let (seen, pending) = {
-            let (mut inner, now) = self.enter();
-            let seen = look(&inner.table, now);
-            let settled = inner.failed.is_some()
-                || (inner.table.out.is_empty() && !inner.in_flight)
-                || since(&inner.table, &seen).is_some_and(|since| self.reached(since));
-            (seen, if settled { None } else { self.finish(&mut inner, now) })
+            let (mut state, now) = self.enter();
+            self.check_not_failed(&state)?;
+            let seen = read(&state.table, now);
+            let settled = (state.table.effects.is_empty() && !state.in_flight)
+                || since(&state.table, &seen).is_some_and(|since| self.is_synced(since));
+            (seen, if settled { None } else { self.finish(&mut state, now) })
         };
         self.wait(pending).await?;
         Ok(seen)
@@ -350,16 +337,16 @@ impl Shared {
 #[async_trait]
 impl Leases for Local {
     fn capabilities(&self) -> Capabilities {
-        self.shared.capabilities
+        self.engine.capabilities
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
-        self.shared.clock.clone()
+        self.engine.clock.clone()
     }
 
     async fn acquire(&self, claim: Claim) -> Result<Acquired> {
-        self.shared.capabilities.check(claim.ttl)?;
-        waiting::acquire(&self.shared, claim).await
+        self.engine.capabilities.check(claim.ttl)?;
+        waiting::acquire(&self.engine, claim).await
     }
 
     async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
@@ -367,63 +354,63 @@ impl Leases for Local {
             return Err(Refusal::TooMany { what: "leases in one renewal", limit: limits::BATCH }.into());
         }
         for ttl in items.iter().filter_map(|item| item.ttl) {
-            self.shared.capabilities.check(ttl)?;
+            self.engine.capabilities.check(ttl)?;
         }
-        let shared = &self.shared;
-        let ((answers, longer), pending) = shared.step(|table, now| {
-            shared.alive(now.tick)?;
+        let engine = &self.engine;
+        let ((answers, longer), pending) = engine.step(|table, now| {
+            engine.check_heartbeat(now.tick)?;
             let (answers, longer) = table.renew(items, now)?;
-            Ok((answers, longer || shared.raising(table)))
+            Ok((answers, longer || engine.is_raising_ttl(table)))
         })?;
-        // What is in flight belongs to others, unless a longer TTL of ours may be among it, or an end that we tell.
+        // Wait only if the answer depends on it: a longer TTL, or the end of a reign.
         if longer || answers.iter().any(|answer| matches!(answer, Renewed::Lost(_))) {
-            shared.wait(pending).await?;
+            engine.wait(pending).await?;
         }
         Ok(answers)
     }
 
     async fn release(&self, release: Release) -> Result<Released> {
-        self.shared.hand_over(&release.key, |table, now| table.release(&release, now)).await
+        self.engine.hand_over(|table, now| table.release(&release, now)).await
     }
 
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
-        self.shared.hand_over(&transfer.key, |table, now| table.transfer(&transfer, now)).await
+        self.engine.hand_over(|table, now| table.transfer(&transfer, now)).await
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<Revoked> {
         if revoke.delay.is_some_and(|delay| delay > Duration::from_millis(limits::DELAY_MS)) {
             return Err(Error::invalid("delay", format!("at most {} ms are allowed", limits::DELAY_MS)));
         }
-        self.shared.durably(0, |table, now| table.revoke(&revoke, now)).await
+        self.engine.durably(0, |table, now| table.revoke(&revoke, now)).await
     }
 
     async fn verify(&self, key: &Key, token: &Token) -> Result<Verified> {
-        self.shared.read(|table, now| table.verify(key, token.digest(), now)).await
+        self.engine.read(|table, now| table.verify(key, token.digest(), now)).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Status> {
-        self.shared.read(|table, now| table.status(key, now)).await
+        self.engine.read(|table, now| table.status(key, now)).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Status>> {
         query.check()?;
-        self.shared.read(|table, now| table.list(query, now)).await
+        self.engine.read(|table, now| table.list(query, now)).await
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Reign>> {
-        self.shared.read(|table, now| table.history(key, now)).await
+        self.engine.read(|table, now| table.history(key, now)).await
     }
 
     async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>> {
-        self.shared.events.watch(std::slice::from_ref(prefix), from)
+        self.engine.events.watch(std::slice::from_ref(prefix), from)
     }
 
     async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>> {
-        self.shared.events.watch(prefixes, from)
+        self.engine.events.watch(prefixes, from)
     }
 
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
-        self.shared.durably(limits::WIPE as u64 * 256, |table, now| table.wipe(&wipe, now)).await
+        self.engine.durably(limits::WIPE as u64 * 256, |table, now| table.wipe(&wipe, now)).await
     }
 }
 
@@ -431,37 +418,61 @@ impl Leases for Local {
 impl Records for Local {
     async fn commit(&self, ops: &[Op]) -> Result<Committed> {
         Op::check(ops)?;
-        self.shared.durably(size(ops), |table, now| table.commit(ops, None, now)).await
+        self.engine.durably(size(ops), |table, now| table.commit(ops, None, now)).await
     }
 
     async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
         Op::check(ops)?;
-        self.shared.durably(size(ops), |table, now| table.commit(ops, Some(fence), now)).await
+        self.engine.durably(size(ops), |table, now| table.commit(ops, Some(fence), now)).await
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
-        let look = |table: &Table, now: Now| table.data.get(key, now.tick);
-        // A record carries the revision that wrote it; one that is not there may just have been deleted.
+        let read = |table: &Table, now: Now| table.data.get(key, now.tick);
+        // A record has the revision that wrote it; an absent one may just have been deleted.
         let since = |table: &Table, seen: &Option<Record>| {
             Some(seen.as_ref().map_or(table.data.deleted, |record| record.revision))
         };
-        self.shared.read_if(look, since).await
+        self.engine.read_if(read, since).await
     }
 
     async fn scan(&self, query: &Query) -> Result<Page<Record>> {
         query.check()?;
-        self.shared.read(|table, now| table.data.scan(query, table.revision, now.tick)).await
+        self.engine.read(|table, now| table.data.scan(query, table.revision, now.tick)).await
+    }
+
+    async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
+        fallback::discover(self, prefix).await
+    }
+
+    async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
+        if items.len() > limits::BATCH {
+            return Err(Refusal::TooMany { what: "announcements in one call", limit: limits::BATCH }.into());
+        }
+        let (mut published, mut pending) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        for item in items {
+            let (fence, ops) = item.fenced_write();
+            Op::check(&ops)?;
+            let step = |table: &mut Table, now: Now| table.commit(&ops, Some(&fence), now);
+            let (committed, synced) = self.engine.decide(size(&ops), step).await?;
+            published.push(matches!(committed, Committed::Written { .. }));
+            pending.push(synced);
+        }
+        // All items share the next sync.
+        for synced in pending {
+            self.engine.wait(synced).await?;
+        }
+        Ok(published)
     }
 
     async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
         if limit == 0 || limit > limits::BATCH {
-            return Err(Error::invalid("limit", format!("{limit} is not within 1 and {}", limits::BATCH)));
+            return Err(Error::invalid("limit", format!("{limit} is not between 1 and {}", limits::BATCH)));
         }
-        self.shared.read(|table, _| table.data.read_log(log, after, limit)).await
+        self.engine.read(|table, _| table.data.read_log(log, after, limit)).await
     }
 }
 
-/// What a commit may take in the journal.
+/// The journal bytes that a commit may take.
 fn size(ops: &[Op]) -> u64 {
     let value = |op: &Op| match op {
         Op::Put { value, .. }
@@ -473,8 +484,8 @@ fn size(ops: &[Op]) -> u64 {
     ops.iter().map(|op| value(op) + limits::KEY as u64 + 64).sum()
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Shared({})", self.capabilities.engine)
+        write!(f, "Engine({})", self.capabilities.engine)
     }
 }

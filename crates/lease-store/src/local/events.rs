@@ -1,14 +1,14 @@
-//! The order of changes, kept for watchers that resume.
+//! The log of changes, for watchers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lease::{Event, Prefix, Refusal, Result, Revision, Watch, Watched, limits};
+use tenure_lease::{Event, Prefix, Refusal, Result, Revision, Watch, Watched, limits};
 
 use crate::sync::{Mutex, Notify};
 
-/// The last changes, published once they are durable.
+/// The latest changes, published once they are durable.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     ring: Mutex<Ring>,
@@ -25,15 +25,15 @@ struct Ring {
     last: u64,
 }
 
-/// Somebody who watches. Only what it asked for wakes it: whoever watches one lease costs nothing while others change hands.
+/// A watcher. Only changes under its prefixes wake it.
 #[derive(Debug)]
 struct Watcher {
     prefixes: Box<[Prefix]>,
-    /// What it has seen, and what came since without being for it.
+    /// The last revision that it has seen or that did not concern it.
     after: Revision,
-    /// There may be something for it after that.
+    /// There may be a change for it after that.
     due: bool,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
 }
 
 impl EventLog {
@@ -69,13 +69,13 @@ impl EventLog {
         ring.wake(before);
     }
 
-    /// Notes changes up to `revision` that no event tells. What was told before them is published.
+    /// Records changes up to `revision` that have no event.
     pub(crate) fn reach(&self, revision: Revision) {
         let mut ring = self.ring.lock();
         ring.newest = ring.newest.max(revision);
     }
 
-    /// A watch of all that begins with one of `prefixes`, after `from` or from now on.
+    /// A watch of keys under any of `prefixes`, after `from` or from now on.
     pub(crate) fn watch(
         self: &Arc<Self>,
         prefixes: &[Prefix],
@@ -85,35 +85,34 @@ impl EventLog {
         if ring.watchers.len() >= limits::WATCHERS {
             return Err(Refusal::TooMany { what: "watchers", limit: limits::WATCHERS }.into());
         }
-        let (after, bell) = (from.unwrap_or(ring.newest), Arc::new(Notify::new()));
+        let (after, wakeup) = (from.unwrap_or(ring.newest), Arc::new(Notify::new()));
         ring.last += 1;
         let number = ring.last;
         let prefixes = prefixes.into();
-        ring.watchers.insert(number, Watcher { prefixes, after, due: true, bell: bell.clone() });
-        Ok(Box::new(LocalWatch { log: self.clone(), number, bell }))
+        ring.watchers.insert(number, Watcher { prefixes, after, due: true, wakeup: wakeup.clone() });
+        Ok(Box::new(LocalWatch { log: self.clone(), number, wakeup }))
     }
 }
 
 impl Ring {
-    /// Wakes those for whom there is something after `before`; the others have seen it all.
+    /// Wakes the watchers that a change after `before` concerns, and advances the others.
     fn wake(&mut self, before: Revision) {
         let start = self.events.partition_point(|event| event.revision <= before);
         for watcher in self.watchers.values_mut().filter(|watcher| !watcher.due) {
             let mut fresh = self.events.range(start..);
             if fresh.any(|event| event.key.starts_with_any(&watcher.prefixes)) {
                 watcher.due = true;
-                watcher.bell.notify_one();
+                watcher.wakeup.notify_one();
             } else {
                 watcher.after = self.newest;
             }
         }
     }
 
-    fn look(&mut self, number: u64) -> Option<Watched> {
+    fn next_for(&mut self, number: u64) -> Option<Watched> {
         let (since, newest) = (self.since, self.newest);
         let watcher = self.watchers.get_mut(&number)?;
-        // Before the ring: changes were dropped. After the newest: the revision is of another store or of a
-        // time that this one has no memory of.
+        // Before the ring: changes were dropped. After the newest: the revision is from another store, or was lost.
         if watcher.after < since || watcher.after > newest.max(since) {
             watcher.after = newest;
             return Some(Watched::Lagged);
@@ -129,17 +128,17 @@ impl Ring {
 struct LocalWatch {
     log: Arc<EventLog>,
     number: u64,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
 }
 
 #[async_trait]
 impl Watch for LocalWatch {
     async fn next(&mut self) -> Result<Watched> {
         loop {
-            if let Some(watched) = self.log.ring.lock().look(self.number) {
+            if let Some(watched) = self.log.ring.lock().next_for(self.number) {
                 return Ok(watched);
             }
-            self.bell.notified().await;
+            self.wakeup.notified().await;
         }
     }
 }
@@ -155,26 +154,26 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::{Context, Poll, Wake};
 
-    use lease::{Key, Verb, Wall};
+    use tenure_lease::{Key, Verb, Wall};
 
     use super::*;
 
-    /// Somebody who is woken or not.
+    /// A waker that records whether it was woken.
     #[derive(Default)]
-    struct Sleeper(AtomicBool);
+    struct RecordingWaker(AtomicBool);
 
-    impl Wake for Sleeper {
+    impl Wake for RecordingWaker {
         fn wake(self: Arc<Self>) {
             self.0.store(true, Ordering::Relaxed);
         }
     }
 
-    impl Sleeper {
+    impl RecordingWaker {
         fn is_woken(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
 
-        /// Looks once, and sleeps if there is nothing.
+        /// Polls once.
         fn poll<T>(self: &Arc<Self>, work: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
             std::pin::Pin::new(work).poll(&mut Context::from_waker(&self.clone().into()))
         }
@@ -196,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_watched_wakes_a_watcher() {
+    fn only_a_watched_change_wakes_a_watcher() {
         let log = Arc::new(EventLog::new(Revision::new(0)));
         let (mut mine, mut all) = (watch(&log, "mine/"), watch(&log, ""));
-        let (one, other) = (Arc::new(Sleeper::default()), Arc::new(Sleeper::default()));
+        let (one, other) = (Arc::new(RecordingWaker::default()), Arc::new(RecordingWaker::default()));
         let (mut next_of_mine, mut next_of_all) = (mine.next(), all.next());
         assert!(one.poll(&mut next_of_mine).is_pending() && other.poll(&mut next_of_all).is_pending());
         log.publish([event(1, "other/a")]);
@@ -211,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_several_prefixes_is_woken_for_each_and_for_nothing_else() {
+    fn a_watch_of_several_prefixes_is_woken_for_each_and_for_nothing_else() {
         let log = Arc::new(EventLog::new(Revision::new(0)));
         let prefixes = ["mine/", "ours/"].map(|text| Prefix::new(text).unwrap());
         let mut watch = log.watch(&prefixes, None).unwrap();
         for (revision, key) in [(2, "ours/a"), (4, "mine/a")] {
-            let (mut next, sleeper) = (watch.next(), Arc::new(Sleeper::default()));
+            let (mut next, sleeper) = (watch.next(), Arc::new(RecordingWaker::default()));
             assert!(sleeper.poll(&mut next).is_pending());
             log.publish([event(revision - 1, "other/a")]);
             assert!(!sleeper.is_woken());
@@ -228,15 +227,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watcher_of_something_quiet_has_missed_nothing_however_much_happens_elsewhere() {
+    async fn a_watch_of_a_quiet_prefix_does_not_lag_however_much_changes_elsewhere() {
         let log = Arc::new(EventLog::new(Revision::new(0)));
         let mut watch = watch(&log, "mine/");
-        assert!(Arc::new(Sleeper::default()).poll(&mut watch.next()).is_pending());
+        assert!(Arc::new(RecordingWaker::default()).poll(&mut watch.next()).is_pending());
         let many = limits::EVENTS as u64 * 2;
         (1..=many).for_each(|revision| log.publish([event(revision, "other/a")]));
         log.publish([event(many + 1, "mine/a")]);
         assert!(matches!(watch.next().await, Ok(Watched::Event(seen)) if seen == event(many + 1, "mine/a")));
-        // One that has something to look at and does not, has.
+        // A watch that does not read its changes lags.
         log.publish([event(many + 2, "mine/a")]);
         (3..=many).for_each(|n| log.publish([event(many + n, "other/a")]));
         assert!(matches!(watch.next().await, Ok(Watched::Lagged)));

@@ -1,34 +1,33 @@
-//! From the hash of a key to its place.
+//! The hash index of slots.
 
-/// Places found by hash: buckets of one cache line each, so that a look is one line wherever the table is
-/// not in the cache.
+/// Slots by hash, in buckets of one cache line each, so that a lookup costs one cache miss.
 #[derive(Debug)]
 pub(crate) struct Index {
     buckets: Vec<Bucket>,
-    /// The number of buckets is two to this.
+    /// The binary logarithm of the number of buckets.
     bits: u32,
     len: usize,
 }
 
-/// Seven entries, each half of a hash with a place, and how many more began here and went on to the next.
+/// Seven entries, each half of a hash and a slot, and the number of entries that overflowed to the next bucket.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Bucket {
     entries: [u64; ENTRIES],
-    passed: u64,
+    overflowed: u64,
 }
 
 const ENTRIES: usize = 7;
 /// Entries per bucket above which the table grows.
 const FULL: usize = 5;
 
-/// The half of a hash that entries keep. Its highest bits choose the bucket, so growing needs nothing else.
+/// The half of a hash that entries keep. Its highest bits select the bucket, so growing needs nothing else.
 fn half(hash: u64) -> u64 {
     hash >> 32
 }
 
-/// The place in an entry; none in an empty one.
-fn place(entry: u64) -> Option<u32> {
+/// The slot in an entry; `None` in an empty one.
+fn slot_of(entry: u64) -> Option<u32> {
     (entry as u32).checked_sub(1)
 }
 
@@ -47,44 +46,44 @@ impl Index {
         (bucket + 1) & (self.buckets.len() - 1)
     }
 
-    /// Fetches what a look for this hash will see first.
+    /// Prefetches the first bucket of a hash.
     #[inline]
-    pub(crate) fn soon(&self, hash: u64) {
-        hints::soon(&self.buckets[self.home(half(hash))]);
+    pub(crate) fn prefetch(&self, hash: u64) {
+        tenure_hints::prefetch(&self.buckets[self.home(half(hash))]);
     }
 
-    /// The place that is nearly always the right one. Whoever uses it checks that it is.
+    /// The slot that is nearly always the right one. The caller must check that it is.
     #[inline]
     pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
         let half = half(hash);
         let bucket = &self.buckets[self.home(half)];
-        // Without branches: a branch that waits for memory keeps the processor from looking further ahead.
+        // Without branches: a branch that waits for memory stops the processor's lookahead.
         let pick = |found, entry: &u64| if entry >> 32 == half { *entry } else { found };
-        match place(bucket.entries.iter().fold(0, pick)) {
-            None if bucket.passed > 0 => self.search(half, place),
+        match slot_of(bucket.entries.iter().fold(0, pick)) {
+            None if bucket.overflowed > 0 => self.search(half, slot_of),
             found => found,
         }
     }
 
-    /// The place with this hash that `is` the one.
+    /// The slot with this hash for which `is` holds.
     pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.search(half(hash), |entry| place(entry).filter(|at| is(*at)))
+        self.search(half(hash), |entry| slot_of(entry).filter(|at| is(*at)))
     }
 
-    /// Goes through the entries of one half hash until something is found.
-    fn search<T>(&self, half: u64, mut look: impl FnMut(u64) -> Option<T>) -> Option<T> {
+    /// Searches the entries of half a hash.
+    fn search<T>(&self, half: u64, mut accept: impl FnMut(u64) -> Option<T>) -> Option<T> {
         let mut at = self.home(half);
         loop {
             let bucket = &self.buckets[at];
-            let found = bucket.entries.iter().filter(|entry| **entry >> 32 == half).find_map(|e| look(*e));
-            if found.is_some() || bucket.passed == 0 {
+            let found = bucket.entries.iter().filter(|entry| **entry >> 32 == half).find_map(|e| accept(*e));
+            if found.is_some() || bucket.overflowed == 0 {
                 return found;
             }
             at = self.next(at);
         }
     }
 
-    /// Adds a place that is not in the table.
+    /// Adds a slot that is not in the index.
     pub(crate) fn insert(&mut self, hash: u64, at: u32) {
         if self.len == self.buckets.len() * FULL {
             self.grow();
@@ -95,21 +94,21 @@ impl Index {
 
     fn put(&mut self, entry: u64) {
         let mut at = self.home(entry >> 32);
-        // There is always a bucket with room: on average they have two to spare.
+        // There is always a bucket with room: on average two entries are free.
         loop {
             let bucket = &mut self.buckets[at];
             if let Some(empty) = bucket.entries.iter_mut().find(|entry| **entry == 0) {
                 *empty = entry;
                 return;
             }
-            bucket.passed += 1;
+            bucket.overflowed += 1;
             at = self.next(at);
         }
     }
 
-    /// Takes a place out of the table.
-    pub(crate) fn remove(&mut self, hash: u64, place: u32) {
-        let entry = half(hash) << 32 | (u64::from(place) + 1);
+    /// Removes a slot.
+    pub(crate) fn remove(&mut self, hash: u64, slot: u32) {
+        let entry = half(hash) << 32 | (u64::from(slot) + 1);
         if self.search(half(hash), |other| (other == entry).then_some(())).is_none() {
             return;
         }
@@ -121,7 +120,7 @@ impl Index {
                 self.len -= 1;
                 return;
             }
-            bucket.passed -= 1;
+            bucket.overflowed -= 1;
             at = self.next(at);
         }
     }
@@ -129,7 +128,7 @@ impl Index {
     fn grow(&mut self) {
         let len = self.buckets.len() * 2;
         let mut buckets = Vec::with_capacity(len);
-        hints::huge(&mut buckets);
+        tenure_hints::advise_huge_pages(&mut buckets);
         buckets.resize(len, Bucket::default());
         let old = std::mem::replace(&mut self.buckets, buckets);
         self.bits += 1;
@@ -148,9 +147,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Few different hashes, so that entries share their half and go on to the next buckets.
+        /// Few different hashes, so that entries share their half and overflow.
         #[test]
-        fn every_place_is_found_until_it_is_removed(
+        fn every_slot_is_found_until_it_is_removed(
             steps in prop::collection::vec((0..12u64, 0..30u32, any::<bool>()), 0..400),
         ) {
             let (mut index, mut model) = (Index::default(), BTreeSet::new());
@@ -168,12 +167,12 @@ mod tests {
                 prop_assert_eq!(index.len, model.len());
             }
             model.iter().for_each(|(n, at)| index.remove(hash(*n), *at));
-            prop_assert!(index.buckets.iter().all(|bucket| bucket.entries == [0; ENTRIES] && bucket.passed == 0));
+            prop_assert!(index.buckets.iter().all(|bucket| bucket.entries == [0; ENTRIES] && bucket.overflowed == 0));
         }
     }
 
     #[test]
-    fn the_likely_place_is_the_right_one_when_hashes_differ() {
+    fn the_likely_slot_is_the_right_one_when_hashes_differ() {
         let mut index = Index::default();
         let hash = |n: u32| u64::from(n).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..100_000).for_each(|n| index.insert(hash(n), n));

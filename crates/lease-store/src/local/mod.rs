@@ -1,28 +1,30 @@
-//! Stores in this process: one table behind one lock, in memory or on a disk.
+//! Engines in this process: one table behind one lock, in memory or on a disk.
 
+mod blocking_record;
 mod data;
-mod disk;
+mod durable;
+mod effects;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod engine;
 mod events;
-mod foreign;
-mod forget;
-mod handover;
+mod hot_slots;
 mod index;
 mod memory;
-mod out;
-mod pending;
+mod pending_grants;
 mod queue;
 mod renewals;
+mod retention;
 mod rows;
 mod slots;
+mod spent_tokens;
 mod steps;
 mod table;
-mod terms;
 mod timer;
 mod waiting;
-mod ways;
 
 #[cfg(any(test, feature = "lockstep"))]
-pub use disk::Lockstep;
-pub use disk::{Disk, Folder, Medium, Options};
+pub use embedded::Lockstep;
+#[cfg(feature = "embedded")]
+pub use embedded::{Directory, Options, Storage, StorageFile};
 pub use engine::Local;

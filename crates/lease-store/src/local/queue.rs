@@ -1,9 +1,9 @@
-//! Claims parked on a key, first come first served.
+//! Claims parked on a key, first in, first out.
 
 use std::collections::VecDeque;
 
-use lease::breaks::{Break, broken};
-use lease::{Claim, Digest, Grant, Holder, Refusal, Result, limits};
+use tenure_lease::breaks::{Break, broken};
+use tenure_lease::{Claim, Digest, Grant, Holder, Refusal, Result, limits};
 
 use crate::sync::oneshot;
 
@@ -13,21 +13,21 @@ pub(crate) struct Queue {
     waiters: VecDeque<Waiter>,
 }
 
-/// One parked claim. Duplicates of a claim, known by their token, share its place.
+/// One parked claim. Duplicates of a claim, recognized by their token, share its position.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) claim: Claim,
-    pub(crate) told: Vec<oneshot::Sender<Grant>>,
+    pub(crate) senders: Vec<oneshot::Sender<Grant>>,
 }
 
 impl Waiter {
-    /// Whether anybody still waits for the answer.
+    /// Whether a caller still waits for the grant.
     fn alive(&self) -> bool {
-        self.told.iter().any(|told| !told.is_closed())
+        self.senders.iter().any(|sender| !sender.is_closed())
     }
 
-    /// Whether this is the claim of a token. A line is searched for whoever joins it, so half of the digest is looked at
-    /// first, in the time it takes: what that tells of a digest tells nothing of the token. Constant time is for a match.
+    /// Whether this is the claim of a token. Every new claim searches the queue, so half of the digest is compared first, not
+    /// in constant time: that reveals nothing of the token. A match is confirmed in constant time.
     fn is_of(&self, digest: &Digest) -> bool {
         let own = self.claim.token.digest();
         own.short() == digest.short() && own == digest
@@ -40,10 +40,10 @@ impl Queue {
     }
 
     /// Parks a claim at the end, or beside its duplicate.
-    pub(crate) fn park(&mut self, claim: Claim, told: oneshot::Sender<Grant>) -> Result<()> {
+    pub(crate) fn park(&mut self, claim: Claim, sender: oneshot::Sender<Grant>) -> Result<()> {
         let digest = *claim.token.digest();
-        if let Some(twin) = self.waiters.iter_mut().find(|w| w.is_of(&digest)) {
-            twin.told.push(told);
+        if let Some(duplicate) = self.waiters.iter_mut().find(|w| w.is_of(&digest)) {
+            duplicate.senders.push(sender);
             return Ok(());
         }
         if self.waiters.len() == limits::WAITERS {
@@ -52,7 +52,7 @@ impl Queue {
         if self.waiters.len() == limits::WAITERS {
             return Err(Refusal::TooMany { what: "waiters on one key", limit: limits::WAITERS }.into());
         }
-        self.waiters.push_back(Waiter { claim, told: vec![told] });
+        self.waiters.push_back(Waiter { claim, senders: vec![sender] });
         Ok(())
     }
 
@@ -71,21 +71,21 @@ impl Queue {
         self.waiters.remove(at)
     }
 
-    /// The place of a token in the queue; the first is 1.
+    /// The queue position of a token, from 1.
     pub(crate) fn position(&self, digest: &Digest) -> Option<u32> {
         self.waiters.iter().position(|w| w.is_of(digest)).map(|i| i as u32 + 1)
     }
 
-    /// Takes a claim out of the queue once nobody waits for it any more.
-    pub(crate) fn cancel(&mut self, digest: &Digest) {
+    /// Removes a claim if no caller waits for it any more.
+    pub(crate) fn remove_abandoned(&mut self, digest: &Digest) {
         self.waiters.retain_mut(|w| {
-            w.told.retain(|told| !told.is_closed());
-            !w.is_of(digest) || !w.told.is_empty()
+            w.senders.retain(|sender| !sender.is_closed());
+            !w.is_of(digest) || !w.senders.is_empty()
         });
     }
 
-    /// Takes a claim out of the queue whoever waits for it: its token was given up.
-    pub(crate) fn expel(&mut self, digest: &Digest) {
+    /// Removes a claim although callers wait for it: its token was released.
+    pub(crate) fn remove(&mut self, digest: &Digest) {
         self.waiters.retain(|w| !w.is_of(digest));
     }
 }

@@ -1,23 +1,23 @@
-//! Renewals, many at once.
+//! Batches of renewals.
 
-use lease::breaks::{Break, broken as switched};
-use lease::rules::{self, State};
-use lease::{End, Renewal, Renewed, Result};
+use tenure_lease::breaks::{self, Break};
+use tenure_lease::rules::{self, State};
+use tenure_lease::{End, Renewal, Renewed, Result};
 
 use super::table::{Now, Table, broken};
 
-/// How many renewals one stage is ahead of the next: long enough for a line to arrive from memory, short
-/// enough that it is still in the nearest cache when it is needed.
+/// The distance between two stages in renewals: long enough for a cache line to arrive from memory, short enough that it
+/// is still in the nearest cache when it is used.
 const AHEAD: usize = 8;
-/// Renewals on their way through the stages; a power of two.
-const ON_THE_WAY: usize = 32;
+/// Renewals in the pipeline; a power of two.
+const IN_FLIGHT: usize = 32;
 
 impl Table {
-    /// Prolongs reigns. The flag says that a longer TTL must be on disk before the answer.
+    /// Renews reigns. The flag says that a longer TTL must be on disk before the answer.
     ///
-    /// With a million leases a renewal takes three looks at memory that is in no cache, each of which depends
-    /// on the one before: the key, its place in the index, the terms of its reign. So each look is asked for
-    /// some renewals before its answer is needed, and the answers arrive while others are being decided.
+    /// With a million leases a renewal reads memory three times that is in no cache, and each read depends on the one
+    /// before: the key, its entry in the index, the hot part of its slot. So each is prefetched some renewals ahead, and
+    /// arrives while others are being decided.
     pub(crate) fn renew(&mut self, items: &[Renewal], now: Now) -> Result<(Vec<Renewed>, bool)> {
         let mut longer = false;
         let mut answers = Vec::with_capacity(items.len());
@@ -33,30 +33,30 @@ impl Table {
             renew(self, item, hash, likely)?;
             return Ok((answers, longer));
         }
-        let mut hashes = [0; ON_THE_WAY];
-        let mut likely = [None; ON_THE_WAY];
+        let mut hashes = [0; IN_FLIGHT];
+        let mut likely = [None; IN_FLIGHT];
         for step in 0..items.len() + 4 * AHEAD {
             let at = |stage: usize| step.checked_sub(stage * AHEAD).filter(|i| *i < items.len());
             if let Some(i) = at(0) {
-                hints::soon(&items[i].key);
-                hints::soon(&items[i].generation);
+                tenure_hints::prefetch(&items[i].key);
+                tenure_hints::prefetch(&items[i].generation);
             }
             if let Some(i) = at(1)
                 && let [first, .., last] | [first @ last] = items[i].key.as_str().as_bytes()
             {
-                hints::soon(first);
-                hints::soon(last);
+                tenure_hints::prefetch(first);
+                tenure_hints::prefetch(last);
             }
             if let Some(i) = at(2) {
                 let hash = self.slots.hash(&items[i].key);
-                hashes[i % ON_THE_WAY] = hash;
-                self.slots.soon(hash);
+                hashes[i % IN_FLIGHT] = hash;
+                self.slots.prefetch(hash);
             }
             if let Some(i) = at(3) {
-                likely[i % ON_THE_WAY] = self.slots.likely(hashes[i % ON_THE_WAY]);
+                likely[i % IN_FLIGHT] = self.slots.likely(hashes[i % IN_FLIGHT]);
             }
             if let Some(i) = at(4) {
-                renew(self, &items[i], hashes[i % ON_THE_WAY], likely[i % ON_THE_WAY])?;
+                renew(self, &items[i], hashes[i % IN_FLIGHT], likely[i % IN_FLIGHT])?;
             }
         }
         Ok((answers, longer))
@@ -70,34 +70,34 @@ impl Table {
         likely: Option<u32>,
         now: Now,
     ) -> Result<(Renewed, bool)> {
-        match likely.and_then(|at| self.slots.prolong(at, hash, item, now.tick)) {
+        match likely.and_then(|at| self.slots.try_renew(at, hash, item, now.tick)) {
             Some(ttl) => Ok((Renewed::Renewed { remaining: ttl.as_duration() }, false)),
             None => self.renew_one(item, now),
         }
     }
 
-    /// Prolongs one reign, whatever that takes, or says why it is over.
+    /// Renews one reign on the slow path, or says why it ended.
     fn renew_one(&mut self, item: &Renewal, now: Now) -> Result<(Renewed, bool)> {
         let Some(at) = self.slots.find(&item.key) else { return Ok((Renewed::Lost(End::Gone), false)) };
         let entry = self.entry(at)?;
         if let Err(why) = rules::renew(&entry, item.token.digest(), item.generation, now.tick) {
-            if switched(Break::RenewCreates) && matches!(entry.state, State::Free) {
+            if breaks::broken(Break::RenewCreates) && matches!(entry.state, State::Free) {
                 return self.revive(at, item, now);
             }
             let why = match why {
                 Some(why) => why,
-                None => self.slot(at)?.fate(item.generation),
+                None => self.slot(at)?.end_of(item.generation),
             };
             return Ok((Renewed::Lost(why), false));
         }
         let State::Held(tenant) = entry.state else { return Err(broken()) };
         let ttl = item.ttl.unwrap_or(tenant.ttl);
-        let terms = self.slots.terms_mut(at);
-        terms.ttl = ttl;
-        terms.expires = now.tick + ttl.as_duration();
-        let longer = terms.outlasts_disk(ttl);
+        let hot = self.slots.hot_mut(at);
+        hot.ttl = ttl;
+        hot.expires = now.tick + ttl.as_duration();
+        let longer = hot.outlasts_disk(ttl);
         if longer {
-            self.out.raised = true;
+            self.effects.raised = true;
             self.write_slot(at, now)?;
         }
         if ttl < tenant.ttl {
@@ -111,7 +111,7 @@ impl Table {
 mod tests {
     use std::time::Duration;
 
-    use lease::{Acquired, Claim, Floor, Generation, Holder, Key, Revision, Tick, Token, Ttl, Wall};
+    use tenure_lease::{Acquired, Claim, Floor, Generation, Holder, Key, Revision, Tick, Token, Ttl, Wall};
 
     use super::*;
 
@@ -140,13 +140,13 @@ mod tests {
         (table, items)
     }
 
-    /// What can be wrong or special about a renewal.
+    /// Makes a renewal wrong or special.
     fn bend(n: usize, item: &mut Renewal, count: usize) {
         match n % 9 {
             1 => item.token = token(n + 1),
             2 => item.generation = Generation::new(item.generation.get() + 1).unwrap(),
             3 => item.key = key((n + 1) % count),
-            4 => item.key = Key::new("nobody/has/this").unwrap(),
+            4 => item.key = Key::new("never/held").unwrap(),
             5 => item.ttl = Some(Ttl::from_secs(60).unwrap()),
             6 => item.ttl = Some(Ttl::from_millis(500).unwrap()),
             _ => {}
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_answers_as_its_renewals_would_one_by_one() {
+    fn a_batch_answers_as_its_renewals_do_one_by_one() {
         for count in [2, 7, 8, 9, 33, 500] {
             for ms in [5_000, 10_000, 10_001, 20_000] {
                 let (mut together, mut items) = held(count);

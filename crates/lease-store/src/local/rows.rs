@@ -1,26 +1,37 @@
-//! The shape of rows on disk, and of the row operations that travel through the journal.
+//! Rows on disk and row operations in the journal.
 
-use lease::rules::{Entry, State};
-use lease::{Digest, End, Generation, Holder, Key, Mark, Meta, Origin, Result, Tick, Ttl, Wall};
 use serde::{Deserialize, Serialize};
+use tenure_lease::rules::{Entry, State};
+use tenure_lease::{
+    Digest, End, Error, Generation, HighWaterMark, Holder, Key, Meta, Origin, Result, Tick, Ttl, Wall,
+};
 
-use super::slots::{Past, Slot};
-use crate::corrupt;
+use super::slots::{PastReign, Slot};
+use super::spent_tokens::ShortDigest;
+
+/// Stored data that cannot be read.
+pub(crate) fn corrupt(why: impl Into<String>) -> Error {
+    Error::unavailable("embedded", why)
+}
 
 /// Which kind of row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Table {
     /// One key's entry.
     Slot = b's' as isize,
-    /// One finished reign: the key, a zero byte, its place in the ring.
+    /// One finished reign: the key, a zero byte, its index in the ring.
     Reign = b'h' as isize,
     /// One record.
     Record = b'r' as isize,
     /// One log entry: the log's key, a zero byte, its number.
     LogEntry = b'l' as isize,
     /// One high-water mark.
-    Mark = b'm' as isize,
-    /// One of the store's own numbers.
+    HighWaterMark = b'm' as isize,
+    /// One token that was released without holding anything: the key, a zero byte, the token.
+    Tombstone = b't' as isize,
+    /// One spent token whose reign is no longer in the history: the key, a zero byte, the token.
+    SpentToken = b'p' as isize,
+    /// One of the store's counters.
     Own = b'o' as isize,
 }
 
@@ -51,7 +62,7 @@ pub(crate) fn put<V: Serialize>(buf: &mut Vec<u8>, table: Table, key: &[&[u8]], 
             self.0.extend(bytes);
         }
     }
-    // Writing rows of our own types into memory cannot fail; a row cut short would be refused on reading.
+    // Encoding our own types into memory cannot fail; a truncated row would be refused on reading.
     let _ = postcard::to_extend(value, Tail(buf));
     let len = (buf.len() - at - 4) as u32;
     buf[at..at + 4].copy_from_slice(&len.to_le_bytes());
@@ -69,7 +80,7 @@ fn begin(buf: &mut Vec<u8>, op: u8, table: Table, key: &[&[u8]]) {
     key.iter().for_each(|part| buf.extend_from_slice(part));
 }
 
-/// Reads back a run of row operations, up to the first that is none.
+/// Reads row operations up to the first invalid one.
 pub(crate) fn read(mut bytes: &[u8]) -> impl Iterator<Item = Result<RowOp<'_>>> {
     std::iter::from_fn(move || (!bytes.is_empty()).then(|| read_one(&mut bytes).inspect_err(|_| bytes = &[])))
 }
@@ -85,12 +96,12 @@ fn read_one<'a>(bytes: &mut &'a [u8]) -> Result<RowOp<'a>> {
             Ok(RowOp::Put { key, value: take(bytes, u32::from_le_bytes(len) as usize)? })
         }
         DELETE => Ok(RowOp::Delete { key }),
-        other => Err(corrupt(format!("row operation {other} is unknown"))),
+        other => Err(corrupt(format!("unknown row operation {other}"))),
     }
 }
 
 fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8]> {
-    let (head, tail) = bytes.split_at_checked(n).ok_or_else(|| corrupt("a row is cut short"))?;
+    let (head, tail) = bytes.split_at_checked(n).ok_or_else(|| corrupt("truncated row"))?;
     *bytes = tail;
     Ok(head)
 }
@@ -121,7 +132,7 @@ enum StateRow<'a> {
     },
 }
 
-/// What a loaded entry was doing.
+/// The state of a loaded slot.
 pub(crate) enum Loaded {
     Free,
     Held {
@@ -139,7 +150,7 @@ pub(crate) enum Loaded {
 }
 
 impl<'a> SlotRow<'a> {
-    /// The row of a slot. A reservation is not worth a row: after a restart the key is free.
+    /// The row of a slot. A reservation is not stored: after a restart the key is free.
     pub(crate) fn of(slot: &Slot, entry: &'a Entry, now: Tick) -> Self {
         let state = match &entry.state {
             State::Free | State::Reserved { .. } => StateRow::Free,
@@ -154,7 +165,7 @@ impl<'a> SlotRow<'a> {
             },
             State::Delayed { until } => StateRow::Delayed { ms: until.since(now).as_millis() as u64 },
         };
-        let ended = slot.rare().map_or(0, |rare| rare.ended);
+        let ended = slot.details().map_or(0, |details| details.ended);
         Self { last: entry.last.map_or(0, Generation::get), ended, state }
     }
 
@@ -173,7 +184,7 @@ impl<'a> SlotRow<'a> {
             },
         };
         let last = (self.last != 0).then(|| Generation::new(self.last)).transpose()?;
-        Ok((last, within(self.ended, "a number of reigns")?, loaded))
+        Ok((last, checked_counter(self.ended, "the number of reigns")?, loaded))
     }
 }
 
@@ -189,7 +200,7 @@ pub(crate) struct ReignRow<'a> {
 }
 
 impl<'a> ReignRow<'a> {
-    pub(crate) fn of(past: &'a Past) -> Self {
+    pub(crate) fn of(past: &'a PastReign) -> Self {
         Self {
             holder: past.holder.as_str(),
             generation: past.generation.get(),
@@ -200,19 +211,21 @@ impl<'a> ReignRow<'a> {
         }
     }
 
-    pub(crate) fn load(&self) -> Result<Past> {
-        Ok(Past {
+    /// The reign, which counts as ended `now`: when it ended on this machine's clock is not stored.
+    pub(crate) fn load(&self, now: Tick) -> Result<PastReign> {
+        Ok(PastReign {
             holder: Holder::new(self.holder)?,
             generation: Generation::new(self.generation)?,
             from: Wall::from_micros(self.from),
             until: Wall::from_micros(self.until),
-            end: End::parse(self.end).ok_or_else(|| corrupt(format!("end {:?} is unknown", self.end)))?,
+            end: End::parse(self.end).ok_or_else(|| corrupt(format!("unknown end {:?}", self.end)))?,
             token: self.token,
+            ended: now,
         })
     }
 }
 
-/// A record. Its end is kept in wall time, which goes on while the store is closed.
+/// A record. Its expiry is stored in wall time, which advances while the store is closed.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RecordRow<'a> {
     #[serde(borrow)]
@@ -230,44 +243,53 @@ pub(crate) struct MarkRow {
 }
 
 impl MarkRow {
-    pub(crate) fn of(mark: &Mark) -> Self {
+    pub(crate) fn of(mark: &HighWaterMark) -> Self {
         Self { generation: mark.generation().get(), writer: *mark.writer() }
     }
 
-    pub(crate) fn load(&self) -> Result<Mark> {
-        Ok(Mark::from_parts(Generation::new(self.generation)?, self.writer))
+    pub(crate) fn load(&self) -> Result<HighWaterMark> {
+        Ok(HighWaterMark::from_parts(Generation::new(self.generation)?, self.writer))
     }
 }
 
-/// No count of ours comes near this; beyond it, adding one might wrap around.
+/// No counter comes near this bound; beyond it, adding one could overflow.
 const MOST: u64 = 1 << 62;
 
-/// A number that can be counted on from.
-pub(crate) fn within(number: u64, what: &str) -> Result<u64> {
+/// Validates a stored counter.
+pub(crate) fn checked_counter(number: u64, what: &str) -> Result<u64> {
     match number < MOST {
         true => Ok(number),
-        false => Err(corrupt(format!("{what} is {number}, which nothing can have counted"))),
+        false => Err(corrupt(format!("{what} has the impossible value {number}"))),
     }
 }
 
 /// Decodes a row of a known kind.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    postcard::from_bytes(bytes).map_err(|e| corrupt("a row does not decode").because(e))
+    postcard::from_bytes(bytes).map_err(|e| corrupt("cannot decode a row").because(e))
 }
 
 /// Splits a row key that carries a number after a zero byte.
 pub(crate) fn numbered(key: &[u8]) -> Result<(Key, u64)> {
-    let at = key.iter().position(|b| *b == 0).ok_or_else(|| corrupt("a row key lacks its number"))?;
-    let mut number = [0; 8];
-    let tail = key.get(at + 1..).filter(|tail| tail.len() == number.len());
-    number.copy_from_slice(tail.ok_or_else(|| corrupt("a row key has no number of eight bytes"))?);
-    Ok((plain(&key[..at])?, within(u64::from_be_bytes(number), "a row's number")?))
+    let (key, number) = split(key)?;
+    Ok((key, checked_counter(u64::from_be_bytes(number), "the number of a row")?))
+}
+
+/// Splits a row key that carries a token after a zero byte.
+pub(crate) fn with_token(key: &[u8]) -> Result<(Key, ShortDigest)> {
+    split(key)
+}
+
+fn split<const N: usize>(key: &[u8]) -> Result<(Key, [u8; N])> {
+    let at = key.iter().position(|b| *b == 0).ok_or_else(|| corrupt("a row key has only one part"))?;
+    let tail = key[at + 1..].try_into();
+    let tail = tail.map_err(|_| corrupt(format!("the second part of a row key does not have {N} bytes")))?;
+    Ok((plain(&key[..at])?, tail))
 }
 
 /// Reads a row key that is a lease key.
 pub(crate) fn plain(key: &[u8]) -> Result<Key> {
-    let text = std::str::from_utf8(key).map_err(|e| corrupt("a row key is not text").because(e))?;
-    Key::new(text).map_err(|e| corrupt(format!("a row key is not a key: {e}")))
+    let text = std::str::from_utf8(key).map_err(|e| corrupt("a row key is not UTF-8").because(e))?;
+    Key::new(text).map_err(|e| corrupt(format!("a row key is not a valid key: {e}")))
 }
 
 #[cfg(test)]
@@ -275,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_operations_come_back_as_they_were_written() {
+    fn row_operations_are_read_as_written() {
         let mut buf = Vec::new();
         put(&mut buf, Table::Own, &[b"floor"], &7u64);
         delete(&mut buf, Table::LogEntry, &[b"log", &[0], &1u64.to_be_bytes()]);
@@ -287,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_strange_row_is_refused() {
+    fn a_truncated_or_unknown_row_is_refused() {
         let mut buf = Vec::new();
         put(&mut buf, Table::Own, &[b"floor"], &7u64);
         for cut in 1..buf.len() {
@@ -298,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_nothing_can_have_counted_is_refused() {
+    fn an_impossible_counter_is_refused() {
         let numbered_with = |number: u64| numbered(&[b"log\0".as_slice(), &number.to_be_bytes()].concat());
         assert!(numbered_with(1 << 61).is_ok());
         assert!(numbered_with(u64::MAX).is_err());

@@ -1,35 +1,36 @@
-//! Where the entries of all keys sit: a slab found by hash and by order, with one timer per key.
+//! The slots of all keys: a slab indexed by hash and by order, with one timer per key.
 //!
-//! An entry is kept in two parts: the terms of a running reign, which renewals read and write, and the rest.
+//! A slot has two parts: the hot part, which renewals read and write, and the rest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
-use lease::breaks::{Break, broken};
-use lease::rules::{Entry, State, Tenant};
-use lease::{End, Generation, Holder, Key, Meta, Origin, Reign, Renewal, Tick, Ttl, Wall, limits};
+use tenure_lease::breaks::{Break, broken};
+use tenure_lease::rules::{ActiveReign, Entry, State};
+use tenure_lease::{End, Generation, Holder, Key, Meta, Origin, Reign, Renewal, Tick, Ttl, Wall, limits};
 
+use super::hot_slots::{HotSlot, HotSlots};
 use super::index::Index;
 use super::queue::Queue;
-use super::terms::{AllTerms, Terms};
+use super::spent_tokens::{ShortDigest, SpentTokens};
 
-/// One key and what is known of it besides the terms of its reign.
+/// One key and its state, except for the hot part.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) key: Key,
     /// The last generation minted.
     pub(crate) last: Option<Generation>,
-    seat: Seat,
-    /// The timer in the heap that will look at this slot; there is none at the very start of the clock.
+    state: SlotState,
+    /// The time of this slot's timer in the heap.
     armed: Tick,
-    rare: Option<Box<Rare>>,
+    details: Option<Box<SlotDetails>>,
 }
 
-/// A state without the terms of a reign.
+/// The state of a slot, except for the hot part of a reign.
 #[derive(Debug)]
-enum Seat {
+enum SlotState {
     Free,
     Held { holder: Holder, since: Wall, meta: Meta, origin: Origin },
     Delayed { until: Tick },
@@ -39,28 +40,33 @@ enum Seat {
 /// No timer.
 const UNARMED: Tick = Tick::from_nanos(0);
 
-/// What most keys most of the time do not have.
+/// What most keys do not have most of the time.
 #[derive(Debug, Default)]
-pub(crate) struct Rare {
+pub(crate) struct SlotDetails {
     pub(crate) queue: Queue,
-    pub(crate) past: VecDeque<Past>,
-    /// How many reigns have ended, which is where the next one goes on disk.
+    pub(crate) past: VecDeque<PastReign>,
+    /// The number of finished reigns, which determines the row of the next one.
     pub(crate) ended: u64,
-    pub(crate) tombs: Vec<([u8; 16], Tick)>,
+    /// Tokens that were released without holding anything.
+    pub(crate) tombstones: SpentTokens,
+    /// Spent tokens of reigns that the history no longer shows.
+    pub(crate) spent: SpentTokens,
 }
 
 /// A finished reign.
 #[derive(Clone, Debug)]
-pub(crate) struct Past {
+pub(crate) struct PastReign {
     pub(crate) holder: Holder,
     pub(crate) generation: Generation,
     pub(crate) from: Wall,
     pub(crate) until: Wall,
     pub(crate) end: End,
-    pub(crate) token: [u8; 16],
+    pub(crate) token: ShortDigest,
+    /// When it ended, or when the store was opened after that.
+    pub(crate) ended: Tick,
 }
 
-impl Past {
+impl PastReign {
     pub(crate) fn reign(&self) -> Reign {
         Reign {
             holder: self.holder.clone(),
@@ -74,62 +80,52 @@ impl Past {
 
 impl Slot {
     pub(crate) fn is_free(&self) -> bool {
-        matches!(self.seat, Seat::Free)
+        matches!(self.state, SlotState::Free)
     }
 
-    pub(crate) fn rare(&self) -> Option<&Rare> {
-        self.rare.as_deref()
+    pub(crate) fn details(&self) -> Option<&SlotDetails> {
+        self.details.as_deref()
     }
 
-    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(crate) fn details_mut(&mut self) -> &mut SlotDetails {
+        self.details.get_or_insert_default()
     }
 
     pub(crate) fn waiters(&self) -> u32 {
-        self.rare().map_or(0, |rare| rare.queue.len() as u32)
+        self.details().map_or(0, |details| details.queue.len() as u32)
     }
 
-    /// Whether this token was spent on this key, or given up within the tombstone's time.
-    pub(crate) fn spent(&self, token: &[u8; 16], now: Tick) -> bool {
-        self.rare().is_some_and(|rare| {
-            let served = rare.past.iter().any(|p| p.token == *token && p.end.spends_token());
-            (served && !broken(Break::TokenReuse)) || rare.buried(token, now)
+    /// Whether this token is spent on this key, or has a tombstone.
+    pub(crate) fn spent(&self, token: &ShortDigest, now: Tick) -> bool {
+        self.details().is_some_and(|details| {
+            let served = details.past.iter().any(|p| p.token == *token && p.end.spends_token())
+                || details.spent.contains(token, now);
+            (served && !broken(Break::TokenReuse)) || details.tombstones.contains(token, now)
         })
     }
 
-    /// Whether this token ever held this key or was given up, as far as is remembered.
-    pub(crate) fn known(&self, token: &[u8; 16], now: Tick) -> bool {
-        self.rare().is_some_and(|rare| rare.past.iter().any(|p| p.token == *token) || rare.buried(token, now))
+    /// Whether this token held this key or has a tombstone, as far as the history shows.
+    pub(crate) fn known(&self, token: &ShortDigest, now: Tick) -> bool {
+        self.details().is_some_and(|details| {
+            details.past.iter().any(|p| p.token == *token)
+                || details.spent.contains(token, now)
+                || details.tombstones.contains(token, now)
+        })
     }
 }
 
-impl Rare {
-    fn buried(&self, token: &[u8; 16], now: Tick) -> bool {
-        self.tombs.iter().any(|(buried, until)| buried == token && now < *until)
+impl SlotDetails {
+    /// Whether a token is refused for a while, whatever the history shows.
+    pub(crate) fn refuses_tokens(&self) -> bool {
+        !self.tombstones.is_empty() || !self.spent.is_empty()
     }
 
-    /// Marks a token that held nothing as given up. The oldest mark goes when there are too many.
-    pub(crate) fn bury(&mut self, token: [u8; 16], now: Tick, until: Tick) {
-        self.prune(now);
-        if self.tombs.len() == limits::WAITERS {
-            self.tombs.remove(0);
-        }
-        self.tombs.push((token, until));
-    }
-
-    /// Drops the marks whose time is over.
-    pub(crate) fn prune(&mut self, now: Tick) {
-        self.tombs.retain(|(_, end)| now < *end);
-    }
-
-    /// Remembers a finished reign and says where on disk it belongs.
-    pub(crate) fn remember(&mut self, past: Past) -> u64 {
-        if self.past.len() == limits::REIGNS {
-            self.past.pop_front();
-        }
+    /// Adds a finished reign to the history and returns its row number, and the reign that the history no longer shows.
+    pub(crate) fn remember(&mut self, past: PastReign) -> (u64, Option<PastReign>) {
+        let oldest = if self.past.len() == limits::REIGNS { self.past.pop_front() } else { None };
         self.past.push_back(past);
         self.ended += 1;
-        (self.ended - 1) % limits::REIGNS as u64
+        ((self.ended - 1) % limits::REIGNS as u64, oldest)
     }
 }
 
@@ -140,7 +136,7 @@ pub(crate) struct Slots {
     index: Index,
     order: BTreeMap<Key, u32>,
     slab: Slab,
-    terms: AllTerms,
+    hot: HotSlots,
     timers: BinaryHeap<Reverse<(Tick, u32)>>,
 }
 
@@ -186,40 +182,41 @@ impl Slots {
         self.hasher.hash_one(key.as_str())
     }
 
-    /// Where a key is, if it is known.
+    /// The slot of a key, if there is one.
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         let hash = self.hash(key);
-        let same = |at| self.terms.get(at).hash == hash && self.slab.get(at).is_some_and(|s| s.key == *key);
+        let same = |at| self.hot.get(at).hash == hash && self.slab.get(at).is_some_and(|s| s.key == *key);
         self.index.find(hash, same)
     }
 
-    /// Fetches what [`Self::likely`] will look at.
+    /// Prefetches what [`Self::likely`] reads.
     #[inline]
-    pub(crate) fn soon(&self, hash: u64) {
-        self.index.soon(hash);
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.index.prefetch(hash);
     }
 
-    /// Where the key of this hash most likely is. Fetches the terms there.
+    /// The most likely slot of a hash, with its hot part prefetched.
     #[inline]
     pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
-        self.index.likely(hash).inspect(|at| hints::soon(self.terms.get(*at)))
+        self.index.likely(hash).inspect(|at| tenure_hints::prefetch(self.hot.get(*at)))
     }
 
-    /// Prolongs a reign where that needs no more than its terms; see [`Terms::prolong`].
+    /// Renews a reign if that needs no more than the hot part; see [`HotSlot::try_renew`].
     #[inline]
-    pub(crate) fn prolong(&mut self, at: u32, hash: u64, item: &Renewal, now: Tick) -> Option<Ttl> {
-        self.terms.get_mut(at).prolong(hash, item, now)
+    pub(crate) fn try_renew(&mut self, at: u32, hash: u64, item: &Renewal, now: Tick) -> Option<Ttl> {
+        self.hot.get_mut(at).try_renew(hash, item, now)
     }
 
-    /// Where a key is; it is made known if it was not.
+    /// The slot of a key, created if there is none.
     pub(crate) fn find_or_insert(&mut self, key: &Key) -> u32 {
         if let Some(at) = self.find(key) {
             return at;
         }
-        let slot = Slot { key: key.clone(), last: None, seat: Seat::Free, armed: UNARMED, rare: None };
+        let slot =
+            Slot { key: key.clone(), last: None, state: SlotState::Free, armed: UNARMED, details: None };
         let at = self.slab.insert(slot);
         let hash = self.hash(key);
-        self.terms.set(at, Terms::free(hash));
+        self.hot.set(at, HotSlot::free(hash));
         self.index.insert(hash, at);
         self.order.insert(key.clone(), at);
         at
@@ -229,21 +226,21 @@ impl Slots {
         self.find(key).and_then(|at| self.slab.get(at))
     }
 
-    /// The entry of a key, if it is known.
+    /// The entry of a key, if it has a slot.
     pub(crate) fn entry_of(&self, key: &Key) -> Option<Entry> {
         self.find(key).and_then(|at| self.entry(at))
     }
 
-    /// An entry, put together from its parts.
+    /// The entry of a slot, assembled from its parts.
     pub(crate) fn entry(&self, at: u32) -> Option<Entry> {
         let slot = self.slab.get(at)?;
-        let state = match &slot.seat {
-            Seat::Free => State::Free,
-            Seat::Delayed { until } => State::Delayed { until: *until },
-            Seat::Reserved { to, until } => State::Reserved { to: to.clone(), until: *until },
-            Seat::Held { holder, since, meta, origin } => {
-                let Terms { generation, digest, expires, ttl, .. } = *self.terms.get(at);
-                State::Held(Tenant {
+        let state = match &slot.state {
+            SlotState::Free => State::Free,
+            SlotState::Delayed { until } => State::Delayed { until: *until },
+            SlotState::Reserved { to, until } => State::Reserved { to: to.clone(), until: *until },
+            SlotState::Held { holder, since, meta, origin } => {
+                let HotSlot { generation, digest, expires, ttl, .. } = *self.hot.get(at);
+                State::Held(ActiveReign {
                     holder: holder.clone(),
                     digest,
                     generation: generation?,
@@ -258,45 +255,40 @@ impl Slots {
         Some(Entry { last: slot.last, state })
     }
 
-    /// Puts a key into a state, of which nothing is on disk yet.
+    /// Sets the state of a slot. Nothing of it is on disk yet.
     pub(crate) fn set(&mut self, at: u32, state: State) {
         let Some(slot) = self.slab.get_mut(at) else { return };
-        let terms = self.terms.get_mut(at);
-        *terms = Terms::free(terms.hash);
-        slot.seat = match state {
-            State::Free => Seat::Free,
-            State::Delayed { until } => Seat::Delayed { until },
-            State::Reserved { to, until } => Seat::Reserved { to, until },
+        let hot = self.hot.get_mut(at);
+        *hot = HotSlot::free(hot.hash);
+        slot.state = match state {
+            State::Free => SlotState::Free,
+            State::Delayed { until } => SlotState::Delayed { until },
+            State::Reserved { to, until } => SlotState::Reserved { to, until },
             State::Held(tenant) => {
-                let Tenant { holder, digest, generation, ttl, expires, since, meta, origin } = tenant;
-                terms.generation = Some(generation);
-                (terms.digest, terms.ttl, terms.expires) = (digest, ttl, expires);
-                Seat::Held { holder, since, meta, origin }
+                let ActiveReign { holder, digest, generation, ttl, expires, since, meta, origin } = tenant;
+                hot.generation = Some(generation);
+                (hot.digest, hot.ttl, hot.expires) = (digest, ttl, expires);
+                SlotState::Held { holder, since, meta, origin }
             }
         };
     }
 
-    /// The terms of the reign at a place; of no use while nobody reigns.
-    pub(crate) fn terms_mut(&mut self, at: u32) -> &mut Terms {
-        self.terms.get_mut(at)
+    /// The hot part of a slot; meaningless while the key is not held.
+    pub(crate) fn hot_mut(&mut self, at: u32) -> &mut HotSlot {
+        self.hot.get_mut(at)
     }
 
-    /// When the reign of a remote holder was granted or last renewed.
-    pub(crate) fn remote_since(&self, at: u32) -> Option<Tick> {
-        let Terms { expires, ttl, .. } = *self.terms.get(at);
-        let remote = matches!(self.slab.get(at)?.seat, Seat::Held { origin: Origin::Remote, .. });
-        remote.then(|| expires - ttl.as_duration())
-    }
-
-    /// When time alone will next change this key.
+    /// When this slot next expires.
     fn next_change(&self, at: u32) -> Option<Tick> {
         let slot = self.slab.get(at)?;
-        match &slot.seat {
-            // One that was never granted is of no use after its last mark.
-            Seat::Free if slot.last.is_none() => slot.rare()?.tombs.last().map(|(_, until)| *until),
-            Seat::Free => None,
-            Seat::Held { .. } => Some(self.terms.get(at).expires),
-            Seat::Delayed { until } | Seat::Reserved { until, .. } => Some(*until),
+        match &slot.state {
+            // Tokens that are no longer refused are dropped, and with the last one a key that was never granted.
+            SlotState::Free => {
+                let details = slot.details()?;
+                details.tombstones.last_end().max(details.spent.last_end())
+            }
+            SlotState::Held { .. } => Some(self.hot.get(at).expires),
+            SlotState::Delayed { until } | SlotState::Reserved { until, .. } => Some(*until),
         }
     }
 
@@ -308,23 +300,23 @@ impl Slots {
         self.slab.get_mut(at)
     }
 
-    /// Forgets a key altogether.
+    /// Removes a key.
     pub(crate) fn remove(&mut self, at: u32) -> Option<Slot> {
         let slot = self.slab.remove(at)?;
-        self.index.remove(self.terms.get(at).hash, at);
-        self.terms.set(at, Terms::free(0));
+        self.index.remove(self.hot.get(at).hash, at);
+        self.hot.set(at, HotSlot::free(0));
         self.order.remove(&slot.key);
         Some(slot)
     }
 
-    /// Places in key order, from `from` on.
+    /// Slots in key order, from `from` on.
     pub(crate) fn ordered<'a>(&'a self, from: &'a str) -> impl Iterator<Item = u32> + 'a {
         let start = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
         self.order.range::<str, _>(start).map(|(_, at)| *at)
     }
 
-    /// Makes sure that the slot is looked at when time next changes it. A timer that fires too early costs one
-    /// look; so renewals, which only move the moment away, need no timer work.
+    /// Arms a timer for the next expiry of a slot. A timer that fires too early costs one check, so renewals, which only
+    /// postpone the expiry, need no timer work.
     pub(crate) fn arm(&mut self, at: u32) {
         if let Some(when) = self.next_change(at)
             && let Some(slot) = self.slab.get_mut(at)
@@ -335,15 +327,15 @@ impl Slots {
         }
     }
 
-    /// The next slot that time has changed at `now`, its timer taken off the heap. Each timer looked at takes
-    /// one of `looks`: those of renewed leases are only set again, and a million may be due in one moment.
-    pub(crate) fn due(&mut self, now: Tick, looks: &mut usize) -> Option<u32> {
-        while *looks > 0 {
+    /// The next slot that is due at `now`, with its timer removed. Each timer takes one of `checks`: timers of renewed leases
+    /// are only armed again, and a million may fire at once.
+    pub(crate) fn due(&mut self, now: Tick, checks: &mut usize) -> Option<u32> {
+        while *checks > 0 {
             let Reverse((when, at)) = *self.timers.peek()?;
             if when > now {
                 return None;
             }
-            *looks -= 1;
+            *checks -= 1;
             self.timers.pop();
             // A timer that is not the slot's current one was replaced by an earlier one, or its slot is gone.
             if let Some(slot) = self.slab.get_mut(at)

@@ -1,8 +1,8 @@
-//! The table's steps over records, and its lists.
+//! The table's steps on records, and its listings.
 
-use lease::rules;
-use lease::{
-    Committed, Digest, Fence, Key, Mark, Mode, Op, Page, Phase, Query, Refusal, Result, Status, Verb,
+use tenure_lease::rules;
+use tenure_lease::{
+    Committed, Digest, Fence, HighWaterMark, Key, Mode, Op, Page, Phase, Query, Refusal, Result, Status, Verb,
 };
 
 use super::rows::{MarkRow, RecordRow, Table as RowTable};
@@ -15,9 +15,9 @@ impl Table {
             let entry = self.slots.entry_of(&fence.key).unwrap_or_default();
             let mark = self.data.marks.get(&fence.key);
             if let Err(current) = rules::fence(&entry, fence, mark, now.tick) {
-                // Refused under its own generation: two writers carry one number.
+                // Refused under its own generation: two writers have the same number.
                 if fence.mode == Mode::Monotonic && current == Some(fence.generation) {
-                    metrics::counter!("lease_duplicate_generation_total").increment(1);
+                    metrics::counter!("tenure_lease_duplicate_generation_total").increment(1);
                 }
                 return Ok(Committed::FencedOut { current });
             }
@@ -32,36 +32,36 @@ impl Table {
         if let Some(conflict) = self.data.conflict(ops, now.tick) {
             return Ok(conflict);
         }
-        // A strict write leaves its mark, too: an older monotonic one must not land after it.
+        // A strict write raises the mark, too: an older monotonic write must not land after it.
         if let Some(fence) = fence
-            && let next = Mark::new(fence.generation, fence.token.digest())
-            && let Some(mark) = Mark::raised(self.data.marks.get(&fence.key), next)
+            && let next = HighWaterMark::new(fence.generation, fence.token.digest())
+            && let Some(mark) = HighWaterMark::raised(self.data.marks.get(&fence.key), next)
         {
-            self.out.put(RowTable::Mark, &[fence.key.as_str().as_bytes()], &MarkRow::of(&mark));
+            self.effects.put(RowTable::HighWaterMark, &[fence.key.as_str().as_bytes()], &MarkRow::of(&mark));
             self.data.marks.insert(fence.key.clone(), mark);
         }
-        // All of a commit's records carry its last revision; its events count up to it.
+        // All records of a commit have its last revision; its events count up to it.
         let mut at = self.revision;
-        let told = ops.iter().filter(|op| self.is_told(op)).count();
-        (0..told.max(1)).for_each(|_| self.revision = self.revision.next());
+        let events = ops.iter().filter(|op| self.has_event(op)).count();
+        (0..events.max(1)).for_each(|_| self.revision = self.revision.next());
         let revision = self.revision;
-        if told == 0 {
-            self.out.silent = Some(revision);
+        if events == 0 {
+            self.effects.silent = Some(revision);
         }
         for op in ops {
             if let Some(verb) = self.apply(op, now) {
                 at = at.next();
-                self.out.record_event(at, now.wall, op.key(), verb);
+                self.effects.record_event(at, now.wall, op.key(), verb);
             }
         }
         for op in ops.iter().filter(|op| matches!(op, Op::Delete { .. })) {
-            self.serve(op.key(), now)?;
+            self.grant_after_record(op.key(), now)?;
         }
         Ok(Committed::Written { revision })
     }
 
-    /// Whether watchers hear of an operation: logs are read and not watched, and where nothing was nothing is deleted.
-    fn is_told(&self, op: &Op) -> bool {
+    /// Whether an operation has an event: appends and deletions of absent records have none.
+    fn has_event(&self, op: &Op) -> bool {
         match op {
             Op::Put { .. } | Op::PutIfAbsent { .. } | Op::PutIfRevision { .. } => true,
             Op::Delete { key } => self.data.records.contains_key(key),
@@ -69,7 +69,7 @@ impl Table {
         }
     }
 
-    /// Performs an operation and says what watchers hear of it.
+    /// Performs an operation and returns its event, if any.
     fn apply(&mut self, op: &Op, now: Now) -> Option<Verb> {
         match op {
             Op::Put { key, value, ttl }
@@ -83,21 +83,21 @@ impl Table {
                     ttl_ms,
                     expires: ttl_ms.map(|ms| now.wall.as_millis() + ms),
                 };
-                self.out.put(RowTable::Record, &[key.as_str().as_bytes()], &row);
+                self.effects.put(RowTable::Record, &[key.as_str().as_bytes()], &row);
                 Some(Verb::Written)
             }
             Op::Delete { key } => {
                 self.data.records.remove(key)?;
                 self.data.deleted = self.revision;
-                self.out.delete(RowTable::Record, &[key.as_str().as_bytes()]);
+                self.effects.delete(RowTable::Record, &[key.as_str().as_bytes()]);
                 Some(Verb::Deleted)
             }
             Op::Append { log, value, max_len } => {
                 let (seq, dropped) = self.data.append(log, value, *max_len);
                 let name = log.as_str().as_bytes();
-                self.out.put(RowTable::LogEntry, &[name, &[0], &seq.to_be_bytes()], &&**value);
+                self.effects.put(RowTable::LogEntry, &[name, &[0], &seq.to_be_bytes()], &&**value);
                 for old in dropped {
-                    self.out.delete(RowTable::LogEntry, &[name, &[0], &old.to_be_bytes()]);
+                    self.effects.delete(RowTable::LogEntry, &[name, &[0], &old.to_be_bytes()]);
                 }
                 None
             }
@@ -126,24 +126,24 @@ impl Table {
         Page { items, next, revision: self.revision }
     }
 
-    /// Sends every parked claim away: nothing will be granted any more.
-    pub(crate) fn expel_all(&mut self) {
+    /// Drops every parked claim after the engine stopped granting.
+    pub(crate) fn clear_queues(&mut self) {
         let all: Vec<u32> = self.slots.ordered("").collect();
         for at in all {
             if let Some(slot) = self.slots.at_mut(at).filter(|slot| slot.waiters() > 0) {
-                slot.rare_mut().queue = Default::default();
+                slot.details_mut().queue = Default::default();
             }
         }
     }
 
-    /// Takes a claim out of the queue once nobody waits for it.
+    /// Removes a claim from the queue if no caller waits for it.
     pub(crate) fn leave(&mut self, key: &Key, digest: &Digest) -> Result<()> {
         let Some(at) = self.slots.find(key) else { return Ok(()) };
         let slot = self.slot(at)?;
-        if slot.rare().is_some() {
-            slot.rare_mut().queue.cancel(digest);
+        if slot.details().is_some() {
+            slot.details_mut().queue.remove_abandoned(digest);
         }
-        self.forget_unborn(at);
+        self.forget_if_never_granted(at);
         Ok(())
     }
 }

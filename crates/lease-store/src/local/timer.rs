@@ -1,27 +1,27 @@
-//! The task that does what time asks for, so that nobody has to look for an expiry to be noticed.
+//! The task that ends what has expired.
 
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::engine::Shared;
+use super::engine::Engine;
 
-/// How many keys one turn settles before others get the lock.
-const TURN: usize = 256;
+/// How many keys one batch settles before it gives up the lock.
+const BATCH: usize = 128;
 
-/// What ending one reign may take in a journal.
-const KEY: u64 = 1_024;
+/// The journal bytes that ending one reign may take.
+const BYTES_PER_KEY: u64 = 2_048;
 
-/// How long the timer waits for room in the journal.
-const CROWDED: Duration = Duration::from_millis(5);
+/// How long the timer waits for journal room.
+const ROOM_RETRY: Duration = Duration::from_millis(5);
 
-/// How long the timer sleeps when there is nothing to wait for.
+/// How long the timer sleeps when nothing expires.
 const IDLE: Duration = Duration::from_secs(3_600);
 
 /// Runs until the store is gone.
-pub(crate) async fn run(shared: Weak<Shared>) {
+pub(crate) async fn run(engine: Weak<Engine>) {
     loop {
-        let Some(strong) = shared.upgrade() else { return };
-        let Some(next) = turn(&strong) else { return };
+        let Some(strong) = engine.upgrade() else { return };
+        let Some(next) = settle_due(&strong) else { return };
         let (earlier, sleep) = (strong.earlier.notified(), strong.clock.sleep_until(next));
         tokio::select! {
             biased;
@@ -33,24 +33,24 @@ pub(crate) async fn run(shared: Weak<Shared>) {
     }
 }
 
-/// Settles what is due and says when to look again.
-fn turn(shared: &Shared) -> Option<lease::Tick> {
-    let (mut inner, now) = shared.enter();
-    if inner.closed {
+/// Settles what is due and returns when to run again; `None` when the store is closed.
+fn settle_due(engine: &Engine) -> Option<tenure_lease::Tick> {
+    let (mut state, now) = engine.enter();
+    if state.closed {
         return None;
     }
-    if !shared.has_room(&inner, TURN as u64 * KEY) {
-        return Some(now.tick + CROWDED);
+    if !engine.has_room(&state, BATCH as u64 * BYTES_PER_KEY) {
+        return Some(now.tick + ROOM_RETRY);
     }
-    let next = match inner.table.expire(now, TURN) {
-        Ok(TURN) => now.tick,
-        Ok(_) => inner.table.next_due().unwrap_or(now.tick + IDLE),
+    let next = match state.table.expire(now, BATCH) {
+        Ok(BATCH) => now.tick,
+        Ok(_) => state.table.next_due().unwrap_or(now.tick + IDLE),
         Err(error) => {
             tracing::error!(%error, "expiry failed");
             now.tick + Duration::from_secs(1)
         }
     };
-    inner.alarm = Some(next);
-    drop(shared.finish(&mut inner, now));
+    state.alarm = Some(next);
+    drop(engine.finish(&mut state, now));
     Some(next)
 }

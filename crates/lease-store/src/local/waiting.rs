@@ -1,185 +1,189 @@
-//! Acquire, parked in the queue while the key is busy.
+//! Acquire: waits in the queue while the key is busy.
 
 use std::time::Duration;
 
-use lease::{Acquired, Claim, Digest, Error, Grant, Key, Lease, Origin, Reason, Result, limits};
+use tenure_lease::{Acquired, BusyReason, Claim, Digest, Error, Grant, Key, Lease, Origin, Result, limits};
 
-use super::engine::Shared;
-use super::pending::Pending;
+use super::engine::{Engine, PendingSync};
 use crate::sync::oneshot;
 
-/// Asks for a key, waiting in line for as long as the claim allows.
-pub(crate) async fn acquire(shared: &Shared, claim: Claim) -> Result<Acquired> {
+/// Acquires a key, parked in its queue for as long as the claim allows.
+pub(crate) async fn acquire(engine: &Engine, claim: Claim) -> Result<Acquired> {
     let wait = claim.wait.unwrap_or_default();
     if wait > Duration::from_millis(limits::WAIT_MS) {
         return Err(Error::invalid("wait", format!("at most {} ms are allowed", limits::WAIT_MS)));
     }
-    let deadline = shared.clock.now() + wait;
+    let deadline = engine.clock.now() + wait;
     loop {
-        let mut decided = shared.clock.now();
-        let asked = shared.decide(0, |table, now| {
+        let mut decided = engine.clock.now();
+        let deciding = engine.decide(0, |table, now| {
             decided = now.tick;
             let answer = table.acquire(&claim, now)?;
             match &answer {
                 Acquired::Busy(busy) if !wait.is_zero() && parks(&claim, busy.reason) => {
-                    let (told, grant) = oneshot::channel();
-                    table.park(claim.clone(), told)?;
+                    let (sender, grant) = oneshot::channel();
+                    table.park(claim.clone(), sender)?;
                     Ok((answer, Some(grant)))
                 }
                 _ => Ok((answer, None)),
             }
         });
-        let ((answer, grant), pending) = asked.await?;
+        let ((answer, grant), pending) = deciding.await?;
         let Some(grant) = grant else {
-            let on_its_way = OnItsWay::new(shared, &claim, &answer);
-            shared.wait(pending).await?;
-            // A lease that was only prolonged wrote nothing, so nobody has looked at the sign of life yet.
+            let unconfirmed = UnconfirmedGrant::new(engine, &claim, &answer);
+            engine.wait(pending).await?;
+            // A refreshed lease wrote nothing, so the heartbeat was not checked yet.
             if matches!(answer, Acquired::Granted(_)) && claim.origin == Origin::Remote {
-                shared
-                    .alive(decided)
-                    .map_err(|e| Error::unknown(shared.capabilities.engine, e.to_string()))?;
+                engine
+                    .check_heartbeat(decided)
+                    .map_err(|e| Error::unknown(engine.capabilities.engine, e.to_string()))?;
             }
-            on_its_way.arrived();
+            unconfirmed.confirm();
             return Ok(answer);
         };
-        let mut parked = Parked::new(shared, &claim, grant);
-        let told = tokio::select! {
+        let mut parked = ParkedClaim::new(engine, &claim, grant);
+        let granted = tokio::select! {
             biased;
-            told = parked.grant() => told,
-            () = shared.clock.sleep_until(deadline) => match parked.give_up(&claim).map_err(|e| unsure(shared, &e))? {
+            granted = parked.grant() => granted,
+            () = engine.clock.sleep_until(deadline) => match parked.give_up(&claim).map_err(|e| indeterminate(engine, &e))? {
                 Some((answer, pending)) => {
-                    let on_its_way = OnItsWay::new(shared, &claim, &answer);
-                    shared.wait(pending).await?;
-                    on_its_way.arrived();
+                    let unconfirmed = UnconfirmedGrant::new(engine, &claim, &answer);
+                    engine.wait(pending).await?;
+                    unconfirmed.confirm();
                     return Ok(answer);
                 }
-                // It was granted in the same moment; the news is on its way.
+                // It was granted at the same time; the grant is being delivered.
                 None => parked.grant().await,
             },
         };
-        if let Some(grant) = told {
-            shared.inner.lock().table.told(&grant.lease);
+        if let Some(grant) = granted {
+            engine.state.lock().table.confirm_grant(&grant.lease);
             return Ok(Acquired::Granted(grant));
         }
-        // A duplicate of this claim was told instead: ask again and find what it got.
+        // A duplicate of this claim got the grant: acquire again to find it.
         parked.settle();
-        let inner = shared.inner.lock();
-        if inner.closed {
-            return Err(Error::unknown(shared.capabilities.engine, "the store was closed"));
+        let state = engine.state.lock();
+        if state.closed {
+            return Err(Error::unknown(engine.capabilities.engine, "the store was closed"));
         }
-        // The grant may have been among what failed to be synced.
-        if let Some(why) = &inner.failed {
-            return Err(Error::unknown(shared.capabilities.engine, why.clone()));
+        // The grant may be among the effects that were not synced.
+        if let Some(why) = &state.failed {
+            return Err(Error::unknown(engine.capabilities.engine, why.clone()));
         }
     }
 }
 
-/// A claim that was parked may have been granted by somebody else's step, whatever became of its own.
-fn unsure(shared: &Shared, error: &Error) -> Error {
-    Error::unknown(shared.capabilities.engine, error.to_string())
+/// A parked claim may have been granted by another caller's step, so its own failure is indeterminate.
+fn indeterminate(engine: &Engine, error: &Error) -> Error {
+    Error::unknown(engine.capabilities.engine, error.to_string())
 }
 
-/// Reasons that pass, so that waiting in line makes sense. Who comes instead of somebody does not come next.
-fn parks(claim: &Claim, reason: Reason) -> bool {
+/// Whether waiting can help. A claim that replaces a generation is never parked: in the queue it would be granted a reign
+/// of its own.
+fn parks(claim: &Claim, reason: BusyReason) -> bool {
     match reason {
-        Reason::Held | Reason::Delayed | Reason::Reserved | Reason::Queued | Reason::Quarantine => true,
-        Reason::Foreign => claim.instead_of.is_none(),
-        Reason::NotThatGeneration => false,
+        BusyReason::Held
+        | BusyReason::Delayed
+        | BusyReason::Reserved
+        | BusyReason::Queued
+        | BusyReason::Quarantine => true,
+        BusyReason::Foreign => claim.instead_of.is_none(),
+        BusyReason::NotThatGeneration => false,
     }
 }
 
-/// A grant to a holder in this process that nobody has heard of yet. Dropped before it arrived, it is given
-/// back. A remote holder's is not: its connection may have been cut, and the same token will ask again.
-struct OnItsWay<'a> {
-    shared: &'a Shared,
+/// A grant to a holder in this process that its caller has not received yet. Dropping it releases the grant. A remote
+/// holder's grant stays: its connection may have been cut, and the same token will be used again.
+struct UnconfirmedGrant<'a> {
+    engine: &'a Engine,
     grant: Option<(Lease, Digest)>,
 }
 
-impl<'a> OnItsWay<'a> {
-    fn new(shared: &'a Shared, claim: &Claim, answer: &Acquired) -> Self {
+impl<'a> UnconfirmedGrant<'a> {
+    fn new(engine: &'a Engine, claim: &Claim, answer: &Acquired) -> Self {
         let grant = match answer {
-            Acquired::Granted(grant) if claim.origin == Origin::Local && shared.durable.is_some() => {
+            Acquired::Granted(grant) if claim.origin == Origin::Local && engine.durable.is_some() => {
                 Some((grant.lease.clone(), *claim.token.digest()))
             }
             _ => None,
         };
-        Self { shared, grant }
+        Self { engine, grant }
     }
 
-    fn arrived(mut self) {
+    fn confirm(mut self) {
         if let Some((lease, _)) = self.grant.take() {
-            self.shared.inner.lock().table.told(&lease);
+            self.engine.state.lock().table.confirm_grant(&lease);
         }
     }
 }
 
-impl Drop for OnItsWay<'_> {
+impl Drop for UnconfirmedGrant<'_> {
     fn drop(&mut self) {
         let Some((lease, digest)) = self.grant.take() else { return };
-        let (mut inner, now) = self.shared.enter();
-        if let Err(error) = inner.table.lost(&lease, &digest, now) {
-            tracing::error!(key = %lease.key, %error, "a dropped grant could not be given back");
+        let (mut state, now) = self.engine.enter();
+        if let Err(error) = state.table.abandon_grant(&lease, &digest, now) {
+            tracing::error!(key = %lease.key, %error, "cannot release a dropped grant");
         }
-        drop(self.shared.finish(&mut inner, now));
+        drop(self.engine.finish(&mut state, now));
     }
 }
 
-/// A place in the queue that is left when the future is dropped.
-struct Parked<'a> {
-    shared: &'a Shared,
+/// A queued claim that leaves the queue when the future is dropped.
+struct ParkedClaim<'a> {
+    engine: &'a Engine,
     key: Key,
     digest: Digest,
-    told: Option<oneshot::Receiver<Grant>>,
+    grant: Option<oneshot::Receiver<Grant>>,
 }
 
-impl<'a> Parked<'a> {
-    fn new(shared: &'a Shared, claim: &Claim, told: oneshot::Receiver<Grant>) -> Self {
+impl<'a> ParkedClaim<'a> {
+    fn new(engine: &'a Engine, claim: &Claim, grant: oneshot::Receiver<Grant>) -> Self {
         let (key, digest) = (claim.key.clone(), *claim.token.digest());
-        Self { shared, key, digest, told: Some(told) }
+        Self { engine, key, digest, grant: Some(grant) }
     }
 
-    /// Waits for the grant; none when a duplicate got it.
+    /// Waits for the grant; `None` when a duplicate got it.
     async fn grant(&mut self) -> Option<Grant> {
-        let told = self.told.as_mut()?;
-        let grant = told.await.ok();
-        self.told = None;
+        let receiver = self.grant.as_mut()?;
+        let grant = receiver.await.ok();
+        self.grant = None;
         grant
     }
 
-    /// Leaves the queue. None when the grant was already decided.
-    fn give_up(&mut self, claim: &Claim) -> Result<Option<(Acquired, Pending<'a>)>> {
-        let told = &mut self.told;
-        let (answer, pending) = self.shared.step(|table, now| {
+    /// Leaves the queue; `None` when the grant was already decided.
+    fn give_up(&mut self, claim: &Claim) -> Result<Option<(Acquired, PendingSync)>> {
+        let receiver = &mut self.grant;
+        let (answer, pending) = self.engine.step(|table, now| {
             if !table.is_parked(&self.key, &self.digest) {
                 return Ok(None);
             }
-            *told = None;
+            *receiver = None;
             table.unpark(claim, now).map(Some)
         })?;
         Ok(answer.map(|answer| (answer, pending)))
     }
 
     fn settle(mut self) {
-        self.told = None;
+        self.grant = None;
     }
 }
 
-impl Drop for Parked<'_> {
+impl Drop for ParkedClaim<'_> {
     fn drop(&mut self) {
-        let Some(mut told) = self.told.take() else { return };
-        told.close();
-        let granted = told.try_recv();
-        drop(told);
-        let (mut inner, now) = self.shared.enter();
-        // A grant that was not heard is given back by whoever delivers it; one that was heard, here.
+        let Some(mut receiver) = self.grant.take() else { return };
+        receiver.close();
+        let granted = receiver.try_recv();
+        drop(receiver);
+        let (mut state, now) = self.engine.enter();
+        // An undelivered grant is released by its delivery; a delivered one is released here.
         let left = match granted {
-            Ok(grant) => inner.table.lost(&grant.lease, &self.digest, now),
-            Err(_) => inner.table.leave(&self.key, &self.digest),
+            Ok(grant) => state.table.abandon_grant(&grant.lease, &self.digest, now),
+            Err(_) => state.table.leave(&self.key, &self.digest),
         };
         if let Err(error) = left {
-            tracing::error!(key = %self.key, %error, "a dropped claim could not leave the queue");
+            tracing::error!(key = %self.key, %error, "cannot remove a dropped claim from the queue");
         }
-        drop(self.shared.finish(&mut inner, now));
+        drop(self.engine.finish(&mut state, now));
     }
 }
 
@@ -188,13 +192,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_for_a_record_to_go_does_not_come_instead_of_anybody() {
-        let (key, holder) = (Key::new("k").unwrap(), lease::Holder::new("a").unwrap());
-        let token = lease::Token::parse("token-of-some-length-or-so").unwrap();
-        let claim = Claim::new(key, holder, token, lease::Ttl::from_secs(10).unwrap());
-        assert!(parks(&claim, Reason::Foreign));
-        let instead = claim.instead_of(lease::Generation::new(7).unwrap());
-        // In line it would be granted a reign that begins, though the one that it names is over.
-        assert!(!parks(&instead, Reason::Foreign) && !parks(&instead, Reason::NotThatGeneration));
+    fn a_claim_that_replaces_a_generation_does_not_wait_for_a_record() {
+        let (key, holder) = (Key::new("k").unwrap(), tenure_lease::Holder::new("a").unwrap());
+        let token = tenure_lease::Token::parse("token-of-some-length-or-so").unwrap();
+        let claim = Claim::new(key, holder, token, tenure_lease::Ttl::from_secs(10).unwrap());
+        assert!(parks(&claim, BusyReason::Foreign));
+        let instead = claim.instead_of(tenure_lease::Generation::new(7).unwrap());
+        // In the queue it would be granted a new reign, although the one that it names is over.
+        assert!(!parks(&instead, BusyReason::Foreign) && !parks(&instead, BusyReason::NotThatGeneration));
     }
 }

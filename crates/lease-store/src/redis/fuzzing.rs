@@ -1,12 +1,13 @@
-//! The body of the fuzz target for what a Redis server answers.
+//! The body of the fuzz target for replies of a Redis server.
 #![expect(clippy::expect_used, reason = "a body ends in a panic when a promise is broken")]
 
-use lease::{Claim, Generation, Holder, Key, Op, Release, Result, Revision, Token, Ttl, Wall};
 use redis::Value;
+use tenure_lease::{Key, Op, Result, Revision, Ttl, Wall};
 
-use super::job::{Claimed, Claiming, Job, Releasing};
 use super::options::Options;
-use super::{look, records, reply, watch};
+use super::protocol::acquire::{self, ClaimReply};
+use super::protocol::status::{StreamEntry, closed_reign, decode_event, decode_history, decode_inspect};
+use super::protocol::{lease, record, release, server};
 
 /// Greatest TTL, quarantine and timeout of an address, in milliseconds.
 pub fn redis_address(url: &str) -> Result<(u64, u64, u64)> {
@@ -16,17 +17,18 @@ pub fn redis_address(url: &str) -> Result<(u64, u64, u64)> {
     Ok((options.max_ttl.as_millis(), quarantine, timeout))
 }
 
-/// Whatever a server answers is read or refused; what was read is within its type's bounds.
+/// Any reply is decoded or refused; what is decoded is within the bounds of its type.
 pub fn redis(data: &[u8]) {
-    words(data);
+    texts(data);
     if let Ok(value) = redis::parse_redis_value(data) {
-        structures(&value);
+        replies(&value);
     }
     // The same shapes without lengths in front, which a mutation would have to keep right.
-    let lines: Vec<Value> = data.split(|byte| *byte == b'|').map(scalar).collect();
-    structures(&Value::Array(lines.clone()));
-    if let Some((id, fields)) = lines.split_first() {
-        structures(&Value::Array(vec![id.clone(), Value::Array(fields.to_vec())]));
+    let fields: Vec<Value> = data.split(|byte| *byte == b'|').map(scalar).collect();
+    replies(&Value::Array(fields.clone()));
+    replies(&Value::Array(vec![Value::Array(fields.clone())]));
+    if let Some((id, fields)) = fields.split_first() {
+        replies(&Value::Array(vec![id.clone(), Value::Array(fields.to_vec())]));
     }
 }
 
@@ -35,95 +37,103 @@ fn scalar(text: &[u8]) -> Value {
     number.map_or_else(|| Value::BulkString(text.to_vec()), Value::Int)
 }
 
-fn claim() -> Claim {
-    let token = Token::parse("0123456789abcdef012345").expect("a token");
-    let (key, holder) = (Key::new("k").expect("a key"), Holder::new("h").expect("a holder"));
-    Claim::new(key, holder, token, Ttl::MAX)
-}
-
-fn words(data: &[u8]) {
-    let claim = claim();
-    if let Ok(busy) = reply::busy(data) {
-        let text = format!(
-            "{} {} {} {} {}",
-            busy.reason.as_str(),
-            busy.generation.map_or(0, Generation::get),
-            busy.remaining.map_or(-1, |left| left.as_millis() as i64),
-            busy.position,
-            busy.holder.as_ref().map_or("", Holder::as_str),
-        );
-        assert_eq!(reply::busy(text.as_bytes()).expect("what was read is read again"), busy);
-    }
-    match Claiming::new(&claim).read(data) {
-        Ok(Claimed::New(generation)) => assert!(data.starts_with(b"+") && generation.get() < 1 << 53),
-        Ok(Claimed::Kept(_, ttl, _)) => assert!(ttl <= Ttl::MAX),
-        Ok(Claimed::Busy(_)) | Err(_) => {}
-    }
-    drop(Releasing::from(Release::new(claim.key, claim.token)).read(data));
-    if let Ok(reign) = look::closed_reign(data) {
+fn texts(data: &[u8]) {
+    if let Ok(reign) = closed_reign(data) {
         assert!(reign.until.is_some());
     }
+    if let Some((id, generation)) = release::decode_wake_up(data) {
+        assert!(data.starts_with(&id) && generation.get() < 1 << 53);
+    }
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(event) = watch::event(text, Revision::new(7), Wall::from_micros(9)) {
+    if let Ok(event) = decode_event(text, Revision::new(7), Wall::from_micros(9)) {
         let word = |text: Option<String>| text.map(|text| format!(" {text}")).unwrap_or_default();
         let holder = word(event.holder.as_ref().map(ToString::to_string));
         let generation = word(event.generation.map(|generation| generation.to_string()));
-        let letter = text.chars().next().unwrap_or_default();
-        let line = format!("{letter}{}{holder}{generation}", event.key);
-        assert_eq!(watch::event(&line, event.revision, event.at).expect("the same"), event);
+        let line = format!("{} {}{holder}{generation}", event.verb.as_str(), event.key);
+        assert_eq!(decode_event(&line, event.revision, event.at).expect("the same"), event);
     }
 }
 
-fn structures(value: &Value) {
-    let key = claim().key;
-    if let Ok(status) = look::status(&key, value.clone()) {
+fn replies(value: &Value) {
+    let key = Key::new("k").expect("a key");
+    match acquire::decode(value) {
+        Ok(ClaimReply::Granted(generation)) => assert!(generation.get() < 1 << 53),
+        Ok(ClaimReply::Kept(_, ttl, _)) => assert!(ttl <= Ttl::MAX),
+        Ok(ClaimReply::Busy(_)) | Err(_) => {}
+    }
+    drop(release::decode(value));
+    drop(lease::decode_renew(value, 1));
+    drop(lease::decode_settle(value, 1));
+    drop(lease::decode_revoke(value));
+    drop(lease::decode_verify(value));
+    drop(lease::decode_wipe(value));
+    drop(server::decode_open(value));
+    drop(server::decode_sweep(value));
+    drop(decode_history(value));
+    if let Ok(status) = decode_inspect(&key, value) {
         assert_eq!(status.key, key);
     }
-    if let Ok(Some(record)) = records::record(&key, value.clone()) {
+    if let Ok(Some(record)) = record::decode_read(&key, value) {
         assert_eq!(record.key, key);
     }
-    drop(records::committed(&[Op::Delete { key }], value.clone()));
-    if let Ok(entries) = records::entries(value.clone()) {
+    drop(record::decode_discover(&key, value));
+    drop(record::decode_commit(&[Op::Delete { key }], value));
+    if let Ok(entries) = record::decode_read_log(value) {
         assert!(entries.windows(2).all(|two| two[0].seq < two[1].seq));
     }
-    if let Ok(entry) = watch::Entry::read(value.clone()) {
+    if let Ok(entry) = StreamEntry::decode(value) {
         assert!(entry.first <= entry.last);
-        let events = watch::events(entry.first, entry.last, entry.at, &entry.lines).unwrap_or_default();
+        let events = entry.events().unwrap_or_default();
         assert!(events.iter().all(|event| (entry.first..=entry.last).contains(&event.revision.get())));
     }
 }
 
-/// Answers as the scripts give them.
+/// Replies as the scripts give them.
 pub fn redis_seeds() -> Vec<Vec<u8>> {
     let texts = [
-        "+0000000000000042",
-        "=0000000000000042 15000 node-1",
-        "-held 0000000000000012 750 3 node-1",
-        "held 0000000000000012 750 3 node-1",
-        "quarantine 0 9000 1 ",
-        "foreign 0 -1 1 a b",
-        "!spent",
-        "r",
-        "+tuner/3 node-1 42",
-        "pr/1",
-        "h|node-1|42|:750|1700000000000000|:3|meta",
-        "value|7|:-1",
-        "w|9",
-        "c|:0|9",
-        ":5|one|two",
-        "5-0|e|1700000000000000 2\n+k h 42\nrk h 42",
-        "r0000000000000042000000000000170000000000000001800001234567node-1",
+        "granted|42",
+        "kept|42|15000|node-1",
+        "busy|held|12|750|:3|node-1",
+        "busy|quarantine|0|9000|:1|",
+        "busy|foreign|0|-1|:1|a b",
+        "refused|spent",
+        "released|0123456789abcdef|42",
+        "not_held",
+        "renewed|:15000",
+        "ended|expired",
+        "revoked|1000",
+        "stale|42",
+        "live|42|750",
+        "wiped|:3",
+        "opened|1700000000000000",
+        "swept|:3",
+        "granted tuner/3 node-1 42",
+        "written r/1 - 0",
+        "0123456789abcdef 42",
+        "status|held|node-1|42|750|1700000000000000|:3|meta",
+        "reigns|42|1700000000000000|node-1|released 1700000000000000 41 1690000000000000 node-1 token",
+        "record|value|7|:-1",
+        "written|9",
+        "conflict|:0|9",
+        "leased|:0",
+        "fenced_out|9",
+        "entries|:5|one|two",
+        "5-0|at|1700000000000000|count|2|events|granted k h 42\nreleased k h 42",
+        "released 1700000000000000 42 1690000000000000 node-1 token",
     ];
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let array = |parts: &[String]| format!("*{}\r\n{}", parts.len(), parts.concat());
-    let fields: Vec<String> = ["e", "1700000000000000 2\n+k h 42\nrk h 42"].map(bulk).into();
+    let fields: Vec<String> =
+        ["at", "1700000000000000", "count", "2", "events", "granted k h 42\nreleased k h 42"]
+            .map(bulk)
+            .into();
     let structures = [
-        array(&["h", "node-1", "42", "750", "1700000000000000", "3", "meta"].map(bulk)),
-        array(&["value", "7", "-1"].map(bulk)),
-        array(&["w", "9"].map(bulk)),
-        array(&["c", "0", "9"].map(bulk)),
-        array(&["k", "0"].map(bulk)),
-        array(&[":5\r\n".to_owned(), bulk("one"), bulk("two")]),
+        array(&["status", "held", "node-1", "42", "750", "1700000000000000", "3", "meta"].map(bulk)),
+        array(&["record", "value", "7", "-1"].map(bulk)),
+        array(&["written", "9"].map(bulk)),
+        array(&["conflict", "0", "9"].map(bulk)),
+        array(&["leased", "0"].map(bulk)),
+        array(&[bulk("entries"), ":5\r\n".to_owned(), bulk("one"), bulk("two")]),
         array(&[bulk("5-0"), array(&fields)]),
     ];
     texts.iter().map(|text| text.as_bytes().to_vec()).chain(structures.map(String::into_bytes)).collect()

@@ -1,70 +1,67 @@
 //! Leases and records in a Redis server.
 //!
-//! Every verb is one script, atomic in the server and decided by the server's clock. Claims and releases of
-//! concurrent callers share calls. A lease key is a plain string that other programs see, and its companions under
-//! `tenure:` hold the rest. Redis Cluster is not supported: the companions carry no hash tag.
+//! Every verb is one script, atomic in the server and decided by the server's clock. Concurrent claims and releases
+//! share calls. A lease key is a plain string that other programs see; keys under `tenure:` hold the rest. Redis Cluster
+//! is not supported, because these keys have no hash tag. `docs/adr/0006-redis.md` describes the layout.
 
-mod beat;
-mod bell;
-mod combine;
+mod batcher;
+mod client;
+mod connection;
+mod discovery;
+mod event_follower;
 mod fault;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod hold;
-mod job;
-mod lane;
-mod link;
-mod look;
-mod names;
+mod in_flight;
+mod leases;
 mod options;
-mod park;
-mod plain;
-mod push;
+mod prefix_cache;
+pub mod protocol;
+mod push_connection;
 mod records;
-mod reply;
-mod script;
-mod shelf;
+mod request_queue;
 mod sweep;
-mod twins;
-mod watch;
-mod wire;
+mod waiting;
+mod wake_ups;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease::{
-    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Loss,
-    Op, Page, Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result, Revision,
-    Revoke, Revoked, Status, Token, Transfer, Transferred, Ttl, Verified, Watch, Wipe, Wiped, limits,
+use tenure_lease::{
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Durability, Error, Fence, Key, Leases,
+    Limits, LogEntry, Op, Page, Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed,
+    Result, Revision, Revoke, Revoked, Status, Token, Transfer, Transferred, Ttl, Verified, Wakeup, Watch,
+    Wipe, Wiped, fallback, limits,
 };
 use tokio::task::JoinSet;
 
-use self::bell::Bell;
-use self::combine::Desk;
-use self::fault::{ENGINE, too_many};
-use self::job::Claiming;
+use self::batcher::RequestBatcher;
+use self::client::Client;
+use self::event_follower::EventFollower;
+use self::fault::{ENGINE, too_many, unexpected_reply};
 use self::options::{MIN_TTL_MS, Options};
-use self::park::{Notice, Undo, granted, park};
-use self::shelf::Shelves;
-use self::watch::Tower;
-use self::wire::Wire;
+use self::prefix_cache::PrefixCache;
+use self::protocol::acquire::ClaimRequest;
+use self::waiting::{QuarantineWarning, ReleaseOnDrop, acquire_or_wait, acquired};
+use self::wake_ups::WakeUps;
 use crate::BootClock;
 
-/// How late at most an expiry is noticed: one sweep, and what a busy server adds.
+/// How late an expiry is noticed at most: the interval of the sweep, and the delay of a busy server.
 const EXPIRY_LAG: Duration = Duration::from_secs(2);
 
-/// A store in a Redis server. Dropping it ends its tasks; what they hold in the server ends with its ttl.
+/// A store in a Redis server. Dropping it ends its tasks; leases that it holds end with their TTL.
 pub struct Redis {
-    wire: Arc<Wire>,
-    /// The way of changes of records: one of their own where they wait for replicas, which holds up all behind them.
-    records: Arc<Wire>,
-    desk: Desk,
-    bell: Arc<Bell>,
-    tower: Arc<Tower>,
-    notice: Notice,
-    shelves: Arc<Shelves>,
+    client: Arc<Client>,
+    /// The connection for writes of records. It is separate where they wait for replicas, which delays all calls behind
+    /// them.
+    record_client: Arc<Client>,
+    batcher: RequestBatcher,
+    wake_ups: Arc<WakeUps>,
+    follower: Arc<EventFollower>,
+    quarantine: QuarantineWarning,
+    prefix_cache: Arc<PrefixCache>,
     capabilities: Capabilities,
     _tasks: JoinSet<()>,
 }
@@ -76,7 +73,7 @@ impl Redis {
         Self::open_with(url, Arc::new(BootClock)).await
     }
 
-    /// [`Redis::open`] with a clock of the caller's.
+    /// [`Redis::open`] with the caller's clock.
     pub async fn open_with(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
         let options = Options::parse(url)?;
         let capabilities = Capabilities {
@@ -85,32 +82,35 @@ impl Redis {
             max_ttl: options.max_ttl,
             expiry_lag: EXPIRY_LAG,
             failover: Duration::ZERO,
-            loss: Loss::ServerPersistence,
+            dies_with_process: false,
+            ttl_step: Duration::from_millis(1),
+            durability: Durability::ServerPersistence,
+            limits: Limits::default(),
+            wakes_waiters: Wakeup::Push,
+            proof_of_death: true,
         };
+        let client = Arc::new(Client::new(options.clone(), Arc::clone(&clock)));
+        leases::open(&client).await?;
+        let record_client = match options.replicas {
+            0 => Arc::clone(&client),
+            _ => Arc::new(Client::new(options, clock)),
+        };
+        let (wake_ups, follower) = (WakeUps::new(), EventFollower::new());
+        let prefix_cache = Arc::new(PrefixCache::default());
+        let (batcher, batch_task) = RequestBatcher::new(Arc::clone(&client), Arc::clone(&wake_ups));
         let mut tasks = JoinSet::new();
-        let mut wire = || {
-            let wire = Arc::new(Wire::new(options.clone(), Arc::clone(&clock)));
-            tasks.spawn(Arc::clone(&wire).beat());
-            wire
-        };
-        let (wire, apart) = (wire(), (options.replicas > 0).then(wire));
-        look::arrive(&wire).await?;
-        let records = apart.unwrap_or_else(|| Arc::clone(&wire));
-        let (bell, tower) = (Bell::new(), Tower::new());
-        let (desk, counter) = Desk::open(Arc::clone(&wire), Arc::clone(&bell));
-        tasks.spawn(counter);
-        tasks.spawn(Arc::clone(&bell).listen(Arc::clone(&wire)));
-        tasks.spawn(Arc::clone(&tower).follow(Arc::clone(&wire)));
-        let shelves = Arc::new(Shelves::default());
-        tasks.spawn(sweep::sweep(Arc::clone(&wire), Arc::clone(&shelves)));
+        tasks.spawn(batch_task);
+        tasks.spawn(Arc::clone(&wake_ups).run(Arc::clone(&client)));
+        tasks.spawn(Arc::clone(&follower).run(Arc::clone(&client)));
+        tasks.spawn(sweep::run(Arc::clone(&client), Arc::clone(&prefix_cache)));
         Ok(Self {
-            wire,
-            records,
-            desk,
-            bell,
-            tower,
-            notice: Notice::new(),
-            shelves,
+            client,
+            record_client,
+            batcher,
+            wake_ups,
+            follower,
+            quarantine: QuarantineWarning::new(),
+            prefix_cache,
             capabilities,
             _tasks: tasks,
         })
@@ -130,25 +130,25 @@ impl Leases for Redis {
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.wire.clock)
+        Arc::clone(&self.client.clock)
     }
 
     async fn acquire(&self, claim: Claim) -> Result<Acquired> {
         self.capabilities.check(claim.ttl)?;
-        // Who comes instead of somebody does not wait for his turn: in line he would be granted a reign that begins.
+        // A claim that replaces a given reign does not queue: it would be granted a later one.
         let waits = claim.wait.filter(|wait| !wait.is_zero() && claim.instead_of.is_none());
-        let answer = match waits {
-            Some(wait) => park(&self.wire, &self.desk, &self.bell, &claim, wait).await?,
+        let result = match waits {
+            Some(wait) => acquire_or_wait(&self.client, &self.batcher, &self.wake_ups, &claim, wait).await?,
             None => {
-                let undo = Undo::new(&self.desk, &claim)?;
-                let answer = self.desk.claim(Claiming::new(&claim)).await;
-                let answer = answer.map(|claimed| granted(&claim, claimed, false));
-                undo.forget(matches!(answer, Ok(Acquired::Granted(_))));
-                answer?
+                let guard = ReleaseOnDrop::new(&self.batcher, &claim)?;
+                let reply = self.batcher.claim(ClaimRequest::new(&claim)).await;
+                let result = reply.map(|reply| acquired(&claim, reply, false));
+                guard.disarm(matches!(result, Ok(Acquired::Granted(_))));
+                result?
             }
         };
-        self.notice.look(&self.wire, &answer);
-        Ok(answer)
+        self.quarantine.check(&self.client, &result);
+        Ok(result)
     }
 
     async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
@@ -156,77 +156,81 @@ impl Leases for Redis {
             return Err(too_many("renewals in one call", limits::BATCH));
         }
         items.iter().filter_map(|item| item.ttl).try_for_each(|ttl| self.capabilities.check(ttl))?;
-        hold::renew(&self.wire, items).await
+        leases::renew(&self.client, items).await
     }
 
     async fn release(&self, release: Release) -> Result<Released> {
-        self.desk.release(release.into()).await
+        self.batcher.release(release.into()).await
     }
 
     async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
-        hold::transfer(&self.wire, &transfer).await
+        leases::transfer(&self.client, &transfer).await
     }
 
     async fn revoke(&self, revoke: Revoke) -> Result<Revoked> {
         if revoke.delay.is_some_and(|delay| delay > Duration::from_millis(limits::DELAY_MS)) {
             return Err(Error::invalid("delay", format!("at most {} ms are allowed", limits::DELAY_MS)));
         }
-        hold::revoke(&self.wire, &revoke).await
+        leases::revoke(&self.client, &revoke).await
     }
 
     async fn verify(&self, key: &Key, token: &Token) -> Result<Verified> {
-        hold::verify(&self.wire, key, token).await
+        leases::verify(&self.client, key, token).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Status> {
-        let status = look::inspect(&self.wire, std::slice::from_ref(key)).await?.pop();
-        status.ok_or_else(|| fault::strange("nothing"))
+        let status = leases::inspect(&self.client, std::slice::from_ref(key)).await?.pop();
+        status.ok_or_else(|| unexpected_reply("no status"))
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Status>> {
-        look::list(&self.wire, query).await
+        leases::list(&self.client, query).await
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Reign>> {
-        look::history(&self.wire, key).await
+        leases::history(&self.client, key).await
     }
 
     async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>> {
-        Ok(Box::new(self.tower.open(&self.wire, prefix, from).await?))
+        Ok(Box::new(self.follower.open(&self.client, prefix, from).await?))
+    }
+
+    async fn watch_any(&self, prefixes: &[Prefix], from: Option<Revision>) -> Result<Box<dyn Watch>> {
+        fallback::watch_any(self, prefixes, from).await
     }
 
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
-        hold::wipe(&self.wire, &wipe).await
+        leases::wipe(&self.client, &wipe).await
     }
 }
 
 #[async_trait]
 impl Records for Redis {
     async fn commit(&self, ops: &[Op]) -> Result<Committed> {
-        records::commit(&self.records, None, ops).await
+        records::commit(&self.record_client, None, ops).await
     }
 
     async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
-        records::commit(&self.records, Some(fence), ops).await
+        records::commit(&self.record_client, Some(fence), ops).await
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
-        Ok(records::read(&self.wire, std::slice::from_ref(key)).await?.pop().flatten())
+        Ok(records::read(&self.client, std::slice::from_ref(key)).await?.pop().flatten())
     }
 
     async fn scan(&self, query: &Query) -> Result<Page<Record>> {
-        records::scan(&self.wire, query).await
+        records::scan(&self.client, query).await
     }
 
     async fn discover(&self, prefix: &Prefix) -> Result<Vec<Record>> {
-        self.shelves.discover(&self.wire, prefix).await
+        self.prefix_cache.discover(&self.client, prefix).await
     }
 
     async fn announce(&self, items: &[Announcement]) -> Result<Vec<bool>> {
-        plain::announce(&self.wire, items).await
+        records::announce(&self.client, items).await
     }
 
     async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
-        records::read_log(&self.wire, log, after, limit).await
+        records::read_log(&self.client, log, after, limit).await
     }
 }

@@ -1,29 +1,29 @@
-//! What a `redis://` address says.
+//! The options in a `redis://` address.
 
 use std::time::Duration;
 
-use lease::{Error, Result, Ttl};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo};
+use tenure_lease::{Error, Result, Ttl};
 
 /// The shortest TTL this engine keeps.
 pub(super) const MIN_TTL_MS: u64 = 500;
 
-/// Most replicas that can be waited for.
+/// Most replicas that a write can wait for.
 const REPLICAS: u64 = 16;
 
 /// How an engine is reached and what it grants.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    /// Where the server is, without the parameters that are ours.
+    /// The server's address, without the parameters of this engine.
     pub(super) client: Client,
     /// The greatest TTL granted.
     pub(super) max_ttl: Ttl,
     /// How long nothing is granted after the server was replaced; zero switches it off.
     pub(super) quarantine: Duration,
-    /// How long one verb may take, all repetitions included.
+    /// How long one verb may take, all attempts included.
     pub(super) op_timeout: Duration,
-    /// How many replicas must have a change of records before it is answered.
+    /// How many replicas must have a write of records before it is answered.
     pub(super) replicas: u64,
 }
 
@@ -44,19 +44,19 @@ impl Options {
             }
         }
         if max_ttl < MIN_TTL_MS {
-            let why = format!("max_ttl_ms={max_ttl} is below {MIN_TTL_MS}, the shortest ttl redis can keep");
+            let why = format!("max_ttl_ms={max_ttl} is below {MIN_TTL_MS}, the shortest ttl of redis");
             return Err(Error::invalid("store", why));
         }
         if op_timeout == 0 {
             return Err(Error::invalid("store", "op_timeout_ms must not be 0"));
         }
         let address = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
-        // Without TCP_NODELAY a call would wait for the acknowledgement of the one before, on the same connection.
+        // Without TCP_NODELAY a call would wait until the one before it is acknowledged.
         let client = address
             .into_connection_info()
             .map(|info| info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))
             .and_then(Client::open)
-            .map_err(|e| Error::invalid("store", format!("not an address of a Redis server: {e}")))?;
+            .map_err(|e| Error::invalid("store", format!("invalid Redis address: {e}")))?;
         Ok(Self {
             client,
             max_ttl: Ttl::from_millis(max_ttl)?,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_parameters_are_taken_out_of_the_address() {
+    fn engine_parameters_are_removed_from_the_address() {
         let options =
             Options::parse("redis://127.0.0.1:7/3?max_ttl_ms=60000&protocol=resp3&quarantine_ms=0").unwrap();
         assert_eq!(options.max_ttl.as_millis(), 60_000);
@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_does_not_wait_for_the_one_before_to_be_acknowledged() {
+    fn a_call_does_not_wait_until_the_one_before_it_is_acknowledged() {
         let options = Options::parse("redis://127.0.0.1:7?max_ttl_ms=60000").unwrap();
         assert!(options.client.get_connection_info().tcp_settings().nodelay());
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_options_are_refused() {
         for bad in [
             "redis://h?max_ttl_ms=499",
             "redis://h?quarantine_ms=soon",

@@ -1,32 +1,27 @@
-//! Closes what time has ended, so that history, watchers and queues learn of it within two seconds.
+//! Ends what time has ended, so that histories, watches and waiting claims learn of it within two seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Generation, Key, Result};
-
-use super::fault::strange;
-use super::names::{Call, INDEX, TOMBS};
-use super::reply;
-use super::script::{DUE, TOUCH};
-use super::shelf::Shelves;
-use super::wire::{Repeat, Wire};
+use super::client::{Client, Retry};
+use super::prefix_cache::PrefixCache;
+use super::protocol::server;
 
 /// How often.
-const EVERY: Duration = Duration::from_secs(1);
-/// Most keys per call.
-const KEYS: usize = 500;
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Most keys per call: more would delay all other clients.
+const SWEEP_BATCH: usize = 100;
 /// Most calls in one run.
-const ROUNDS: usize = 20;
+const MAX_CALLS: usize = 100;
 
-/// Sweeps for ever. Any number of engines may: what one has closed, the others leave alone.
-pub(super) async fn sweep(wire: Arc<Wire>, shelves: Arc<Shelves>) {
+/// Sweeps until it is dropped. Any number of engines may sweep one server: each key is brought up to date once.
+pub(super) async fn run(client: Arc<Client>, cache: Arc<PrefixCache>) {
     loop {
-        wire.clock.sleep_until(wire.clock.now() + EVERY).await;
-        shelves.tidy(wire.clock.now());
-        for _ in 0..ROUNDS {
-            match round(&wire).await {
-                Ok(swept) if swept == KEYS => {}
+        client.clock.sleep_until(client.clock.now() + INTERVAL).await;
+        cache.drop_unused(client.clock.now());
+        for _ in 0..MAX_CALLS {
+            match sweep_batch(&client).await {
+                Ok(count) if count == SWEEP_BATCH => {}
                 Ok(_) => break,
                 Err(error) => {
                     tracing::debug!(%error, "sweep failed");
@@ -37,38 +32,7 @@ pub(super) async fn sweep(wire: Arc<Wire>, shelves: Arc<Shelves>) {
     }
 }
 
-async fn round(wire: &Wire) -> Result<usize> {
-    let asked = wire.clock.now();
-    let (due, link) = wire
-        .run_over(Some(&DUE), wire.budget(), Repeat::Freely, |_, _| {
-            let mut call = Call::new(&DUE, 2);
-            call.key(INDEX);
-            call.key(TOMBS);
-            call.number(KEYS as u64);
-            call.done()
-        })
-        .await?;
-    let due = reply::array(due)?;
-    let [looked, now, rest @ ..] = &due[..] else { return Err(strange("half an answer")) };
-    let looked = usize::try_from(reply::int(looked)?).map_err(|_| strange("not a count"))?;
-    // Somebody may have set the server's clock.
-    link.set_time(asked, u64::try_from(reply::int(now)?).map_err(|_| strange("not a time"))?);
-    let rest: Vec<Key> = rest.iter().filter_map(|key| Key::new(reply::text(key).ok()?).ok()).collect();
-    if !rest.is_empty() {
-        touch(wire, &rest, &vec![None; rest.len()]).await?;
-    }
-    Ok(looked)
-}
-
-/// Brings keys up to date. For each key with a generation, the letter of that reign's end.
-pub(super) async fn touch(wire: &Wire, keys: &[Key], reigns: &[Option<Generation>]) -> Result<Vec<u8>> {
-    let answer = wire
-        .call(&TOUCH, Repeat::Freely, |link, _| {
-            let mut call = Call::on(&TOUCH, link, keys.iter());
-            reigns.iter().for_each(|generation| call.generation(*generation));
-            call.done()
-        })
-        .await?;
-    let letters = reply::exactly(answer, keys.len())?;
-    letters.iter().map(|l| reply::bytes(l)?.first().copied().ok_or_else(|| strange("nothing"))).collect()
+async fn sweep_batch(client: &Client) -> tenure_lease::Result<usize> {
+    let value = client.call(Retry::Idempotent, |server| server::encode_sweep(server, SWEEP_BATCH)).await?;
+    server::decode_sweep(&value)
 }

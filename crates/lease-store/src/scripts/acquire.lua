@@ -1,82 +1,113 @@
--- Then the claims that met anything else.
-incarnate()
-out = out or {}
-for i, gen in pairs(out) do
-  out[i] = '+' .. gen
+-- Claims keys. Each claim is decided by itself; no two claims of a call have the same key.
+--
+--@libs store lease
+--@keys key...
+--@args run_id uptime_ms quarantine_ms replaced
+--@item token holder ttl meta instead_of queue waiter instance wait
+--@reply granted generation
+--@reply kept generation ttl holder
+--@reply busy reason generation remaining position holder
+--@reply refused why
+--
+-- `instead_of` is the generation that the claim replaces, or ''. `queue` is '' (answer at once), 'join' (wait, or keep
+-- waiting) or 'leave' (answer at once and stop waiting); a claim that may wait has an id, `waiter`, an `instance`,
+-- whose channel wakes it, and waits for at most `wait` ms. `kept`: the token holds the key already.
+-- `remaining` is -1 for something without an end; `why` is spent, waiters (too many) or generations (none left).
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
+
+-- Most claims that wait for one key.
+local WAITERS = 1024
+
+local function leave_queue(lease, claim)
+  if claim.waiter == '' then return end
+  call('LREM', QUEUE .. lease.key, 1, claim.waiter)
+  call('DEL', WAITER .. claim.waiter)
 end
 
-local function busy(mode, parked, reason, holder, o, last, left)
-  local queue, place = k[4], nil
-  if mode == 'w' and reason ~= 'not_that_generation' then
-    place = call('LPOS', queue, parked)
-    if not place then
-      if call('LLEN', queue) >= 1024 then return '!waiters' end
-      place = call('RPUSH', queue, parked) - 1
-      if not o then
-        call('SET', k[5], 'f' .. fmt('%016d', tonumber(last or 0) or 0) .. BLANK .. 'w')
-      elseif byte(o, -1) ~= 119 then
-        call('SET', k[5], sub(o, 1, -2) .. 'w')
-      end
-    end
-  elseif mode == 'l' then
-    place = call('LPOS', queue, parked)
-    if place then call('LREM', queue, 1, parked) end
-  end
-  place = place or call('LLEN', queue)
-  return '-' .. reason .. ' ' .. (last or '0') .. ' ' .. fmt('%d', left) .. ' ' .. (place + 1) .. ' ' .. holder
+-- Queues a claim unless it waits already. Returns how many wait before it, or nil if too many do.
+local function join_queue(lease, claim)
+  local queue, name = QUEUE .. lease.key, WAITER .. claim.waiter
+  local ahead = call('LPOS', queue, claim.waiter)
+  if ahead then return ahead end
+  if call('LLEN', queue) >= WAITERS then return nil end
+  call('HSET', name, 'token', claim.token, 'holder', claim.holder, 'ttl', claim.ttl, 'meta', claim.meta,
+    'instance', claim.instance)
+  call('PEXPIRE', name, claim.wait)
+  return call('RPUSH', queue, claim.waiter) - 1
 end
 
-local function refresh(ttl, o)
-  local key, ends = k[1], fmt('%d', now + ttl)
-  call('PEXPIREAT', key, ends)
-  call('PEXPIREAT', k[2], ends)
-  if tonumber(sub(o, 66, 73)) ~= ttl then
-    call('SET', k[5], sub(o, 1, 65) .. fmt('%08d', ttl) .. sub(o, 74))
-    call('ZADD', INDEX, 'LT', ends, key)
-    call('HDEL', k[2], 'x')
+-- The position of a claim, or the one that it would have.
+local function queue_position(lease, claim, reason)
+  local queue = QUEUE .. lease.key
+  local ahead
+  if claim.queue == 'join' and reason ~= 'not_that_generation' then
+    ahead = join_queue(lease, claim)
+    return ahead and ahead + 1
+  elseif claim.queue == 'leave' then
+    ahead = call('LPOS', queue, claim.waiter)
+    leave_queue(lease, claim)
   end
-  return '=' .. sub(o, 34, 49) .. ' ' .. ttl .. ' ' .. holder_of(o)
+  return (ahead or call('LLEN', queue)) + 1
 end
 
-local function decide(claim, want)
-  local digest, ttl, holder = sub(claim, 1, 32), tonumber(sub(want, 1, 8)), sub(want, 9)
-  local replace, mode, length = sub(claim, 33, 48), sub(claim, 49, 49), tonumber(sub(claim, 50, 53)) or 0
-  local meta, parked = sub(claim, 54, 53 + length), sub(claim, 54 + length)
-  local state, value, o, last = settle(parked ~= '' and sub(parked, 1, 16) or nil)
-  local key = k[1]
-  local function in_the_way(reason, who, left)
-    return busy(mode, parked, reason, who, o, last, left)
-  end
-  local function new_reign(spent)
-    local plain, gen = mint(last)
-    if not plain then return '!generations' end
-    return '+' .. grant(holder, digest, ttl, meta, spent, plain, gen)
-  end
-  if state == 'h' and sub(o, 2, 33) == digest then return refresh(ttl, o) end
-  if is_spent(digest, spent_of(o)) or given_up(digest, key) then
-    if parked ~= '' then call('LREM', k[4], 1, parked) end
-    return '!spent'
-  end
-  if state == 'x' then return in_the_way('foreign', value and sub(value, 1, 128) or '?', call('PTTL', key)) end
-  if replace ~= '' and replace ~= ZEROS then
-    if state == 'h' and sub(o, 34, 49) == replace then
-      close(o, 's')
-      return new_reign(spend(sub(o, 2, 33), o))
-    end
-    if state == 'h' then return in_the_way('not_that_generation', holder_of(o), call('PTTL', key)) end
-    return in_the_way('not_that_generation', '', -1)
-  end
-  if state == 'h' then return in_the_way('held', holder_of(o), call('PTTL', key)) end
-  if state == 'd' then return in_the_way('delayed', '', sub(o, 2, 17) - now) end
-  if state == 'r' and value ~= holder then return in_the_way('reserved', value, call('PTTL', key)) end
-  if state == 'f' and quarantine > 0 then return in_the_way('quarantine', '', quarantine) end
-  if parked ~= '' then call('LREM', k[4], 1, parked) end
-  return new_reign(sub(kept(o), 14))
+local function busy(lease, claim, reason, holder, remaining)
+  local position = queue_position(lease, claim, reason)
+  if not position then return { 'refused', 'waiters' } end
+  return { 'busy', reason, lease.last, integer(remaining), position, holder }
 end
 
-for _, i in ipairs(rest) do
-  spell(K[i])
-  out[i] = decide(a[HEAD + i * 2 - 1], a[HEAD + i * 2])
+-- The token holds the key: the reign goes on, with the ttl of this claim.
+local function keep(lease, claim)
+  local expires = integer(now + claim.ttl)
+  call('HSET', LEASE .. lease.key, 'ttl', claim.ttl, 'expires', expires)
+  call('PEXPIREAT', lease.key, expires)
+  schedule(lease.key, expires)
+  return { 'kept', lease.generation, claim.ttl, lease.holder }
 end
-tell(happened)
-return out
+
+local function begin_reign(lease, claim)
+  local generation = next_generation(lease)
+  if not generation then return { 'refused', 'generations' } end
+  if lease.state == 'held' then end_reign(lease, 'superseded') end
+  grant(lease, claim, generation)
+  return { 'granted', generation }
+end
+
+-- Replaces exactly the reign that the claim names.
+local function replace(lease, claim)
+  if lease.state ~= 'held' then return busy(lease, claim, 'not_that_generation', '', -1) end
+  if lease.generation == claim.instead_of then return begin_reign(lease, claim) end
+  return busy(lease, claim, 'not_that_generation', lease.holder, call('PTTL', lease.key))
+end
+
+local function decide(lease, claim)
+  settle(lease)
+  local state = lease.state
+  if state == 'held' and lease.token == claim.token then return keep(lease, claim) end
+  if is_spent(lease, claim.token) or is_given_up(lease, claim.token) then
+    leave_queue(lease, claim)
+    return { 'refused', 'spent' }
+  end
+  if state == 'foreign' then
+    return busy(lease, claim, 'foreign', string.sub(lease.value or '?', 1, 128), call('PTTL', lease.key))
+  end
+  if claim.instead_of ~= '' then return replace(lease, claim) end
+  if state == 'held' or (state == 'reserved' and lease.holder ~= claim.holder) then
+    return busy(lease, claim, state, lease.holder, call('PTTL', lease.key))
+  end
+  if state == 'delayed' then return busy(lease, claim, 'delayed', '', lease.expires - now) end
+  if state == 'free' and store.quarantine > 0 then return busy(lease, claim, 'quarantine', '', store.quarantine) end
+  leave_queue(lease, claim)
+  return begin_reign(lease, claim)
+end
+
+local replies = {}
+for i, lease in ipairs(load_leases(KEYS)) do
+  local token, holder, ttl, meta, instead_of, queue, waiter, instance, wait = item(i)
+  caller.waiter = waiter
+  replies[i] = decide(lease, { token = token, holder = holder, ttl = ttl, meta = meta,
+    instead_of = instead_of, queue = queue, waiter = waiter, instance = instance, wait = wait })
+end
+finish()
+return replies

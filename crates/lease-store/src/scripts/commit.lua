@@ -1,93 +1,115 @@
--- All operations on records and logs, or none, under a fence if there is one.
--- KEYS: rindex; of a fence K, tenure:l, tenure:g, tenure:o, tenure:m; per operation
--- K, tenure:v, tenure:l, tenure:o, or of a log tenure:log, tenure:n, twice.
--- ARGV after the head: fence (s strict, m monotonic, or ''), 'h' digest generation as one text; per operation
--- kind (p put, a if absent, r if revision, d delete, l append), value, ttl or '', revision or longest log.
--- Answers: {w, revision}, {f, current}, {c, index, found}, {k, index}.
-incarnate()
-local mode, proof = a[HEAD + 1], a[HEAD + 2]
-local b, p = 1, HEAD + 2
-local index = K[b]
+-- Writes records and logs: all operations or none, under a fence if there is one.
+--
+--@libs store lease
+--@keys [fence] key...
+--@args run_id uptime_ms quarantine_ms replaced mode token generation
+--@item kind value ttl number
+--@reply written revision
+--@reply fenced_out generation
+--@reply conflict index revision
+--@reply leased index
+--
+-- The first key is that of the fence, unless `mode` is ''.
+-- `mode` is 'strict' (the reign of `fence` must be live), 'monotonic' (no greater generation has written) or ''.
+-- `kind` is put, put_if_absent, put_if_revision, delete or append. `ttl` is in ms or ''. `number` is the revision of
+-- put_if_revision and the greatest length of an append; the key of an append is the name of the log.
+-- `index` counts operations from 0; `revision` of a conflict is '' where there is no record.
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
 
-if mode ~= '' then
-  if mode == 's' then
-    local got = call('MGET', K[b + 1], K[b + 4])
-    local held = got[1] and got[2] and sub(got[2], 1, 49) == proof and got[1] == holder_of(got[2])
-    if not held or call('EXISTS', K[b + 2]) == 0 then return { 'f', call('GET', K[b + 3]) or '' } end
+local VERSION, HIGH_WATER_MARK, LOG, LOG_COUNT = 'tenure:v:', 'tenure:m:', 'tenure:log:', 'tenure:n:'
+
+-- The generation that fences this write out, or nil.
+local function fenced_out_by(fence)
+  if mode == 'strict' then
+    local lease = load_leases({ fence })[1]
+    return not is_held_by(lease, token, generation) and (lease.last ~= '0' and lease.last or '') or nil
+  end
+  local mark = call('HMGET', HIGH_WATER_MARK .. fence, 'generation', 'token')
+  local highest = tonumber(mark[1]) or 0
+  local mine = tonumber(generation)
+  return (highest > mine or (highest == mine and mark[2] ~= token)) and mark[1] or nil
+end
+
+-- A strict write raises the mark too: an older monotonic one must not land after it. The mark never falls.
+local function raise_mark(fence)
+  local name = HIGH_WATER_MARK .. fence
+  if (tonumber(call('HGET', name, 'generation')) or 0) <= tonumber(generation) then
+    call('HSET', name, 'generation', generation, 'token', token)
+  end
+end
+
+-- Why an operation on a record cannot be applied, as a reply, or nil.
+local function obstacle(lease, operation)
+  if is_leased(lease) then return { 'leased', operation.index } end
+  local exists = lease.value or lease.opaque
+  if operation.kind == 'delete' then
+    if exists then add_event('deleted', lease.key, '-', '0') end
+    return nil
+  end
+  add_event('written', lease.key, '-', '0')
+  if operation.kind == 'put' then return nil end
+  local revision = exists and '0' or ''
+  if lease.value then revision = record_revision(lease.value, call('GET', VERSION .. lease.key)) end
+  local expected = operation.kind == 'put_if_absent' and '' or operation.number
+  return revision ~= expected and { 'conflict', operation.index, revision } or nil
+end
+
+local function put(key, value, ttl, revision)
+  local mark = revision .. ' ' .. redis.sha1hex(value)
+  if ttl == '' then
+    call('MSET', key, value, VERSION .. key, mark)
   else
-    local mark, gen, writer = call('GET', K[b + 5]), sub(proof, 34, 49), sub(proof, 2, 17)
-    local before = mark and tonumber(sub(mark, 1, 16)) or 0
-    if before > tonumber(gen) or (before == tonumber(gen) and sub(mark, 17) ~= writer) then
-      return { 'f', sub(mark, 1, 16) }
-    end
+    local expires = integer(now + ttl)
+    call('SET', key, value, 'PXAT', expires)
+    call('SET', VERSION .. key, mark, 'PXAT', expires)
   end
-  b = b + 5
+  call('ZADD', RECORD_KEYS, 0, key)
 end
 
-local count = (#K - b) / 4
--- The revision of what is there: none, or 0 for what something else wrote.
-local function found(key, value, mark)
-  if not value then return call('EXISTS', key) == 1 and '0' or nil end
-  local rev, sum = string.match(mark or '', '^(%d+) (%x+)$')
-  return sum == redis.sha1hex(value) and rev or '0'
-end
-
-for i = 1, count do
-  local x, y = b + (i - 1) * 4, p + (i - 1) * 4
-  local kind = a[y + 1]
-  if kind ~= 'l' then
-    local got = call('MGET', K[x + 1], K[x + 2], K[x + 4])
-    local value, o = got[1], got[3]
-    local was = o and sub(o, 1, 1)
-    if value and ((was == 'h' and value == holder_of(o) and call('EXISTS', K[x + 3]) == 1)
-      or (was == 'r' and reserved(o, value)))
-    then
-      return { 'k', i - 1 }
-    end
-    if was == 'd' and tonumber(sub(o, 2, 17)) > now then return { 'k', i - 1 } end
-    if kind == 'd' then
-      if value or call('EXISTS', K[x + 1]) == 1 then event('d', K[x + 1], '-', '0') end
-    else
-      event('p', K[x + 1], '-', '0')
-    end
-    if kind == 'a' or kind == 'r' then
-      local there = found(K[x + 1], value, got[2])
-      if (kind == 'a' and there) or (kind == 'r' and there ~= a[y + 4]) then
-        return { 'c', i - 1, there or '' }
-      end
-    end
-  end
-end
-
--- A strict write leaves its mark, too: an older monotonic one must not land after it. It never takes a higher one back.
-if mode ~= '' then
-  local mark = sub(proof, 34, 49) .. sub(proof, 2, 17)
-  local before = call('GET', K[6])
-  if before ~= mark and (not before or mode == 'm' or sub(before, 1, 16) <= sub(mark, 1, 16)) then
-    call('SET', K[6], mark)
-  end
-end
-local steps = math.max(happened, 1)
-local revision = fmt('%d', tell(steps) + steps - 1)
-for i = 1, count do
-  local x, y = b + (i - 1) * 4, p + (i - 1) * 4
-  local kind, value, ttl = a[y + 1], a[y + 2], a[y + 3]
-  if kind == 'l' then
-    call('INCR', K[x + 2])
-    call('RPUSH', K[x + 1], value)
-    call('LTRIM', K[x + 1], -a[y + 4], -1)
-  elseif kind == 'd' then
-    call('DEL', K[x + 1], K[x + 2])
-    call('ZREM', index, K[x + 1])
+local function apply(key, revision, kind, value, ttl, number)
+  if kind == 'append' then
+    call('INCR', LOG_COUNT .. key)
+    call('RPUSH', LOG .. key, value)
+    call('LTRIM', LOG .. key, '-' .. number, -1)
+  elseif kind == 'delete' then
+    call('DEL', key, VERSION .. key)
+    call('ZREM', RECORD_KEYS, key)
   else
-    local mark = revision .. ' ' .. redis.sha1hex(value)
-    if ttl == '' then
-      call('MSET', K[x + 1], value, K[x + 2], mark)
-    else
-      call('SET', K[x + 1], value, 'PXAT', fmt('%d', now + ttl))
-      call('SET', K[x + 2], mark, 'PXAT', fmt('%d', now + ttl))
-    end
-    call('ZADD', index, 0, K[x + 1])
+    put(key, value, ttl, revision)
   end
 end
-return { 'w', revision }
+
+local function check_operations(keys)
+  local records, operations = {}, {}
+  for i, key in ipairs(keys) do
+    local kind, _, _, number = item(i)
+    if kind ~= 'append' then
+      records[#records + 1] = key
+      operations[#records] = { index = i - 1, kind = kind, number = number }
+    end
+  end
+  for i, lease in ipairs(#records > 0 and load_leases(records) or {}) do
+    local found = obstacle(lease, operations[i])
+    if found then return found end
+  end
+  return nil
+end
+
+local function commit(fence, keys)
+  local newer = mode ~= '' and fenced_out_by(fence)
+  if newer then return { 'fenced_out', newer } end
+  local found = check_operations(keys)
+  if found then return found end
+  if mode ~= '' then raise_mark(fence) end
+  local count = math.max(#events, 1)
+  local revision = integer(publish_events(count) + count - 1)
+  for i, key in ipairs(keys) do
+    local kind, value, ttl, number = item(i)
+    apply(key, revision, kind, value, ttl, number)
+  end
+  return { 'written', revision }
+end
+
+if mode == '' then return commit(nil, KEYS) end
+return commit(KEYS[1], { unpack(KEYS, 2) })

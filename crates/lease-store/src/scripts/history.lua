@@ -1,8 +1,21 @@
--- The last reigns of a key, oldest first, and the running one. Answers: {tenure:o or '', reign...}.
-incarnate()
-spell(K[1])
-local state, _, o = settle()
-tell(happened)
-local reigns = call('LRANGE', k[6], -32, -1)
-table.insert(reigns, 1, state == 'h' and o or '')
-return reigns
+-- The last reigns of a key, oldest first, and the running one.
+--
+--@libs store lease
+--@keys key
+--@args run_id uptime_ms quarantine_ms replaced
+--@reply reigns generation since holder entry...
+--
+-- `generation`, `since` and `holder` are those of the running reign, or ''. An `entry` is a closed reign:
+-- 'end until generation since holder token'.
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
+
+local lease = load_leases(KEYS)[1]
+settle(lease)
+finish()
+local reply = { 'reigns', '', '', '' }
+if lease.state == 'held' then reply = { 'reigns', lease.generation, lease.since, lease.holder } end
+for _, entry in ipairs(call('LRANGE', HISTORY .. lease.key, -HISTORY_REIGNS, -1)) do
+  reply[#reply + 1] = entry
+end
+return reply

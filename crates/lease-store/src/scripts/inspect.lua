@@ -1,27 +1,36 @@
--- What keys are doing; changes nothing. KEYS per key: as everywhere.
--- Answers per key: {state, holder, last generation, remaining, since, waiters, meta}.
-local out = {}
-for i = 1, #K do
-  local key = K[i]
-  spell(key)
-  local got = call('MGET', key, k[5], k[3])
-  local value, o, last = got[1], got[2], got[3] or ''
-  local state, holder, left, since, meta = 'f', '', -1, '', ''
-  local was = o and sub(o, 1, 1)
-  local held = was == 'h' and value == holder_of(o) and call('HMGET', k[2], 'g', 'm')
-  if held and held[1] then
-    state, holder, left, since, meta = 'h', value, call('PTTL', key), sub(o, 50, 65), held[2] or ''
-  elseif was == 'r' and reserved(o, value) then
-    state, holder, left = 'r', value, call('PTTL', key)
-  elseif value then
-    -- A record is none of a key's holders, and its value nobody's business here.
-    local sum = string.match(call('GET', 'tenure:v:' .. key) or '', '^%d+ (%x+)$')
-    if sum ~= redis.sha1hex(value) then state, holder, left = 'x', sub(value, 1, 128), call('PTTL', key) end
-  elseif call('EXISTS', key) == 1 then
-    state, holder, left = 'x', '?', call('PTTL', key)
-  elseif was == 'd' and tonumber(sub(o, 2, 17)) > now then
-    state, left = 'd', sub(o, 2, 17) - now
-  end
-  out[i] = { state, holder, last, fmt('%d', left), since, call('LLEN', k[4]), meta }
+-- Describes keys. Changes nothing.
+--
+--@libs store lease
+--@keys key...
+--@reply status state holder generation remaining since waiters meta
+--
+-- `state` is free, held, delayed, reserved or foreign; `generation` is the last one, or '0'. Fields that a state does
+-- not have are '', and `remaining` is -1 for something without an end.
+
+-- A record is not a holder, and its value is not shown here.
+local function is_record(lease)
+  return lease.value and record_revision(lease.value, call('GET', 'tenure:v:' .. lease.key)) ~= '0'
 end
-return out
+
+local function describe(lease)
+  local key, state = lease.key, current_state(lease)
+  if state == 'foreign' and is_record(lease) then state = 'free' end
+  local holder, remaining, since, meta = '', -1, '', ''
+  if state == 'held' or state == 'reserved' then
+    holder, remaining = lease.holder, call('PTTL', key)
+  elseif state == 'delayed' then
+    remaining = lease.expires - now
+  elseif state == 'foreign' then
+    holder, remaining = string.sub(lease.value or '?', 1, 128), call('PTTL', key)
+  end
+  if state == 'held' then
+    since, meta = lease.since, call('HGET', LEASE .. key, 'meta') or ''
+  end
+  return { 'status', state, holder, lease.last, integer(remaining), since, call('LLEN', QUEUE .. key), meta }
+end
+
+local replies = {}
+for i, lease in ipairs(load_leases(KEYS)) do
+  replies[i] = describe(lease)
+end
+return replies

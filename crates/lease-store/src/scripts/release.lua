@@ -1,53 +1,56 @@
--- Then the releases that met anything else.
-incarnate()
+-- Releases keys. Each release is decided by itself; no two releases of a call have the same key.
+--
+--@libs store lease
+--@keys key...
+--@args run_id uptime_ms quarantine_ms replaced instance
+--@item token generation mode successor waiter
+--@reply released waiter generation
+--@reply not_held
+--
+-- `generation` is the one to release, or '' for any. `mode` is 'release', 'repeat' (an earlier attempt may have been
+-- applied) or 'leave' (only leave the queue). `successor` is the holder that gets the key next, or ''. `waiter` is the
+-- claim that stops waiting, or ''. `instance` is the process of the caller: a claim that waits there and was granted
+-- the key learns of it from this reply, as `waiter` and `generation`; otherwise these are ''.
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
+caller.instance = instance
 
-local function reserve(heir, o, spent)
-  local ends = fmt('%013d', now + 2000)
-  call('SET', k[1], heir, 'PXAT', ends)
-  call('SET', k[5], 'r' .. fmt('%016d', ends) .. heir .. sub(o, -110, -98) .. spent .. flag())
-  note(k[1], ends)
-end
+-- How long a key stays reserved for a successor that does not wait for it yet, in ms.
+local RESERVATION_MS = 2000
 
-local function give_back(o, last, heir)
-  local spent = spend(sub(o, 2, 33), o)
-  local function over()
-    close(o, 'r')
-  end
-  local to = heir ~= '' and heir or nil
-  local parked, gen = hand_on(last, spent, nil, to, over)
-  if parked then return 'r' .. sub(parked, 1, 16) .. gen end
-  over()
-  call('DEL', k[1], k[2])
-  if to then
-    reserve(heir, o, spent)
+local function release(lease, successor)
+  local waiter = grant_to_next(lease, successor, 'released')
+  if waiter then return { 'released', waiter.id, lease.generation } end
+  end_reign(lease, 'released')
+  if successor then
+    block(lease, now + RESERVATION_MS, successor)
   else
-    call('SET', k[5], freed(o, spent))
+    free(lease)
   end
-  return 'r'
+  return { 'released', '', '' }
 end
 
-local function decide(item)
-  local digest, gen, how = sub(item, 2, 33), sub(item, 34, 49), sub(item, 50, 50)
-  local length = tonumber(sub(item, 51, 53)) or 0
-  local heir, parked = sub(item, 54, 53 + length), sub(item, 54 + length)
-  if parked ~= '' then call('LREM', k[4], 1, parked) end
-  if how == 'q' then return 'n' end
-  local state, _, o, last = settle()
-  local mine = state == 'h' and sub(o, 2, 33) == digest
-  if mine and (gen == '' or gen == ZEROS or sub(o, 34, 49) == gen) then return give_back(o, last, heir) end
-  if is_spent(digest, spent_of(o)) then return how == 'a' and 'r' or 'n' end
-  if not mine then
-    call('ZREMRANGEBYSCORE', TOMBS, '-inf', ms)
-    call('ZADD', TOMBS, fmt('%d', now + 60000), sub(digest, 1, 8) .. k[1])
-    call('SET', TOMBED, '1', 'PX', 61000)
+local function decide(lease, token, generation, mode, successor)
+  if mode == 'leave' then return { 'not_held' } end
+  settle(lease)
+  local held = lease.state == 'held' and lease.token == token
+  if held and (generation == '' or generation == lease.generation) then return release(lease, successor) end
+  if is_spent(lease, token) then
+    return mode == 'repeat' and { 'released', '', '' } or { 'not_held' }
   end
-  return 'n'
+  -- A claim with this token that is still on its way must not be granted.
+  if not held then give_up_token(lease, token) end
+  return { 'not_held' }
 end
 
-out = out or {}
-for _, i in ipairs(rest) do
-  spell(K[i])
-  out[i] = decide(a[HEAD + i])
+local replies = {}
+for i, lease in ipairs(load_leases(KEYS)) do
+  local token, generation, mode, successor, waiter = item(i)
+  if waiter ~= '' then
+    call('LREM', QUEUE .. lease.key, 1, waiter)
+    call('DEL', WAITER .. waiter)
+  end
+  replies[i] = decide(lease, token, generation, mode, successor ~= '' and successor or nil)
 end
-tell(happened)
-return out
+finish()
+return replies

@@ -1,24 +1,32 @@
--- Ends a reign by force. ARGV: generation, delay in ms or ''.
--- Answers: 'vdelay', or 'scurrent' with the live generation or nothing.
-incarnate()
-spell(K[1])
-local state, _, o, last = settle()
-local answer = 's'
-if state == 'h' and sub(o, 34, 49) == a[HEAD + 1] then
-  local delay = a[HEAD + 2] ~= '' and tonumber(a[HEAD + 2]) or math.max(call('PTTL', k[1]), 0)
-  local spent = spend(sub(o, 2, 33), o)
-  close(o, 'v')
-  call('DEL', k[1], k[2])
-  if delay > 0 then
-    call('SET', k[5], 'd' .. fmt('%016d', now + delay) .. sub(o, -110, -98) .. spent .. flag())
-    note(k[1], fmt('%d', now + delay))
-  else
-    call('SET', k[5], freed(o, spent))
-    hand_on(last, spent)
+-- Ends a reign by force.
+--
+--@libs store lease
+--@keys key
+--@args run_id uptime_ms quarantine_ms replaced generation delay
+--@reply revoked delay
+--@reply stale generation
+--
+-- `delay` is how long nothing is granted afterwards, in ms; '' is the rest of the reign. `stale`: the generation of the
+-- live reign is another one, or '' where there is none.
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
+
+local function revoke(lease)
+  if lease.state ~= 'held' then return { 'stale', '' } end
+  if lease.generation ~= generation then return { 'stale', lease.generation } end
+  local span = delay ~= '' and tonumber(delay) or math.max(call('PTTL', lease.key), 0)
+  if span > 0 then
+    end_reign(lease, 'revoked')
+    block(lease, now + span)
+  elseif not grant_to_next(lease, nil, 'revoked') then
+    end_reign(lease, 'revoked')
+    free(lease)
   end
-  answer = 'v' .. fmt('%d', delay)
-elseif state == 'h' then
-  answer = 's' .. sub(o, 34, 49)
+  return { 'revoked', integer(span) }
 end
-tell(happened)
-return answer
+
+local lease = load_leases(KEYS)[1]
+settle(lease)
+local reply = revoke(lease)
+finish()
+return reply

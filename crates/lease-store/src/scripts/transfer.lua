@@ -1,19 +1,24 @@
--- Hands a key to a parked successor. ARGV: 'h' digest generation as one text, successor.
--- Answers: n not held, s no successor, or 'tgen ttl'.
-incarnate()
-spell(K[1])
-local state, _, o, last = settle()
-local answer = 'n'
-if state == 'h' and sub(o, 1, 49) == a[HEAD + 1] then
-  local function over()
-    close(o, 't')
-  end
-  local parked, gen = hand_on(last, spend(sub(o, 2, 33), o), nil, a[HEAD + 2], over)
-  if parked then
-    answer = 't' .. gen .. ' ' .. sub(parked, 49, 56)
-  else
-    answer = 's'
-  end
+-- Hands a key to a successor that waits for it.
+--
+--@libs store lease
+--@keys key
+--@args run_id uptime_ms quarantine_ms replaced token generation successor
+--@reply transferred generation ttl
+--@reply not_held
+--@reply no_successor
+--
+-- `token` and `generation` prove the running reign; `generation` and `ttl` of the reply are those of the new one.
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
+
+local function transfer(lease)
+  if lease.state ~= 'held' or lease.token ~= token or lease.generation ~= generation then return { 'not_held' } end
+  if not grant_to_next(lease, successor, 'transferred') then return { 'no_successor' } end
+  return { 'transferred', lease.generation, lease.ttl }
 end
-tell(happened)
-return answer
+
+local lease = load_leases(KEYS)[1]
+settle(lease)
+local reply = transfer(lease)
+finish()
+return reply

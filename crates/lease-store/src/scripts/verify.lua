@@ -1,18 +1,19 @@
--- What a token is to a key; changes nothing. ARGV: digest. Answers: 'lgen remaining', e ended, w wrong.
-spell(K[1])
-local digest = a[HEAD + 1]
-local got = call('MGET', k[1], k[5])
-local value, o = got[1], got[2]
-if o and sub(o, 1, 1) == 'h' and sub(o, 2, 33) == digest then
-  if value == holder_of(o) and call('EXISTS', k[2]) == 1 then
-    return 'l' .. sub(o, 34, 49) .. ' ' .. fmt('%d', call('PTTL', k[1]))
-  end
-  return 'e'
+-- Says what a token is to a key. Changes nothing.
+--
+--@libs store lease
+--@keys key
+--@args token
+--@reply live generation remaining
+--@reply ended
+--@reply wrong
+local lease = load_leases(KEYS)[1]
+if lease.token == token and lease.state == 'held' then
+  if current_state(lease) ~= 'held' then return { 'ended' } end
+  return { 'live', lease.generation, integer(call('PTTL', lease.key)) }
 end
-if is_spent(digest, spent_of(o)) then return 'e' end
-local tomb = call('ZSCORE', TOMBS, sub(digest, 1, 8) .. k[1])
-if tomb and tonumber(tomb) > now then return 'e' end
-for _, reign in ipairs(call('LRANGE', k[6], -32, -1)) do
-  if sub(reign, 18, 25) == sub(digest, 25) then return 'e' end
+if is_spent(lease, token) or has_tombstone(lease, token) then return { 'ended' } end
+for _, entry in ipairs(call('LRANGE', HISTORY .. lease.key, -HISTORY_REIGNS, -1)) do
+  -- The token is the last field; see `end_reign`.
+  if string.sub(entry, -#token) == token then return { 'ended' } end
 end
-return 'w'
+return { 'wrong' }

@@ -1,41 +1,48 @@
--- Ends every reign under a prefix. KEYS: the gate's key; the keys to wipe come from the index.
--- ARGV: 'h' digest generation of the gate as one text, first and last key of the range, most leases.
--- Answers: how many, -1 unproven, -2 too many.
-incarnate()
-local gate = K[1]
-spell(gate)
-local state, _, o = settle()
-if state ~= 'h' or sub(o, 1, 49) ~= a[HEAD + 1] then
-  tell(happened)
-  return -1
+-- Ends every reign under a prefix, except that of the gate. What other programs have set is left alone.
+--
+--@libs store lease
+--@keys gate
+--@args run_id uptime_ms quarantine_ms replaced token generation first last limit
+--@reply wiped count
+--@reply unproven
+--@reply too_many
+--
+-- `token` and `generation` prove the reign of the gate. `first` and `last` are the range of keys, as ZRANGEBYLEX takes
+-- them. Nothing is wiped if there are more than `limit` leases.
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
+
+-- How many keys are read at a time.
+local PAGE = 500
+
+local function live_leases(gate, most)
+  local found, from = {}, first
+  local keys
+  repeat
+    keys = call('ZRANGEBYLEX', LEASE_KEYS, from, last, 'LIMIT', 0, PAGE)
+    for _, lease in ipairs(#keys > 0 and load_leases(keys) or {}) do
+      from = '(' .. lease.key
+      if lease.key ~= gate and current_state(lease) == 'held' then found[#found + 1] = lease end
+    end
+  until #keys < PAGE or #found > most
+  return found
 end
-local from, to, most = a[HEAD + 2], a[HEAD + 3], tonumber(a[HEAD + 4])
-local doomed, n = {}, 0
-repeat
-  local members = call('ZRANGEBYLEX', ORDER, from, to, 'LIMIT', 0, 500)
-  for _, key in ipairs(members) do
-    from = '(' .. key
-    local got = call('MGET', key, 'tenure:o:' .. key)
-    if key ~= gate and got[1] and got[2] and sub(got[2], 1, 1) == 'h' and got[1] == holder_of(got[2])
-      and call('EXISTS', 'tenure:l:' .. key) == 1
-    then
-      n = n + 1
-      doomed[n] = key
+
+local function wipe()
+  local gate, most = load_leases(KEYS)[1], tonumber(limit)
+  settle(gate)
+  if not is_held_by(gate, token, generation) then return { 'unproven' } end
+  local leases = live_leases(gate.key, most)
+  if #leases > most then return { 'too_many' } end
+  for _, lease in ipairs(leases) do
+    if not grant_to_next(lease, nil, 'wiped') then
+      end_reign(lease, 'wiped')
+      free(lease)
     end
   end
-until #members < 500 or n > most
-if n > most then
-  tell(happened)
-  return -2
+  return { 'wiped', #leases }
 end
-for i = 1, n do
-  spell(doomed[i])
-  local got = call('MGET', k[5], k[3])
-  local spent = spend(sub(got[1], 2, 33), got[1])
-  close(got[1], 'w')
-  call('DEL', k[1], k[2])
-  call('SET', k[5], freed(got[1], spent))
-  hand_on(got[2], spent)
-end
-tell(happened)
-return n
+
+local reply = wipe()
+finish()
+return reply

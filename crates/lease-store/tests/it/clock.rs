@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use lease::{
+use tenure_lease::{
     Acquired, Claim, Clock, Committed, End, Fence, Generation, Mode, Op, Phase, Release, Released, Renewal,
     Renewed, Sleep, Tick, Wall,
 };
-use lease_store::{BootClock, Local, Options, Redis, Store};
-use testkit::RedisServer;
+use tenure_store::{BootClock, Local, Options, Redis, Store};
+use tenure_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::redis_bench::{Bent, LIMIT, claim, key, text};
+use crate::redis_fixture::{BentClock, LIMIT, claim, key, text};
 
 const HOUR: i64 = 3_600;
 
-/// The machine's clock, whose wall somebody sets.
+/// The machine's clock with an adjustable wall clock.
 #[derive(Default)]
 struct Stepped(AtomicI64);
 
@@ -92,7 +92,7 @@ async fn assert_holds(store: &Store, held: &Held) {
     assert!(matches!(written, Committed::Written { .. }), "{written:?}");
 }
 
-/// Whoever holds goes on holding, for no longer than without the step, and generations rise.
+/// Holders keep their leases, for no longer than without the step, and generations rise.
 async fn survives(store: &Store, clock: &Stepped) {
     let mut held = hold(store, "k", "node-1").await;
     for step in [HOUR, -HOUR, 24 * HOUR, -24 * HOUR, 0] {
@@ -169,17 +169,17 @@ async fn whoever_loses_a_key_by_a_step_ahead_of_the_servers_clock_is_told_so_and
 
 /// Waits until the store has looked after the index once more.
 async fn swept(server: &RedisServer) {
-    server.command(&["ZADD", "tenure:index", "1", "nobody's"]).unwrap();
-    let gone = async || text(server, &["ZSCORE", "tenure:index", "nobody's"]).is_none();
-    testkit::wait::until_async("the sweep has been there", LIMIT, gone).await.unwrap();
+    server.command(&["ZADD", "tenure:index", "1", "orphan"]).unwrap();
+    let gone = async || text(server, &["ZSCORE", "tenure:index", "orphan"]).is_none();
+    tenure_testkit::wait::until_async("the sweep has been there", LIMIT, gone).await.unwrap();
 }
 
 #[tokio::test]
 async fn whoever_stands_in_line_after_a_step_ahead_of_the_servers_clock_is_served_at_once() {
     let server = RedisServer::builder().own_clock().start().unwrap();
-    // Nobody looks for himself.
+    // No waiter polls.
     let url = format!("{}?quarantine_ms=0", server.url());
-    let store = Store::new(Redis::open_with(&url, Arc::new(Bent(None))).await.unwrap());
+    let store = Store::new(Redis::open_with(&url, Arc::new(BentClock(None))).await.unwrap());
     server.step_clock(HOUR).unwrap();
     // The second one begins after the first was answered.
     swept(&server).await;
@@ -187,7 +187,7 @@ async fn whoever_stands_in_line_after_a_step_ahead_of_the_servers_clock_is_serve
     let first = hold(&store, "k", "node-1").await;
     let mut line = in_line(&store).await;
     first.give_back(&store).await;
-    testkit::wait::until_async("it is served", LIMIT, async || {
+    tenure_testkit::wait::until_async("it is served", LIMIT, async || {
         let status = store.inspect(&key("k")).await.unwrap();
         status.holder.is_some_and(|holder| holder.as_str() == "node-3")
     })
@@ -196,13 +196,13 @@ async fn whoever_stands_in_line_after_a_step_ahead_of_the_servers_clock_is_serve
     assert!(matches!(line.join_next().await.unwrap().unwrap(), Acquired::Granted(_)));
 }
 
-/// A claim that stands in line.
+/// A parked claim.
 async fn in_line(store: &Store) -> JoinSet<Acquired> {
     let mut line = JoinSet::new();
     let (waiting, claim) = (store.clone(), claim("k", "node-3").waiting(Duration::from_secs(60)));
     line.spawn(async move { waiting.acquire(claim).await.unwrap() });
     let parked = async || store.inspect(&key("k")).await.unwrap().waiters == 1;
-    testkit::wait::until_async("it stands in line", LIMIT, parked).await.unwrap();
+    tenure_testkit::wait::until_async("the claim is parked", LIMIT, parked).await.unwrap();
     line
 }
 
@@ -217,7 +217,7 @@ async fn a_step_back_of_the_servers_clock_takes_nothing_from_anybody_and_generat
     let second = hold(&store, "k", "node-2").await;
     assert!(second.generation > before);
     assert_holds(&store, &second).await;
-    // And a claim in line gets it.
+    // And the parked claim gets it.
     let mut line = in_line(&store).await;
     let before = second.give_back(&store).await;
     match line.join_next().await.unwrap().unwrap() {
@@ -251,11 +251,11 @@ async fn a_token_that_held_nothing_stays_given_up_for_a_minute_in_an_embedded_st
     let store = Local::open(folder.path(), options).await.unwrap();
     let mine = claim("k", "node-1");
     let release = Release::new(mine.key.clone(), mine.token.clone());
-    assert_eq!(lease::Leases::release(&store, release).await.unwrap(), Released::NotHeld);
+    assert_eq!(tenure_lease::Leases::release(&store, release).await.unwrap(), Released::NotHeld);
     clock.0.store(59, Ordering::SeqCst);
-    let spent = lease::Leases::acquire(&store, mine.clone()).await.unwrap_err();
-    assert!(matches!(spent, lease::Error::Refused(lease::Refusal::TokenSpent)), "{spent}");
+    let spent = tenure_lease::Leases::acquire(&store, mine.clone()).await.unwrap_err();
+    assert!(matches!(spent, tenure_lease::Error::Refused(tenure_lease::Refusal::TokenSpent)), "{spent}");
     clock.0.store(61, Ordering::SeqCst);
-    let late = lease::Leases::acquire(&store, mine).await.unwrap();
+    let late = tenure_lease::Leases::acquire(&store, mine).await.unwrap();
     assert!(matches!(late, Acquired::Granted(_)), "{late:?}");
 }

@@ -1,36 +1,61 @@
-//! Every engine against the whole contract; see `lease_store::conformance`.
+//! Every engine against the whole contract; see `tenure_store::conformance`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lease_store::conformance::{World, restarts, suite};
-use lease_store::{Local, Options, Redis, Store, TokioClock};
 use tempfile::TempDir;
-use testkit::{AppendFsync, RedisServer};
+use tenure_lease::{Capabilities, Durability, Limits, Ttl, Wakeup};
+use tenure_store::conformance::{Harness, restarts, suite};
+use tenure_store::{Local, Options, Redis, Store, TokioClock};
+use tenure_testkit::{AppendFsync, RedisServer};
 
-suite!(memory, memory_world, start_paused = true);
-suite!(memory_in_real_time, threads_world, flavor = "multi_thread", worker_threads = 2);
-suite!(embedded, embedded_world, flavor = "multi_thread", worker_threads = 2);
-suite!(redis, redis_world, flavor = "multi_thread", worker_threads = 2);
-restarts!(embedded_after_a_restart, embedded_world, flavor = "multi_thread", worker_threads = 2);
+suite!(memory, memory_harness, start_paused = true);
+suite!(memory_in_real_time, threads_harness, flavor = "multi_thread", worker_threads = 2);
+suite!(embedded, embedded_harness, flavor = "multi_thread", worker_threads = 2);
+suite!(redis, redis_harness, flavor = "multi_thread", worker_threads = 2);
+restarts!(embedded_after_a_restart, embedded_harness, flavor = "multi_thread", worker_threads = 2);
 restarts!(redis_after_a_restart, lasting_redis_world, flavor = "multi_thread", worker_threads = 2);
 
+const LIMITS: Limits = Limits { commit_operations: 64, commit_bytes: 4 << 20, wiped_leases: 10_000 };
+
+/// What the contract demands of an engine in process.
+fn in_process(engine: &'static str, durability: Durability) -> Capabilities {
+    Capabilities {
+        engine,
+        dies_with_process: true,
+        min_ttl: Ttl::from_millis(250).unwrap(),
+        max_ttl: Ttl::MAX,
+        ttl_step: Duration::from_millis(1),
+        expiry_lag: Duration::from_millis(50),
+        failover: Duration::ZERO,
+        durability,
+        limits: LIMITS,
+        wakes_waiters: Wakeup::Push,
+        proof_of_death: false,
+    }
+}
+
 /// Memory on paused time: hours pass at once.
-async fn memory_world() -> World {
+async fn memory_harness() -> Harness {
     let clock = Arc::new(TokioClock::default());
     let store = Store::new(Local::memory_on(clock.clone()));
-    World::new(store).on_virtual_time().with_stall(move |time| clock.step(time))
+    Harness::new(store)
+        .with_contract(in_process("memory", Durability::Volatile))
+        .on_virtual_time()
+        .with_stall(move |time| clock.step(time))
 }
 
 /// Memory on the machine's clock, with several threads at once.
-async fn threads_world() -> World {
-    World::new(Store::new(Local::memory()))
+async fn threads_harness() -> Harness {
+    Harness::new(Store::new(Local::memory()))
 }
 
 /// A folder of its own for every test.
-async fn embedded_world() -> World {
+async fn embedded_harness() -> Harness {
     let folder = Arc::new(TempDir::new().unwrap());
     let again = folder.clone();
-    World::new(open(&folder).await)
+    Harness::new(open(&folder).await)
+        .with_contract(in_process("embedded", Durability::Synced))
         .with_restart(move || {
             let folder = again.clone();
             Box::pin(async move { open(&folder).await })
@@ -43,17 +68,30 @@ async fn open(folder: &TempDir) -> Store {
 }
 
 /// A new server, and two engines with connections of their own.
-async fn redis_world() -> World {
+async fn redis_harness() -> Harness {
     let server = Arc::new(RedisServer::start().unwrap());
     let (first, second) = (connect(&server).await, connect(&server).await);
-    World::new(first).with_second(second).over_network().keeping(server)
+    let contract = Capabilities {
+        engine: "redis",
+        dies_with_process: false,
+        min_ttl: Ttl::from_millis(500).unwrap(),
+        max_ttl: Ttl::from_millis(30_000).unwrap(),
+        ttl_step: Duration::from_millis(1),
+        expiry_lag: Duration::from_secs(2),
+        failover: Duration::ZERO,
+        durability: Durability::ServerPersistence,
+        limits: LIMITS,
+        wakes_waiters: Wakeup::Push,
+        proof_of_death: true,
+    };
+    Harness::new(first).with_second(second).with_contract(contract).over_network().keeping(server)
 }
 
 /// A server that forgets nothing when it is killed.
-async fn lasting_redis_world() -> World {
+async fn lasting_redis_world() -> Harness {
     let server = Arc::new(RedisServer::builder().appendonly(AppendFsync::Always).start().unwrap());
     let again = server.clone();
-    World::new(connect(&server).await)
+    Harness::new(connect(&server).await)
         .with_restart(move || {
             let server = again.clone();
             Box::pin(async move {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lease::{
-    Acquired, Claim, Clock, Committed, End, Error, Generation, Grant, Happened, Holder, Key, Leases, Op,
+use tenure_lease::{
+    Acquired, Claim, Clock, Committed, End, Error, Generation, Grant, Holder, Key, Leases, Op, Outcome,
     Phase, Records, Release, Renewal, Renewed, Token, Ttl,
 };
-use lease_store::{BootClock, Disk, Folder, Local, Medium, Options, OsEntropy};
-use testkit::{Process, SmallDisk};
+use tenure_store::{BootClock, Directory, Local, Options, OsEntropy, Storage, StorageFile};
+use tenure_testkit::{Process, SmallDisk};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -36,7 +36,7 @@ fn small() -> Options {
     Options { segment: 8 << 20, ..Options::default() }
 }
 
-/// What a killed run had acknowledged: per key the last grant and whether its release was acknowledged too.
+/// What a killed process had acknowledged: per key the last grant and whether its release was acknowledged.
 fn acknowledged(process: &Process, lines: usize) -> BTreeMap<String, (Generation, bool)> {
     let mut seen = BTreeMap::new();
     for _ in 0..lines {
@@ -61,16 +61,16 @@ fn note(seen: &mut BTreeMap<String, (Generation, bool)>, line: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_9_during_grants_loses_nothing_acknowledged_and_generations_never_fall() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut highest: BTreeMap<String, Generation> = BTreeMap::new();
     for round in 0..5 {
-        let mut command = Command::new(testkit::helper_bin("torture").unwrap());
-        command.arg(folder.path());
+        let mut command = Command::new(tenure_testkit::helper_bin("torture").unwrap());
+        command.arg(directory.path());
         let process = Process::spawn(command).unwrap();
         process.wait_for_line(|line| line == "open", LIMIT).unwrap();
         let seen = acknowledged(&process, 500 + 700 * round);
         drop(process);
-        let store = Local::open(folder.path(), small()).await.unwrap();
+        let store = Local::open(directory.path(), small()).await.unwrap();
         for (name, (generation, released)) in seen {
             let before = highest.insert(name.clone(), generation);
             assert!(before.is_none_or(|g| generation > g), "{name} fell to {generation} after a crash");
@@ -86,11 +86,11 @@ async fn kill_9_during_grants_loses_nothing_acknowledged_and_generations_never_f
                 assert!(end.is_none() || end == Some(End::Released), "{name}: {end:?}");
             }
             if status.phase == Phase::Held {
-                let revoke = lease::Revoke {
+                let revoke = tenure_lease::Revoke {
                     key: key(&name),
                     generation: status.generation.unwrap(),
                     delay: Some(Duration::ZERO),
-                    reason: lease::Motive::default(),
+                    reason: tenure_lease::RevokeReason::default(),
                 };
                 store.revoke(revoke).await.unwrap();
             }
@@ -99,29 +99,29 @@ async fn kill_9_during_grants_loses_nothing_acknowledged_and_generations_never_f
 }
 
 #[tokio::test]
-async fn two_processes_cannot_open_one_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(testkit::helper_bin("torture").unwrap());
-    command.arg(folder.path()).arg("0");
-    let store = Local::open(folder.path(), small()).await.unwrap();
+async fn two_processes_cannot_open_one_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(tenure_testkit::helper_bin("torture").unwrap());
+    command.arg(directory.path()).arg("0");
+    let store = Local::open(directory.path(), small()).await.unwrap();
     let refused = command.output().unwrap();
     assert!(!refused.status.success());
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(message.contains(&format!("is open in process {}", std::process::id())), "{message}");
-    // The one that has it is not disturbed.
+    // The owner is not affected.
     granted(store.acquire(claim("k", 1_000)).await.unwrap());
 }
 
 #[tokio::test]
-async fn a_folder_is_free_again_when_its_process_was_killed() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(testkit::helper_bin("torture").unwrap());
-    command.arg(folder.path());
+async fn a_directory_can_be_opened_after_its_process_was_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(tenure_testkit::helper_bin("torture").unwrap());
+    command.arg(directory.path());
     let process = Process::spawn(command).unwrap();
     process.wait_for_line(|line| line == "open", LIMIT).unwrap();
-    assert!(Local::open(folder.path(), small()).await.is_err());
+    assert!(Local::open(directory.path(), small()).await.is_err());
     process.kill9().unwrap();
-    Local::open(folder.path(), small()).await.unwrap();
+    Local::open(directory.path(), small()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +140,7 @@ async fn a_full_disk_is_a_clear_error_and_loses_nothing() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.happened(), Happened::No);
+    assert_eq!(error.outcome(), Outcome::NotApplied);
     assert!(error.to_string().contains("the disk is full"), "{error}");
     // Grants are refused and change nothing; renewals, which need no disk, go on.
     let mut grants = 0;
@@ -150,12 +150,12 @@ async fn a_full_disk_is_a_clear_error_and_loses_nothing() {
             Err(error) => break error,
         }
     };
-    assert_eq!(refused.happened(), Happened::No, "{refused}");
+    assert_eq!(refused.outcome(), Outcome::NotApplied, "{refused}");
     assert_eq!(store.inspect(&key(&format!("small/{grants}"))).await.unwrap().phase, Phase::Free);
     let renewal = Renewal { key: key("first"), token: first.token.clone(), generation, ttl: None };
     assert!(matches!(store.renew(&[renewal]).await.unwrap()[0], Renewed::Renewed { .. }));
     disk.free().unwrap();
-    testkit::wait::until_async("grants after space was freed", LIMIT, async || {
+    tenure_testkit::wait::until_async("grants after space was freed", LIMIT, async || {
         store.acquire(claim("third", 60_000).remote()).await.is_ok_and(|a| matches!(a, Acquired::Granted(_)))
     })
     .await
@@ -172,25 +172,25 @@ async fn a_full_disk_is_a_clear_error_and_loses_nothing() {
     }
 }
 
-/// A folder whose syncs fail on demand.
-struct Failing {
-    folder: Folder,
+/// A directory whose syncs fail on demand.
+struct FailingStorage {
+    directory: Directory,
     broken: Arc<AtomicBool>,
 }
 
-struct FailingFile(Box<dyn Medium>, Arc<AtomicBool>);
+struct FailingFile(Box<dyn StorageFile>, Arc<AtomicBool>);
 
-impl Disk for Failing {
-    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn Medium>> {
-        Ok(Box::new(FailingFile(self.folder.open(name, size)?, self.broken.clone())))
+impl Storage for FailingStorage {
+    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn StorageFile>> {
+        Ok(Box::new(FailingFile(self.directory.open(name, size)?, self.broken.clone())))
     }
 
     fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>> {
-        self.folder.base()
+        self.directory.base()
     }
 }
 
-impl Medium for FailingFile {
+impl StorageFile for FailingFile {
     fn read(&mut self) -> io::Result<Vec<u8>> {
         self.0.read()
     }
@@ -209,33 +209,33 @@ impl Medium for FailingFile {
 
 #[tokio::test]
 async fn a_failed_sync_stops_granting_until_the_store_is_opened_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let broken = Arc::new(AtomicBool::new(false));
-    let disk = Failing { folder: Folder::new(folder.path()), broken: broken.clone() };
+    let disk = FailingStorage { directory: Directory::new(directory.path()), broken: broken.clone() };
     let store = Local::open_on(Arc::new(disk), small(), None).await.unwrap();
     let kept = granted(store.acquire(claim("kept", 60_000).remote()).await.unwrap()).lease;
     broken.store(true, Ordering::SeqCst);
     let unknown = store.acquire(claim("lost", 60_000).remote()).await.unwrap_err();
-    assert_eq!(unknown.happened(), Happened::Maybe, "{unknown}");
+    assert_eq!(unknown.outcome(), Outcome::Indeterminate, "{unknown}");
     broken.store(false, Ordering::SeqCst);
     let refused = store.acquire(claim("other", 60_000)).await.unwrap_err();
     assert!(matches!(&refused, Error::Unavailable { .. }), "{refused}");
     assert!(refused.to_string().contains("did not sync"), "{refused}");
     drop(store);
-    let store = Local::open(folder.path(), small()).await.unwrap();
+    let store = Local::open(directory.path(), small()).await.unwrap();
     assert_eq!(store.inspect(&key("kept")).await.unwrap().generation, Some(kept.generation));
     granted(store.acquire(claim("other", 60_000)).await.unwrap());
 }
 
 #[tokio::test]
 async fn local_leases_end_with_their_process_and_remote_ones_come_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Local::open(folder.path(), small()).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let store = Local::open(directory.path(), small()).await.unwrap();
     let local = granted(store.acquire(claim("local", 60_000)).await.unwrap()).lease;
     let claim_remote = claim("remote", 60_000).remote();
     let remote = granted(store.acquire(claim_remote.clone()).await.unwrap()).lease;
     drop(store);
-    let store = Local::open(folder.path(), small()).await.unwrap();
+    let store = Local::open(directory.path(), small()).await.unwrap();
     let status = store.inspect(&key("local")).await.unwrap();
     assert_eq!((status.phase, status.generation), (Phase::Free, Some(local.generation)));
     assert_eq!(store.history(&key("local")).await.unwrap()[0].end, Some(End::HolderDied));
@@ -252,37 +252,37 @@ async fn local_leases_end_with_their_process_and_remote_ones_come_back() {
 
 #[tokio::test]
 async fn after_a_restart_of_the_machine_a_remote_lease_has_its_full_ttl() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let booted = |boot: &str| Options { boot: Some(boot.into()), ..small() };
-    let store = Local::open(folder.path(), booted("one")).await.unwrap();
+    let store = Local::open(directory.path(), booted("one")).await.unwrap();
     granted(store.acquire(claim("k", 600_000).remote()).await.unwrap());
     drop(store);
     let before = BootClock.now();
-    let store = Local::open(folder.path(), booted("two")).await.unwrap();
+    let store = Local::open(directory.path(), booted("two")).await.unwrap();
     let left = store.inspect(&key("k")).await.unwrap().remaining.unwrap();
     assert!(left + BootClock.now().since(before) >= Duration::from_secs(600), "{left:?}");
 }
 
 #[tokio::test]
 async fn a_longer_ttl_is_on_disk_before_the_renewal_is_answered() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let booted = |boot: &str| Options { boot: Some(boot.into()), ..small() };
-    let store = Local::open(folder.path(), booted("one")).await.unwrap();
+    let store = Local::open(directory.path(), booted("one")).await.unwrap();
     let claim = claim("k", 1_000).remote();
     let generation = granted(store.acquire(claim.clone()).await.unwrap()).lease.generation;
     let ttl = Some(Ttl::from_secs(3_600).unwrap());
     let renewal = Renewal { key: key("k"), token: claim.token.clone(), generation, ttl };
     assert!(matches!(store.renew(&[renewal]).await.unwrap()[0], Renewed::Renewed { .. }));
     drop(store);
-    let store = Local::open(folder.path(), booted("two")).await.unwrap();
+    let store = Local::open(directory.path(), booted("two")).await.unwrap();
     let left = store.inspect(&key("k")).await.unwrap().remaining.unwrap();
     assert!(left > Duration::from_secs(3_000), "{left:?}");
 }
 
 #[tokio::test]
 async fn records_logs_marks_history_and_spent_tokens_survive_many_checkpoints_and_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Local::open(folder.path(), small()).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let store = Local::open(directory.path(), small()).await.unwrap();
     let spent = claim("k", 60_000).remote();
     granted(store.acquire(spent.clone()).await.unwrap());
     store.release(Release::new(key("k"), spent.token.clone())).await.unwrap();
@@ -297,7 +297,7 @@ async fn records_logs_marks_history_and_spent_tokens_survive_many_checkpoints_an
     }
     store.commit(&[Op::Delete { key: key("r/0") }]).await.unwrap();
     drop(store);
-    let store = Local::open(folder.path(), small()).await.unwrap();
+    let store = Local::open(directory.path(), small()).await.unwrap();
     assert!(store.get(&key("r/0")).await.unwrap().is_none());
     for n in 1..10u8 {
         assert_eq!(store.get(&key(&format!("r/{n}"))).await.unwrap().unwrap().value[0], 190 + n);
@@ -310,10 +310,10 @@ async fn records_logs_marks_history_and_spent_tokens_survive_many_checkpoints_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_orphans_than_a_journal_takes_end_with_their_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Local::open(folder.path(), small()).await.unwrap());
-    let meta = lease::Meta::new("m".repeat(1_000)).unwrap();
+async fn more_orphans_than_fit_the_journal_end_with_their_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(Local::open(directory.path(), small()).await.unwrap());
+    let meta = tenure_lease::Meta::new("m".repeat(1_000)).unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..100 {
         let (store, meta) = (store.clone(), meta.clone());
@@ -328,8 +328,9 @@ async fn more_orphans_than_a_journal_takes_end_with_their_process() {
         done.unwrap();
     }
     drop(store);
-    let store = Local::open(folder.path(), small()).await.unwrap();
-    let held = store.list(&lease::Query::new(lease::Prefix::new("orphan/").unwrap())).await.unwrap();
+    let store = Local::open(directory.path(), small()).await.unwrap();
+    let held =
+        store.list(&tenure_lease::Query::new(tenure_lease::Prefix::new("orphan/").unwrap())).await.unwrap();
     assert!(held.items.is_empty());
     let name = format!("orphan/042/042/{}", "x".repeat(200));
     assert_eq!(store.history(&key(&name)).await.unwrap()[0].end, Some(End::HolderDied));

@@ -1,14 +1,14 @@
-//! Discovery of what others wrote: followed once it is asked for often, and never other than a look at every key.
+//! Discovery of what other programs wrote: cached for prefixes that are discovered often, with the results of a scan.
 
-use lease::{Leases, Op, Prefix, Record, Records};
-use lease_store::Redis;
-use testkit::{RedisServer, wait};
+use tenure_lease::{Leases, Op, Prefix, Record, Records};
+use tenure_store::Redis;
+use tenure_testkit::{RedisServer, wait};
 
-use crate::redis_bench::{LIMIT, claim, granted, int, key, release, text};
+use crate::redis_fixture::{LIMIT, claim, granted, int, key, release, text};
 
 const UNDER: &str = "session:";
 
-/// An engine that no machine is too slow for.
+/// An engine with a long timeout, for slow machines.
 async fn open(url: &str) -> Redis {
     Redis::open(&format!("{url}?quarantine_ms=0&op_timeout_ms=20000")).await.unwrap()
 }
@@ -21,8 +21,8 @@ fn names(records: &[Record]) -> Vec<&str> {
     records.iter().map(|record| record.key.as_str().strip_prefix(UNDER).unwrap()).collect()
 }
 
-/// What a look at every key finds: a new engine does not follow anything yet.
-async fn looked(server: &RedisServer) -> Vec<Record> {
+/// What a scan finds: a new engine has nothing in its cache.
+async fn scanned(server: &RedisServer) -> Vec<Record> {
     found(&open(&server.url()).await).await
 }
 
@@ -30,40 +30,44 @@ fn set(server: &RedisServer, name: &str, value: &str) {
     assert!(!server.command(&["SET", &format!("{UNDER}{name}"), value]).unwrap().is_error());
 }
 
-/// How many steps of scans the server has made.
+/// How many SCAN commands the server has run.
 fn scans(server: &RedisServer) -> u64 {
     let stats = text(server, &["INFO", "commandstats"]).unwrap();
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_scan:calls="));
     line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
-fn followers(server: &RedisServer) -> i64 {
+fn tracking_clients(server: &RedisServer) -> i64 {
     let info = text(server, &["INFO", "clients"]).unwrap();
     info.lines().find_map(|line| line.strip_prefix("tracking_clients:")).unwrap().trim().parse().unwrap()
 }
 
-/// An engine that follows, with `a` and `b` under the prefix.
-async fn following(server: &RedisServer) -> Redis {
+/// An engine that tracks the prefix, with `a` and `b` under it.
+async fn tracking(server: &RedisServer) -> Redis {
     let store = open(&server.url()).await;
     set(server, "a", "1");
     set(server, "b", "1");
-    assert_eq!((names(&found(&store).await), followers(server)), (vec!["a", "b"], 0), "asked for once");
-    assert_eq!((names(&found(&store).await), followers(server)), (vec!["a", "b"], 1));
+    assert_eq!(
+        (names(&found(&store).await), tracking_clients(server)),
+        (vec!["a", "b"], 0),
+        "discovered once"
+    );
+    assert_eq!((names(&found(&store).await), tracking_clients(server)), (vec!["a", "b"], 1));
     store
 }
 
 #[tokio::test]
-async fn what_is_asked_for_often_is_followed_and_shows_what_a_look_at_every_key_shows() {
+async fn a_prefix_that_is_discovered_often_is_tracked_and_shows_what_a_scan_shows() {
     let server = RedisServer::start().unwrap();
-    let store = following(&server).await;
+    let store = tracking(&server).await;
     let put = |name: &str| Op::Put { key: key(name), value: b"ours"[..].into(), ttl: None };
     let mut steps = 0;
     let mut check = async |expected: &[&str]| {
         let before = scans(&server);
         let records = found(&store).await;
-        assert_eq!(scans(&server), before, "nobody looks at every key");
+        assert_eq!(scans(&server), before, "no key is scanned");
         assert_eq!(names(&records), expected);
-        assert_eq!(records, looked(&server).await);
+        assert_eq!(records, scanned(&server).await);
         steps += 1;
     };
     check(&["a", "b"]).await;
@@ -90,47 +94,47 @@ async fn what_is_asked_for_often_is_followed_and_shows_what_a_look_at_every_key_
 }
 
 #[tokio::test]
-async fn what_time_takes_away_is_not_shown_though_nobody_has_removed_it_yet() {
+async fn an_expired_key_is_not_shown_before_the_server_has_removed_it() {
     let server = RedisServer::builder().config("enable-debug-command", "yes").start().unwrap();
-    // Otherwise the server would tell by itself, sooner or later.
+    // Otherwise the server would report it by itself, sooner or later.
     server.command(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]).unwrap();
-    let store = following(&server).await;
+    let store = tracking(&server).await;
     server.command(&["SET", "session:brief", "1", "PX", "300"]).unwrap();
     int(&server, &["PEXPIRE", "session:a", "300"]);
     wait::until_async("both are gone", LIMIT, async || names(&found(&store).await) == ["b"]).await.unwrap();
-    assert_eq!(followers(&server), 1, "it is followed all the time");
+    assert_eq!(tracking_clients(&server), 1, "it is tracked all the time");
     server.command(&["SET", "session:brief", "1", "PX", "600000"]).unwrap();
     int(&server, &["PERSIST", "session:brief"]);
     assert_eq!(names(&found(&store).await), ["b", "brief"]);
 }
 
 #[tokio::test]
-async fn a_flush_is_followed() {
+async fn a_flush_is_noticed() {
     let server = RedisServer::start().unwrap();
-    let store = following(&server).await;
+    let store = tracking(&server).await;
     server.flushall().unwrap();
     assert_eq!(found(&store).await, []);
     set(&server, "c", "1");
-    assert_eq!((names(&found(&store).await), followers(&server)), (vec!["c"], 1));
+    assert_eq!((names(&found(&store).await), tracking_clients(&server)), (vec!["c"], 1));
 }
 
 #[tokio::test]
 async fn nothing_is_missed_over_lost_connections_and_lost_servers() {
     let server = RedisServer::start().unwrap();
-    let store = following(&server).await;
+    let store = tracking(&server).await;
     assert!(int(&server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]) > 0);
     set(&server, "c", "1");
     int(&server, &["DEL", "session:a"]);
-    assert_eq!((names(&found(&store).await), followers(&server)), (vec!["b", "c"], 1));
+    assert_eq!((names(&found(&store).await), tracking_clients(&server)), (vec!["b", "c"], 1));
     server.restart_empty().unwrap();
     set(&server, "d", "1");
-    assert_eq!((names(&found(&store).await), followers(&server)), (vec!["d"], 1));
+    assert_eq!((names(&found(&store).await), tracking_clients(&server)), (vec!["d"], 1));
 }
 
 #[tokio::test]
-async fn a_discovery_that_is_given_up_on_its_way_loses_no_change() {
+async fn a_dropped_discovery_loses_no_change() {
     let server = RedisServer::start().unwrap();
-    let store = following(&server).await;
+    let store = tracking(&server).await;
     for name in ["c", "d", "e"] {
         set(&server, name, "1");
         tokio::select! {
@@ -143,7 +147,7 @@ async fn a_discovery_that_is_given_up_on_its_way_loses_no_change() {
 }
 
 #[tokio::test]
-async fn where_the_server_does_not_let_us_follow_every_key_is_looked_at() {
+async fn without_the_permission_to_track_every_discovery_is_a_scan() {
     let server = RedisServer::start().unwrap();
     let user = ["ACL", "SETUSER", "poor", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"];
     assert!(!server.command(&user).unwrap().is_error());
@@ -154,5 +158,5 @@ async fn where_the_server_does_not_let_us_follow_every_key_is_looked_at() {
         assert_eq!(found(&store).await.len(), i + 1);
         assert!(scans(&server) > before);
     }
-    assert_eq!(followers(&server), 0);
+    assert_eq!(tracking_clients(&server), 0);
 }

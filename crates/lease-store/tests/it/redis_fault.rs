@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{
-    Acquired, Claim, Clock, Committed, End, Error, Key, Leases, Op, Reason, Records, Released, Renewed,
+use tenure_lease::{
+    Acquired, BusyReason, Claim, Clock, Committed, End, Error, Key, Leases, Op, Records, Released, Renewed,
 };
-use lease_store::{BootClock, Redis};
-use testkit::{Direction, Mode, Proxy, RedisServer, wait};
+use tenure_store::{BootClock, Redis};
+use tenure_testkit::{Direction, Mode, Proxy, RedisServer, wait};
 use tokio::task::JoinSet;
 
-use crate::redis_bench::{Bent, LIMIT, busy, claim, granted, open, release, renewal, text};
+use crate::redis_fixture::{BentClock, LIMIT, busy, claim, granted, open, release, renewal, text};
 
 #[tokio::test]
 async fn after_a_restart_without_data_free_keys_wait_and_generations_rise() {
     let server = RedisServer::start().unwrap();
     let url = format!("{}?max_ttl_ms=2000", server.url());
-    let brief = |name: &str, who: &str| {
-        let mut claim = claim(name, who);
-        claim.ttl = lease::Ttl::from_millis(2_000).unwrap();
+    let brief = |name: &str, holder: &str| {
+        let mut claim = claim(name, holder);
+        claim.ttl = tenure_lease::Ttl::from_millis(2_000).unwrap();
         claim
     };
     let store = Redis::open(&url).await.unwrap();
@@ -28,10 +28,10 @@ async fn after_a_restart_without_data_free_keys_wait_and_generations_rise() {
     };
     server.restart_empty().unwrap();
     let answer = busy(&store, &brief("k", "node-2")).await;
-    assert_eq!(answer.reason, Reason::Quarantine);
+    assert_eq!(answer.reason, BusyReason::Quarantine);
     assert!(answer.remaining.is_some_and(|left| left <= Duration::from_secs(2)), "{answer:?}");
     let fresh = Redis::open(&url).await.unwrap();
-    assert_eq!(busy(&fresh, &brief("k", "node-3")).await.reason, Reason::Quarantine);
+    assert_eq!(busy(&fresh, &brief("k", "node-3")).await.reason, BusyReason::Quarantine);
     match store.acquire(brief("k", "node-2").waiting(LIMIT)).await.unwrap() {
         Acquired::Granted(grant) => assert!(grant.lease.generation > first.lease.generation),
         Acquired::Busy(busy) => panic!("{busy:?}"),
@@ -82,10 +82,10 @@ async fn a_stale_replica_that_was_promoted_repeats_no_generation() {
         );
         reigns.push((claim, grant.lease.generation));
     }
-    // Both go on granting, the old one to those who have not heard of the new one.
+    // Both go on granting, the old one to clients that do not know of the new one.
     for round in 0..20 {
         for (claim, generation) in &mut reigns {
-            let next = |who: &str| self::claim(claim.key.as_str(), who);
+            let next = |holder: &str| self::claim(claim.key.as_str(), holder);
             old.revoke(revoke(&old, &claim.key).await).await.unwrap();
             let theirs = granted(&old, &next("old")).await.lease.generation;
             seen.push((claim.key.clone(), theirs));
@@ -101,13 +101,13 @@ async fn a_stale_replica_that_was_promoted_repeats_no_generation() {
 }
 
 /// Ends whatever reign there is, at once.
-async fn revoke(store: &Redis, key: &Key) -> lease::Revoke {
+async fn revoke(store: &Redis, key: &Key) -> tenure_lease::Revoke {
     let generation = store.inspect(key).await.unwrap().generation.unwrap();
-    lease::Revoke {
+    tenure_lease::Revoke {
         key: key.clone(),
         generation,
         delay: Some(Duration::ZERO),
-        reason: lease::Motive::default(),
+        reason: tenure_lease::RevokeReason::default(),
     }
 }
 
@@ -123,7 +123,7 @@ fn refusals(server: &RedisServer) -> u64 {
 }
 
 #[tokio::test]
-async fn a_server_that_became_a_replica_is_asked_again_until_it_takes_writes() {
+async fn a_server_that_became_a_replica_is_retried_until_it_accepts_writes() {
     let (server, other) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let url = format!("{}?quarantine_ms=0&op_timeout_ms=20000", server.url());
     let store = Arc::new(Redis::open(&url).await.unwrap());
@@ -141,11 +141,11 @@ async fn a_server_that_became_a_replica_is_asked_again_until_it_takes_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_still_loads_its_data_is_asked_again_until_it_has() {
+async fn a_server_that_still_loads_its_data_is_retried_until_it_has() {
     // Half a millisecond for every key, and every few of them it answers that it loads.
     let server = Arc::new(
         RedisServer::builder()
-            .appendonly(testkit::AppendFsync::Always)
+            .appendonly(tenure_testkit::AppendFsync::Always)
             .config("key-load-delay", "500")
             .start()
             .unwrap(),
@@ -165,7 +165,7 @@ async fn a_server_that_still_loads_its_data_is_asked_again_until_it_has() {
 }
 
 #[tokio::test]
-async fn an_acquire_whose_reply_is_lost_is_answered_by_asking_again() {
+async fn an_acquire_whose_reply_is_lost_is_repeated() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(server.addr()).unwrap();
     let store = open(&proxy.url_for_redis()).await;
@@ -238,7 +238,7 @@ async fn a_parked_claim_outlives_a_lost_connection() {
     let mut parked = JoinSet::new();
     let asked = claim("k", "node-2").waiting(LIMIT);
     parked.spawn(async move { waiter.acquire(asked).await });
-    wait::until("it is parked", LIMIT, || crate::redis_bench::int(&server, &["LLEN", "tenure:w:k"]) == 1)
+    wait::until("it waits", LIMIT, || crate::redis_fixture::int(&server, &["LLEN", "tenure:w:k"]) == 1)
         .unwrap();
     proxy.cut().unwrap();
     holder.release(release(&mine)).await.unwrap();
@@ -247,45 +247,45 @@ async fn a_parked_claim_outlives_a_lost_connection() {
     );
 }
 
-/// A claim that is parked in the same engine as the holder learns of its grant from the answer to the release.
+/// A claim that waits in the engine of the holder learns of its grant from the reply to the release.
 #[tokio::test]
-async fn a_grant_whose_answer_is_lost_is_found_by_looking() {
-    let mut house = House::open().await;
-    house.proxy.cut_before_reply_to(house.mine.token.digest().as_bytes());
-    assert_eq!(house.store.release(release(&house.mine)).await.unwrap(), Released::Released);
-    assert_eq!(house.proxy.traps_sprung(), 1);
-    house.parked_claim_is_granted().await;
+async fn a_grant_whose_reply_is_lost_is_found_by_a_recheck() {
+    let mut handover = Handover::open().await;
+    handover.proxy.cut_before_reply_to(handover.mine.token.digest().as_bytes());
+    assert_eq!(handover.store.release(release(&handover.mine)).await.unwrap(), Released::Released);
+    assert_eq!(handover.proxy.traps_sprung(), 1);
+    handover.parked_claim_is_granted().await;
 }
 
 #[tokio::test]
-async fn a_grant_whose_answer_nobody_reads_is_found_by_looking() {
-    let mut house = House::open().await;
-    house.proxy.set(Direction::ToClient, Mode::Stall);
-    let (store, asked, mut leaving) = (Arc::clone(&house.store), release(&house.mine), JoinSet::new());
+async fn a_grant_whose_reply_is_not_read_is_found_by_a_recheck() {
+    let mut handover = Handover::open().await;
+    handover.proxy.set(Direction::ToClient, Mode::Stall);
+    let (store, asked, mut leaving) = (Arc::clone(&handover.store), release(&handover.mine), JoinSet::new());
     leaving.spawn(async move { store.release(asked).await });
-    while text(&house.server, &["GET", "k"]).as_deref() != Some("next") {
+    while text(&handover.server, &["GET", "k"]).as_deref() != Some("next") {
         tokio::task::yield_now().await;
     }
     leaving.shutdown().await;
-    house.proxy.set(Direction::ToClient, Mode::Pass);
-    house.parked_claim_is_granted().await;
+    handover.proxy.set(Direction::ToClient, Mode::Pass);
+    handover.parked_claim_is_granted().await;
 }
 
-/// A holder and a claim parked behind it, in one engine.
-struct House {
+/// A holder and a claim that waits for its key, in one engine.
+struct Handover {
     server: RedisServer,
     proxy: Proxy,
     store: Arc<Redis>,
     mine: Claim,
-    parked: JoinSet<lease::Result<Acquired>>,
+    parked: JoinSet<tenure_lease::Result<Acquired>>,
 }
 
-impl House {
+impl Handover {
     async fn open() -> Self {
         let server = RedisServer::start().unwrap();
         let proxy = Proxy::start(server.addr()).unwrap();
         let url = format!("{}?quarantine_ms=0", proxy.url_for_redis());
-        let store = Arc::new(Redis::open_with(&url, Arc::new(Bent(None))).await.unwrap());
+        let store = Arc::new(Redis::open_with(&url, Arc::new(BentClock(None))).await.unwrap());
         // A first release, so that the server knows its script.
         let other = claim("other", "node-1");
         granted(&store, &other).await;
@@ -294,7 +294,7 @@ impl House {
         granted(&store, &mine).await;
         let (waiter, mut parked) = (Arc::clone(&store), JoinSet::new());
         parked.spawn(async move { waiter.acquire(claim("k", "next").waiting(LIMIT)).await });
-        while crate::redis_bench::int(&server, &["LLEN", "tenure:w:k"]) == 0 {
+        while crate::redis_fixture::int(&server, &["LLEN", "tenure:w:k"]) == 0 {
             tokio::task::yield_now().await;
         }
         // Answered after the claim, so that nothing is under way any more and the release is a call of its own.
@@ -305,7 +305,7 @@ impl House {
     async fn parked_claim_is_granted(&mut self) {
         let answer = tokio::select! {
             answer = self.parked.join_next() => answer.unwrap().unwrap().unwrap(),
-            () = BootClock.sleep_until(BootClock.now() + LIMIT) => panic!("nobody told the claim"),
+            () = BootClock.sleep_until(BootClock.now() + LIMIT) => panic!("the claim was not granted"),
         };
         assert!(matches!(&answer, Acquired::Granted(grant) if grant.parked), "{answer:?}");
     }
@@ -316,7 +316,7 @@ fn put(name: &str, value: &str) -> Op {
 }
 
 #[tokio::test]
-async fn a_change_that_waits_for_a_replica_is_there_when_it_is_answered() {
+async fn a_write_that_waits_for_a_replica_is_there_when_it_is_answered() {
     let primary = RedisServer::start().unwrap();
     let replica = RedisServer::builder().replica_of(&primary).start().unwrap();
     replica.wait_for_sync(LIMIT).unwrap();
@@ -333,7 +333,7 @@ async fn a_change_that_waits_for_a_replica_is_there_when_it_is_answered() {
 }
 
 #[tokio::test]
-async fn a_change_that_no_replica_has_is_not_called_written() {
+async fn a_write_that_no_replica_has_is_not_reported_as_written() {
     let primary = RedisServer::start().unwrap();
     let replica = RedisServer::builder().replica_of(&primary).start().unwrap();
     replica.wait_for_sync(LIMIT).unwrap();
@@ -353,7 +353,7 @@ async fn a_change_that_no_replica_has_is_not_called_written() {
 }
 
 #[tokio::test]
-async fn leases_go_on_while_changes_wait_for_a_replica() {
+async fn leases_are_granted_while_writes_wait_for_a_replica() {
     let primary = RedisServer::start().unwrap();
     let store =
         Redis::open(&format!("{}?quarantine_ms=0&wait_replicas=1&op_timeout_ms=60000", primary.url()))
@@ -362,10 +362,10 @@ async fn leases_go_on_while_changes_wait_for_a_replica() {
     let change = [put("r", "1")];
     let mut waiting = Box::pin(store.commit(&change));
     let mine = claim("k", "node-1");
-    // There is no replica, so the change waits for a minute; a lease behind it on the same connection would, too.
+    // There is no replica, so the write waits for a minute; a lease behind it on the same connection would, too.
     tokio::select! {
         biased;
-        answer = &mut waiting => panic!("nobody has it: {answer:?}"),
+        answer = &mut waiting => panic!("no replica has it: {answer:?}"),
         grant = async {
             while primary.command(&["GET", "r"]).unwrap().text().is_none() {
                 tokio::task::yield_now().await;
@@ -377,7 +377,7 @@ async fn leases_go_on_while_changes_wait_for_a_replica() {
 
 #[tokio::test]
 async fn holders_go_on_renewing_while_free_keys_are_in_quarantine() {
-    let server = RedisServer::builder().appendonly(testkit::AppendFsync::Always).start().unwrap();
+    let server = RedisServer::builder().appendonly(tenure_testkit::AppendFsync::Always).start().unwrap();
     let url = format!("{}?max_ttl_ms=60000", server.url());
     let before = Redis::open(&format!("{}?quarantine_ms=0&max_ttl_ms=60000", server.url())).await.unwrap();
     let mine = claim("k", "node-1");
@@ -387,11 +387,11 @@ async fn holders_go_on_renewing_while_free_keys_are_in_quarantine() {
     let renewed = store.renew(&[renewal(&mine, &grant)]).await.unwrap();
     assert!(matches!(renewed[..], [Renewed::Renewed { .. }]), "{renewed:?}");
     let answer = busy(&store, &claim("free", "node-2")).await;
-    assert_eq!(answer.reason, Reason::Quarantine);
+    assert_eq!(answer.reason, BusyReason::Quarantine);
     let left = answer.remaining.unwrap();
     assert!(left <= Duration::from_secs(60) && left > Duration::from_secs(30), "{left:?}");
-    // It is held, and its holder is in nobody's quarantine.
-    assert_eq!(busy(&store, &claim("k", "node-2")).await.reason, Reason::Held);
+    // A held key is not in quarantine.
+    assert_eq!(busy(&store, &claim("k", "node-2")).await.reason, BusyReason::Held);
 }
 
 #[tokio::test]
@@ -406,13 +406,13 @@ async fn a_client_that_has_seen_another_server_waits_also_where_that_one_has_lon
     front.point_to(second.addr());
     front.cut().unwrap();
     let answer = busy(&store, &brief("k")).await;
-    assert_eq!(answer.reason, Reason::Quarantine, "{answer:?}");
+    assert_eq!(answer.reason, BusyReason::Quarantine, "{answer:?}");
     granted_in_time(&store, "k").await;
 }
 
 fn brief(name: &str) -> Claim {
     let mut claim = claim(name, "node-1");
-    claim.ttl = lease::Ttl::from_millis(2_000).unwrap();
+    claim.ttl = tenure_lease::Ttl::from_millis(2_000).unwrap();
     claim
 }
 

@@ -1,9 +1,10 @@
-//! What other programs see of a lease in Redis, and what Tenure sees of theirs.
+//! The keys in Redis: what other programs see of a lease, and what Tenure makes of theirs.
 
-use lease::{End, Leases, Op, Reason, Records, Released, Renewed, Revision};
-use testkit::{RedisServer, Reply, wait};
+use tenure_lease::{BusyReason, End, Leases, Op, Records, Released, Renewed, Revision};
+use tenure_store::Redis;
+use tenure_testkit::{RedisServer, Reply, wait};
 
-use crate::redis_bench::{LIMIT, busy, claim, granted, int, key, open, release, renewal, text};
+use crate::redis_fixture::{LIMIT, busy, claim, granted, int, key, open, release, renewal, text};
 
 const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end \
                       return 0";
@@ -22,37 +23,30 @@ async fn a_plain_get_shows_the_holder_and_pttl_the_ttl() {
     assert_eq!(text(&server, &["GET", "tenure:g:tuner/1"]), Some(generation.clone()));
     assert_eq!(int(&server, &["PTTL", "tenure:g:tuner/1"]), -1);
     assert_eq!(text(&server, &["TYPE", "tenure:l:tuner/1"]).as_deref(), Some("hash"));
-    assert_eq!(text(&server, &["HGET", "tenure:l:tuner/1", "g"]), Some(generation));
-    assert_eq!(int(&server, &["PEXPIRETIME", "tuner/1"]), int(&server, &["PEXPIRETIME", "tenure:l:tuner/1"]));
+    assert_eq!(text(&server, &["HGET", "tenure:l:tuner/1", "generation"]), Some(generation));
+    let expires = int(&server, &["PEXPIRETIME", "tuner/1"]).to_string();
+    assert_eq!(text(&server, &["HGET", "tenure:l:tuner/1", "expires"]), Some(expires));
 }
 
 #[tokio::test]
-async fn a_reign_that_was_renewed_gets_a_new_place_in_the_index_and_nothing_else_happens_to_it() {
+async fn the_sweep_gives_a_renewed_reign_a_new_time_in_the_index_and_changes_nothing_else() {
     let server = RedisServer::start().unwrap();
     let store = open(&server.url()).await;
     let claim = claim("tuner/1", "node-1");
     let grant = granted(&store, &claim).await;
-    let companion = || match server.command(&["GET", "tenure:o:tuner/1"]).unwrap() {
-        Reply::Bulk(Some(bytes)) => bytes,
-        other => panic!("{other:?}"),
-    };
-    let before = companion();
-    let revision = text(&server, &["GET", "tenure:rev"]);
+    let fields = || server.command(&["HGETALL", "tenure:l:tuner/1"]).unwrap();
+    let before = fields();
+    let revision = text(&server, &["HGET", "tenure:store", "revision"]);
     // As if it had been granted long ago and renewed ever since.
     int(&server, &["ZADD", "tenure:index", "XX", "1", "tuner/1"]);
-    let place = || text(&server, &["ZSCORE", "tenure:index", "tuner/1"]).unwrap();
-    wait::until_async("the sweep has been there", LIMIT, async || place() != "1").await.unwrap();
-    let ends = int(&server, &["PEXPIRETIME", "tenure:l:tuner/1"]);
-    // A key's rest is told in whole milliseconds.
-    let place: i64 = place().parse().unwrap();
-    assert!((ends - 1..=ends + 1).contains(&place), "{place} {ends}");
-    // All of its companion is as before, but for the place that stands 110 bytes before its end.
-    let mut after = companion();
-    let at = after.len() - 110..after.len() - 97;
-    assert_eq!(std::str::from_utf8(&after[at.clone()]).unwrap().parse::<i64>().unwrap(), place);
-    after[at.clone()].copy_from_slice(&before[at]);
-    assert_eq!(after, before);
-    assert_eq!(text(&server, &["GET", "tenure:rev"]), revision, "no event");
+    let score = || text(&server, &["ZSCORE", "tenure:index", "tuner/1"]).unwrap();
+    wait::until_async("the sweep has checked the key", LIMIT, async || score() != "1").await.unwrap();
+    let expires = int(&server, &["PEXPIRETIME", "tuner/1"]);
+    // The script reads the rest of a TTL a little after the time.
+    let score: i64 = score().parse().unwrap();
+    assert!((expires - 1..=expires + 50).contains(&score), "{score} {expires}");
+    assert_eq!(fields(), before);
+    assert_eq!(text(&server, &["HGET", "tenure:store", "revision"]), revision, "no event");
     let renewed = store.renew(&[renewal(&claim, &grant)]).await.unwrap();
     assert!(matches!(renewed[0], Renewed::Renewed { .. }), "{renewed:?}");
 }
@@ -74,7 +68,7 @@ async fn a_key_that_something_else_set_counts_as_held() {
     let store = open(&server.url()).await;
     text(&server, &["SET", "k", "two words"]);
     let answer = busy(&store, &claim("k", "node-1")).await;
-    assert_eq!((answer.reason, answer.remaining, answer.generation), (Reason::Foreign, None, None));
+    assert_eq!((answer.reason, answer.remaining, answer.generation), (BusyReason::Foreign, None, None));
     assert_eq!(answer.holder.unwrap().as_str(), "two?words");
     text(&server, &["SET", "k", "node-9", "PX", "9000"]);
     let answer = busy(&store, &claim("k", "node-1")).await;
@@ -83,12 +77,12 @@ async fn a_key_that_something_else_set_counts_as_held() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_type_counts_as_held_by_nobody_known() {
+async fn a_key_of_another_type_counts_as_held_by_an_unknown_holder() {
     let server = RedisServer::start().unwrap();
     let store = open(&server.url()).await;
     int(&server, &["RPUSH", "k", "a"]);
     let answer = busy(&store, &claim("k", "node-1")).await;
-    assert_eq!((answer.reason, answer.holder.unwrap().as_str()), (Reason::Foreign, "?"));
+    assert_eq!((answer.reason, answer.holder.unwrap().as_str()), (BusyReason::Foreign, "?"));
     assert_eq!(int(&server, &["LLEN", "k"]), 1);
 }
 
@@ -159,33 +153,33 @@ async fn scripts_are_loaded_again_after_the_server_forgot_them() {
 }
 
 #[tokio::test]
-async fn a_reservation_shows_as_its_heir_for_two_seconds() {
+async fn a_reservation_shows_its_successor_for_two_seconds() {
     let server = RedisServer::start().unwrap();
     let store = open(&server.url()).await;
     let mine = claim("k", "node-1");
     granted(&store, &mine).await;
-    let mut to_heir = release(&mine);
-    to_heir.to = Some(lease::Holder::new("node-2").unwrap());
-    assert_eq!(store.release(to_heir).await.unwrap(), Released::Released);
+    let mut to_successor = release(&mine);
+    to_successor.to = Some(tenure_lease::Holder::new("node-2").unwrap());
+    assert_eq!(store.release(to_successor).await.unwrap(), Released::Released);
     assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("node-2"));
     let left = int(&server, &["PTTL", "k"]);
     assert!((1..=2_000).contains(&left), "{left}");
-    assert_eq!(int(&server, &["EXISTS", "tenure:l:k"]), 0);
+    assert_eq!(text(&server, &["HGET", "tenure:l:k", "state"]).as_deref(), Some("reserved"));
 }
 
 #[tokio::test]
-async fn a_companion_shows_generation_token_hash_meta_and_since() {
+async fn the_fields_of_a_lease_are_its_reign() {
     let server = RedisServer::start().unwrap();
     let store = open(&server.url()).await;
     let mut mine = claim("k", "node-1");
-    mine.meta = lease::Meta::new("in the cellar").unwrap();
+    mine.meta = tenure_lease::Meta::new("in the cellar").unwrap();
     let grant = granted(&store, &mine).await;
     let field = |name: &str| server.command(&["HGET", "tenure:l:k", name]).unwrap();
-    assert_eq!(field("g"), Reply::Bulk(Some(grant.lease.generation.to_string().into_bytes())));
-    assert_eq!(field("t"), Reply::Bulk(Some(mine.token.digest().as_bytes().to_vec())));
-    assert_eq!(field("m"), Reply::Bulk(Some(b"in the cellar".to_vec())));
+    assert_eq!(field("generation"), Reply::Bulk(Some(grant.lease.generation.to_string().into_bytes())));
+    assert_eq!(field("token"), Reply::Bulk(Some(mine.token.digest().as_bytes().to_vec())));
+    assert_eq!(field("meta"), Reply::Bulk(Some(b"in the cellar".to_vec())));
     let since = store.inspect(&mine.key).await.unwrap().since.unwrap();
-    assert_eq!(field("s"), Reply::Bulk(Some(since.as_micros().to_string().into_bytes())));
+    assert_eq!(field("since"), Reply::Bulk(Some(since.as_micros().to_string().into_bytes())));
 }
 
 #[tokio::test]
@@ -194,25 +188,25 @@ async fn a_token_that_held_nothing_stays_given_up_for_a_minute() {
     let store = open(&server.url()).await;
     let mine = claim("k", "node-1");
     assert_eq!(store.release(release(&mine)).await.unwrap(), Released::NotHeld);
-    let end: i64 = match server.command(&["ZRANGE", "tenure:tombs", "0", "-1", "WITHSCORES"]).unwrap() {
-        Reply::Array(Some(tombs)) => tombs[1].text().unwrap().parse().unwrap(),
+    let end: i64 = match server.command(&["ZRANGE", "tenure:unused", "0", "-1", "WITHSCORES"]).unwrap() {
+        Reply::Array(Some(tokens)) => tokens[1].text().unwrap().parse().unwrap(),
         other => panic!("{other:?}"),
     };
     let now = text(&server, &["EVAL", "return redis.call('TIME')[1]", "0"]).unwrap();
     let left = end / 1_000 - now.parse::<i64>().unwrap();
     assert!((40..=60).contains(&left), "{left} s");
-    // The mark that there are any outlasts the last one.
-    assert!(int(&server, &["PEXPIRETIME", "tenure:tombed"]) > end);
+    let until: i64 = text(&server, &["HGET", "tenure:store", "unused_until"]).unwrap().parse().unwrap();
+    assert!(until >= end, "{until} {end}");
 }
 
 #[tokio::test]
-async fn a_strict_write_wants_the_key_the_name_the_token_and_the_generation() {
+async fn a_strict_write_needs_the_key_the_holder_the_token_and_the_generation() {
     let server = RedisServer::start().unwrap();
     let store = open(&server.url()).await;
     let broken: [(&str, &[&str]); 4] = [
         ("the key is gone", &["DEL", "k"]),
-        ("somebody else has it", &["SET", "k", "stranger", "KEEPTTL"]),
-        ("the companion is gone", &["DEL", "tenure:l:k"]),
+        ("another holder has it", &["SET", "k", "stranger", "KEEPTTL"]),
+        ("the fields are gone", &["DEL", "tenure:l:k"]),
         (
             "it is of another type",
             &["EVAL", "redis.call('DEL', 'k') return redis.call('RPUSH', 'k', 'x')", "0"],
@@ -222,18 +216,23 @@ async fn a_strict_write_wants_the_key_the_name_the_token_and_the_generation() {
         server.flushall().unwrap();
         let mine = claim("k", "node-1");
         let generation = granted(&store, &mine).await.lease.generation;
-        let fence = lease::Fence { key: mine.key, token: mine.token, generation, mode: lease::Mode::Strict };
+        let fence = tenure_lease::Fence {
+            key: mine.key,
+            token: mine.token,
+            generation,
+            mode: tenure_lease::Mode::Strict,
+        };
         let ops = [Op::Put { key: key("r"), value: b"1"[..].into(), ttl: None }];
         let written = store.write_fenced(&fence, &ops).await.unwrap();
-        assert!(matches!(written, lease::Committed::Written { .. }), "{written:?}");
+        assert!(matches!(written, tenure_lease::Committed::Written { .. }), "{written:?}");
         server.command(command).unwrap();
         let refused = store.write_fenced(&fence, &ops).await.unwrap();
-        assert!(matches!(refused, lease::Committed::FencedOut { .. }), "{why}: {refused:?}");
+        assert!(matches!(refused, tenure_lease::Committed::FencedOut { .. }), "{why}: {refused:?}");
     }
 }
 
 #[tokio::test]
-async fn a_wipe_leaves_a_key_that_somebody_else_has_set() {
+async fn a_wipe_leaves_a_key_that_another_program_has_set() {
     let server = RedisServer::start().unwrap();
     let store = open(&server.url()).await;
     let gate = claim("gate", "operator");
@@ -242,23 +241,24 @@ async fn a_wipe_leaves_a_key_that_somebody_else_has_set() {
         granted(&store, &claim(name, "node-1")).await;
     }
     server.command(&["SET", "t/1", "stranger"]).unwrap();
-    let gate = lease::Proof { key: gate.key, token: gate.token, generation };
-    let wiped = store.wipe(lease::Wipe { prefix: lease::Prefix::new("t/").unwrap(), gate }).await.unwrap();
-    assert_eq!(wiped, lease::Wiped::Wiped { count: 1 });
+    let gate = tenure_lease::Proof { key: gate.key, token: gate.token, generation };
+    let wiped = store
+        .wipe(tenure_lease::Wipe { prefix: tenure_lease::Prefix::new("t/").unwrap(), gate })
+        .await
+        .unwrap();
+    assert_eq!(wiped, tenure_lease::Wiped::Wiped { count: 1 });
     assert_eq!(text(&server, &["GET", "t/1"]).as_deref(), Some("stranger"));
     assert_eq!(text(&server, &["GET", "t/2"]), None);
 }
 
 #[tokio::test]
-async fn a_claim_that_waits_for_a_stranger_s_key_gets_it_when_that_is_gone() {
+async fn a_claim_that_waits_for_a_foreign_key_is_granted_when_it_is_deleted() {
     let server = RedisServer::start().unwrap();
     let store = std::sync::Arc::new(open(&server.url()).await);
     server.command(&["SET", "k", "stranger"]).unwrap();
     let (waits, mut waiting) = (store.clone(), tokio::task::JoinSet::new());
     waiting.spawn(async move { granted(&waits, &claim("k", "node-1").waiting(LIMIT)).await });
-    wait::until_async("it stands in line", LIMIT, async || int(&server, &["LLEN", "tenure:w:k"]) == 1)
-        .await
-        .unwrap();
+    wait::until_async("it waits", LIMIT, async || int(&server, &["LLEN", "tenure:w:k"]) == 1).await.unwrap();
     server.command(&["DEL", "k"]).unwrap();
     let grant = waiting.join_next().await.unwrap().unwrap();
     assert!(grant.parked);
@@ -267,17 +267,71 @@ async fn a_claim_that_waits_for_a_stranger_s_key_gets_it_when_that_is_gone() {
 #[tokio::test]
 async fn generations_go_on_rising_in_a_server_that_was_used_before_the_keys_lived_elsewhere() {
     let server = RedisServer::start().unwrap();
-    // Long ago somebody leased something there.
+    // The server was used long ago.
     granted(&open(&server.url()).await, &claim("other", "node-1")).await;
     let floor = 1_000_000_000_i64 << 20;
-    server.command(&["SET", "tenure:floor", &floor.to_string()]).unwrap();
+    server.command(&["HSET", "tenure:store", "floor", &floor.to_string()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let embedded = lease_store::Store::open(&format!("embedded:{}", folder.path().display())).await.unwrap();
+    let embedded = tenure_store::Store::open(&format!("embedded:{}", folder.path().display())).await.unwrap();
     let before = match embedded.acquire(claim("k", "node-1")).await.unwrap() {
-        lease::Acquired::Granted(grant) => grant.lease.generation,
-        lease::Acquired::Busy(busy) => panic!("{busy:?}"),
+        tenure_lease::Acquired::Granted(grant) => grant.lease.generation,
+        tenure_lease::Acquired::Busy(busy) => panic!("{busy:?}"),
     };
     drop(embedded);
     let after = granted(&open(&server.url()).await, &claim("k", "node-1")).await.lease.generation;
     assert!(after > before, "{after} after {before}");
+}
+
+#[tokio::test]
+async fn a_store_of_another_layout_is_refused() {
+    let server = RedisServer::start().unwrap();
+    server.command(&["HSET", "tenure:store", "layout", "3"]).unwrap();
+    let refused = Redis::open(&server.url()).await.unwrap_err().to_string();
+    assert!(refused.contains("layout 3") && refused.contains("needs layout 2"), "{refused}");
+    assert_eq!(text(&server, &["HGET", "tenure:store", "layout"]).as_deref(), Some("3"));
+}
+
+#[tokio::test]
+async fn a_store_from_before_layouts_had_versions_is_refused() {
+    let server = RedisServer::start().unwrap();
+    server.command(&["SET", "tenure:floor", "1000000000000000"]).unwrap();
+    let refused = Redis::open(&server.url()).await.unwrap_err().to_string();
+    assert!(refused.contains("layout 1"), "{refused}");
+    assert_eq!(int(&server, &["EXISTS", "tenure:store"]), 0);
+}
+
+#[tokio::test]
+async fn spent_tokens_are_forgotten_after_a_minute_without_a_release() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let mine = claim("k", "node-1");
+    granted(&store, &mine).await;
+    store.release(release(&mine)).await.unwrap();
+    let left = int(&server, &["PTTL", "tenure:t:k"]);
+    assert!((40_000..=60_000).contains(&left), "{left} ms");
+    assert!(store.acquire(mine.clone()).await.unwrap_err().to_string().contains("spent"));
+    // As if it had been released 61 seconds ago.
+    let age = "local t = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') \
+               return redis.call('ZADD', KEYS[1], t[2] - 61000, t[1])";
+    server.command(&["EVAL", age, "1", "tenure:t:k"]).unwrap();
+    granted(&store, &mine).await;
+}
+
+#[tokio::test]
+async fn the_latest_4096_spent_tokens_of_a_key_are_kept() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let fill = "for i = 1, 5000 do redis.call('ZADD', KEYS[1], ARGV[1] - 5000 + i, i) end return 1";
+    let now = text(&server, &["EVAL", "return redis.call('TIME')[1] .. '000'", "0"]).unwrap();
+    assert_eq!(int(&server, &["EVAL", fill, "1", "tenure:t:k", &now]), 1);
+    let kept = || int(&server, &["ZCARD", "tenure:t:k"]);
+    let mut released = 0;
+    while kept() > 4_096 + 64 {
+        let mine = claim("k", "node-1");
+        granted(&store, &mine).await;
+        store.release(release(&mine)).await.unwrap();
+        released += 1;
+        assert!(released <= 64, "the set is trimmed once in 64 reigns");
+    }
+    assert!(kept() >= 4_096, "{}", kept());
 }

@@ -1,44 +1,44 @@
-//! Who may have a key.
+//! Whether a claim is granted.
 
 use super::{Entry, State};
 use crate::breaks::{Break, broken};
-use crate::{Busy, Claim, Holder, Reason, Tick};
+use crate::{Busy, BusyReason, Claim, Holder, Tick};
 
-/// What surrounds a claim besides the key's own state.
+/// What decides a claim besides the key's own state.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Around {
-    /// The token was spent on this key before.
+pub struct ClaimContext {
+    /// Whether the token is spent on this key.
     pub spent: bool,
-    /// How many parked claims come before this one.
+    /// The number of parked claims before this one.
     pub ahead: u32,
-    /// The key carries something that is not a lease.
+    /// Whether the key has a value that is not a lease.
     pub foreign: bool,
 }
 
-/// What a claim gets.
+/// The decision on a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// A new reign with the next generation.
     Grant,
-    /// The reign this token already has, prolonged.
+    /// The reign that this token already has, renewed.
     Refresh,
     /// A new reign with the next generation; the live one ends superseded.
     Supersede,
-    /// Nothing, for this reason.
+    /// No grant, for this reason.
     Busy(Busy),
-    /// Nothing: the token is spent.
+    /// No grant: the token is spent.
     Spent,
 }
 
 /// Decides a claim at `now`.
-pub fn acquire(entry: &Entry, claim: &Claim, now: Tick, around: Around) -> Verdict {
-    if let Some(tenant) = entry.live(now)
-        && (tenant.digest == *claim.token.digest()
-            || (broken(Break::NameOnly) && tenant.holder == claim.holder))
+pub fn acquire(entry: &Entry, claim: &Claim, now: Tick, context: ClaimContext) -> Verdict {
+    if let Some(reign) = entry.live(now)
+        && (reign.digest == *claim.token.digest()
+            || (broken(Break::NameOnly) && reign.holder == claim.holder))
     {
         return Verdict::Refresh;
     }
-    if around.spent {
+    if context.spent {
         return Verdict::Spent;
     }
     let busy = |holder: Option<&Holder>, reason| {
@@ -46,29 +46,29 @@ pub fn acquire(entry: &Entry, claim: &Claim, now: Tick, around: Around) -> Verdi
             holder: holder.cloned(),
             generation: entry.last,
             remaining: entry.phase(now).1,
-            position: around.ahead + 1,
+            position: context.ahead + 1,
             reason,
         })
     };
-    if around.foreign {
-        return busy(None, Reason::Foreign);
+    if context.foreign {
+        return busy(None, BusyReason::Foreign);
     }
     if let Some(dead) = claim.instead_of {
         return match entry.live(now) {
-            Some(tenant) if tenant.generation == dead => Verdict::Supersede,
-            live => busy(live.map(|t| &t.holder), Reason::NotThatGeneration),
+            Some(reign) if reign.generation == dead => Verdict::Supersede,
+            live => busy(live.map(|t| &t.holder), BusyReason::NotThatGeneration),
         };
     }
     match &entry.state {
-        State::Held(tenant) if now < tenant.expires || broken(Break::SweeperOnly) => {
-            busy(Some(&tenant.holder), Reason::Held)
+        State::Held(reign) if now < reign.expires || broken(Break::SweeperOnly) => {
+            busy(Some(&reign.holder), BusyReason::Held)
         }
-        State::Delayed { until } if now < *until => busy(None, Reason::Delayed),
+        State::Delayed { until } if now < *until => busy(None, BusyReason::Delayed),
         State::Reserved { to, until } if now < *until => match *to == claim.holder {
             true => Verdict::Grant,
-            false => busy(Some(to), Reason::Reserved),
+            false => busy(Some(to), BusyReason::Reserved),
         },
-        _ if around.ahead > 0 => busy(None, Reason::Queued),
+        _ if context.ahead > 0 => busy(None, BusyReason::Queued),
         _ => Verdict::Grant,
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::rules::fixture::{at, claim, generation, held, holder};
 
-    fn reason(verdict: Verdict) -> Reason {
+    fn reason(verdict: Verdict) -> BusyReason {
         match verdict {
             Verdict::Busy(busy) => busy.reason,
             other => panic!("expected busy, got {other:?}"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     fn decide(entry: &Entry, claim: &Claim, now: u64) -> Verdict {
-        acquire(entry, claim, at(now), Around::default())
+        acquire(entry, claim, at(now), ClaimContext::default())
     }
 
     #[test]
@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn another_token_is_told_who_holds_it_and_how_long() {
+    fn another_token_gets_the_holder_and_the_remaining_time() {
         for name in ["b", "a"] {
             let Verdict::Busy(busy) = decide(&held(), &claim(name, 2), 400) else { panic!("{name}") };
             assert_eq!(busy.holder, Some(holder("a")));
             assert_eq!(busy.generation, Some(generation(7)));
             assert_eq!(busy.remaining.unwrap().as_millis(), 600);
-            assert_eq!((busy.position, busy.reason), (1, Reason::Held));
+            assert_eq!((busy.position, busy.reason), (1, BusyReason::Held));
         }
     }
 
@@ -120,29 +120,31 @@ mod tests {
 
     #[test]
     fn a_spent_token_is_refused_even_when_the_key_is_free() {
-        let around = Around { spent: true, ..Around::default() };
-        assert_eq!(acquire(&Entry::default(), &claim("a", 1), at(0), around), Verdict::Spent);
+        let context = ClaimContext { spent: true, ..ClaimContext::default() };
+        assert_eq!(acquire(&Entry::default(), &claim("a", 1), at(0), context), Verdict::Spent);
     }
 
     #[test]
     fn a_claim_never_overtakes_the_queue() {
-        let around = Around { ahead: 2, ..Around::default() };
-        let Verdict::Busy(busy) = acquire(&Entry::default(), &claim("b", 2), at(0), around) else { panic!() };
-        assert_eq!((busy.reason, busy.position), (Reason::Queued, 3));
+        let context = ClaimContext { ahead: 2, ..ClaimContext::default() };
+        let Verdict::Busy(busy) = acquire(&Entry::default(), &claim("b", 2), at(0), context) else {
+            panic!()
+        };
+        assert_eq!((busy.reason, busy.position), (BusyReason::Queued, 3));
     }
 
     #[test]
-    fn a_lock_delay_keeps_everybody_out_until_it_is_over() {
+    fn a_lock_delay_blocks_every_claim_until_it_ends() {
         let entry = Entry { state: State::Delayed { until: at(500) }, ..held() };
-        assert_eq!(reason(decide(&entry, &claim("b", 2), 499)), Reason::Delayed);
+        assert_eq!(reason(decide(&entry, &claim("b", 2), 499)), BusyReason::Delayed);
         assert_eq!(decide(&entry, &claim("b", 2), 500), Verdict::Grant);
     }
 
     #[test]
-    fn a_reservation_is_for_the_heir_alone_and_ends() {
-        let entry = Entry { state: State::Reserved { to: holder("heir"), until: at(500) }, ..held() };
-        assert_eq!(reason(decide(&entry, &claim("b", 2), 499)), Reason::Reserved);
-        assert_eq!(decide(&entry, &claim("heir", 3), 499), Verdict::Grant);
+    fn a_reservation_is_for_the_successor_alone_and_ends() {
+        let entry = Entry { state: State::Reserved { to: holder("successor"), until: at(500) }, ..held() };
+        assert_eq!(reason(decide(&entry, &claim("b", 2), 499)), BusyReason::Reserved);
+        assert_eq!(decide(&entry, &claim("successor", 3), 499), Verdict::Grant);
         assert_eq!(decide(&entry, &claim("b", 2), 500), Verdict::Grant);
     }
 
@@ -153,13 +155,13 @@ mod tests {
         for (entry, claim, now) in
             [(held(), dead(6), 0), (held(), dead(7), 1_000), (Entry::default(), dead(7), 0)]
         {
-            assert_eq!(reason(decide(&entry, &claim, now)), Reason::NotThatGeneration);
+            assert_eq!(reason(decide(&entry, &claim, now)), BusyReason::NotThatGeneration);
         }
     }
 
     #[test]
-    fn a_foreign_key_is_never_taken() {
-        let around = Around { foreign: true, ..Around::default() };
-        assert_eq!(reason(acquire(&Entry::default(), &claim("a", 1), at(0), around)), Reason::Foreign);
+    fn a_key_with_a_foreign_value_is_never_granted() {
+        let context = ClaimContext { foreign: true, ..ClaimContext::default() };
+        assert_eq!(reason(acquire(&Entry::default(), &claim("a", 1), at(0), context)), BusyReason::Foreign);
     }
 }

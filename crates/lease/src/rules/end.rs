@@ -1,25 +1,25 @@
-//! How reigns end against the holder's will.
+//! How a reign ends without its holder: expiry, revocation, wipe.
 
 use std::time::Duration;
 
 use super::{Entry, State};
 use crate::{Generation, Key, Proof, Revoke, Tick, Wipe};
 
-/// What time has done to a key.
+/// What has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expiry {
-    /// Nothing yet.
+    /// Nothing.
     NotYet,
-    /// The reign is over.
+    /// The reign.
     Reign,
-    /// The lock-delay or the reservation is over.
+    /// The lock-delay or the reservation.
     Hold,
 }
 
-/// Decides what time has done to a key at `now`.
+/// Decides what of a key has expired at `now`.
 pub fn expire(entry: &Entry, now: Tick) -> Expiry {
     match &entry.state {
-        State::Held(tenant) if now >= tenant.expires => Expiry::Reign,
+        State::Held(reign) if now >= reign.expires => Expiry::Reign,
         State::Delayed { until } | State::Reserved { until, .. } if now >= *until => Expiry::Hold,
         _ => Expiry::NotYet,
     }
@@ -28,20 +28,20 @@ pub fn expire(entry: &Entry, now: Tick) -> Expiry {
 /// The lock-delay of a revocation at `now`, or the generation that makes it stale.
 pub fn revoke(entry: &Entry, revoke: &Revoke, now: Tick) -> Result<Duration, Option<Generation>> {
     match entry.live(now) {
-        Some(tenant) if tenant.generation == revoke.generation => {
-            Ok(revoke.delay.unwrap_or_else(|| tenant.expires.since(now)))
+        Some(reign) if reign.generation == revoke.generation => {
+            Ok(revoke.delay.unwrap_or_else(|| reign.expires.since(now)))
         }
         live => Err(live.map(|t| t.generation)),
     }
 }
 
 /// Whether the gate is held with this proof at `now`.
-pub fn proven(gate: &Entry, proof: &Proof, now: Tick) -> bool {
+pub fn is_gate_proven(gate: &Entry, proof: &Proof, now: Tick) -> bool {
     super::release(gate, proof.token.digest(), Some(proof.generation), now)
 }
 
 /// Whether a proven wipe ends the reign over `key` at `now`. The gate itself is exempt.
-pub fn wiped(key: &Key, entry: &Entry, wipe: &Wipe, now: Tick) -> bool {
+pub fn is_wiped(key: &Key, entry: &Entry, wipe: &Wipe, now: Tick) -> bool {
     *key != wipe.gate.key && key.starts_with(&wipe.prefix) && entry.live(now).is_some()
 }
 
@@ -75,7 +75,7 @@ mod tests {
             key: Key::new("k").unwrap(),
             generation: generation(g),
             delay,
-            reason: crate::Motive::default(),
+            reason: crate::RevokeReason::default(),
         };
         assert_eq!(revoke(&held(), &with(7, None), at(400)), Ok(Duration::from_millis(600)));
         assert_eq!(revoke(&held(), &with(7, Some(Duration::ZERO)), at(400)), Ok(Duration::ZERO));
@@ -87,15 +87,15 @@ mod tests {
     fn a_wipe_needs_a_live_gate_and_spares_it() {
         let key = |k: &str| Key::new(k).unwrap();
         let proof = |n, g| Proof { key: key("gate"), token: token(n), generation: generation(g) };
-        assert!(proven(&held(), &proof(1, 7), at(999)));
+        assert!(is_gate_proven(&held(), &proof(1, 7), at(999)));
         for (n, g, now) in [(1, 7, 1_000), (2, 7, 0), (1, 6, 0)] {
-            assert!(!proven(&held(), &proof(n, g), at(now)));
+            assert!(!is_gate_proven(&held(), &proof(n, g), at(now)));
         }
         let wipe = Wipe { prefix: Prefix::new("t/").unwrap(), gate: proof(1, 7) };
-        assert!(wiped(&key("t/1"), &held(), &wipe, at(0)));
-        assert!(!wiped(&key("t/1"), &held(), &wipe, at(1_000)));
-        assert!(!wiped(&key("u/1"), &held(), &wipe, at(0)));
+        assert!(is_wiped(&key("t/1"), &held(), &wipe, at(0)));
+        assert!(!is_wiped(&key("t/1"), &held(), &wipe, at(1_000)));
+        assert!(!is_wiped(&key("u/1"), &held(), &wipe, at(0)));
         let all = Wipe { prefix: Prefix::default(), gate: proof(1, 7) };
-        assert!(!wiped(&key("gate"), &held(), &all, at(0)));
+        assert!(!is_wiped(&key("gate"), &held(), &all, at(0)));
     }
 }

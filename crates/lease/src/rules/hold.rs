@@ -1,17 +1,17 @@
-//! What the holder of a key may do with it.
+//! What the holder of a key may do.
 
-use super::{Entry, Tenant};
+use super::{ActiveReign, Entry};
 use crate::breaks::{Break, broken};
-use crate::{Digest, End, Fence, Generation, Mark, Mode, Tick, Verified};
+use crate::{Digest, End, Fence, Generation, HighWaterMark, Mode, Tick, Verified};
 
-/// Whether this reign may be prolonged at `now`; if not, why it is over as far as the entry knows.
+/// Whether this reign may be renewed at `now`; if not, why it ended as far as the entry shows.
 ///
-/// `None` in the error means that another reign or none is there: the history knows the reason.
+/// `None` in the error means that the reign is not in the entry: the history has the reason.
 pub fn renew(entry: &Entry, digest: &Digest, generation: Generation, now: Tick) -> Result<(), Option<End>> {
     match &entry.state {
-        super::State::Held(tenant) if matches(tenant, digest, Some(generation)) => {
+        super::State::Held(reign) if matches(reign, digest, Some(generation)) => {
             let late = broken(Break::RenewLate) || broken(Break::SweeperOnly);
-            match now < tenant.expires || late {
+            match now < reign.expires || late {
                 true => Ok(()),
                 false => Err(Some(End::Expired)),
             }
@@ -20,24 +20,23 @@ pub fn renew(entry: &Entry, digest: &Digest, generation: Generation, now: Tick) 
     }
 }
 
-/// Whether this token holds the key at `now` and may give it back.
+/// Whether this token holds the key at `now` and may release it.
 pub fn release(entry: &Entry, digest: &Digest, generation: Option<Generation>, now: Tick) -> bool {
-    entry.live(now).is_some_and(|tenant| {
-        matches(tenant, digest, generation) || (generation.is_none() && broken(Break::ReleaseUnchecked))
+    entry.live(now).is_some_and(|reign| {
+        matches(reign, digest, generation) || (generation.is_none() && broken(Break::ReleaseUnchecked))
     })
 }
 
-/// Whether this token holds the key at `now` and may hand it on. The successor must be parked: that is the
-/// engine's to know.
+/// Whether this token holds the key at `now` and may transfer it. The engine checks that the successor is parked.
 pub fn transfer(entry: &Entry, digest: &Digest, generation: Generation, now: Tick) -> bool {
     release(entry, digest, Some(generation), now)
 }
 
-/// What a token is to a key at `now`; `known` says whether it reigned or was given up before.
+/// Verifies a token at `now`; `known` says whether it reigned or was released before.
 pub fn verify(entry: &Entry, digest: &Digest, known: bool, now: Tick) -> Verified {
     match &entry.state {
-        super::State::Held(tenant) if tenant.digest == *digest => match now < tenant.expires {
-            true => Verified::Live { generation: tenant.generation, remaining: tenant.expires.since(now) },
+        super::State::Held(reign) if reign.digest == *digest => match now < reign.expires {
+            true => Verified::Live { generation: reign.generation, remaining: reign.expires.since(now) },
             false => Verified::Ended,
         },
         _ if known => Verified::Ended,
@@ -45,8 +44,13 @@ pub fn verify(entry: &Entry, digest: &Digest, known: bool, now: Tick) -> Verifie
     }
 }
 
-/// Whether a fenced write may land; if not, the generation that stands in its way.
-pub fn fence(entry: &Entry, fence: &Fence, mark: Option<&Mark>, now: Tick) -> Result<(), Option<Generation>> {
+/// Whether a fenced write is admitted; if not, the generation that prevents it.
+pub fn fence(
+    entry: &Entry,
+    fence: &Fence,
+    mark: Option<&HighWaterMark>,
+    now: Tick,
+) -> Result<(), Option<Generation>> {
     if broken(Break::FenceBlind) {
         return Ok(());
     }
@@ -56,17 +60,17 @@ pub fn fence(entry: &Entry, fence: &Fence, mark: Option<&Mark>, now: Tick) -> Re
             false => Err(entry.last),
         },
         Mode::Monotonic => {
-            let next = Mark::new(fence.generation, fence.token.digest());
-            match Mark::admits(mark, &next) {
+            let next = HighWaterMark::new(fence.generation, fence.token.digest());
+            match HighWaterMark::admits(mark, &next) {
                 true => Ok(()),
-                false => Err(mark.map(Mark::generation)),
+                false => Err(mark.map(HighWaterMark::generation)),
             }
         }
     }
 }
 
-fn matches(tenant: &Tenant, digest: &Digest, generation: Option<Generation>) -> bool {
-    generation.is_none_or(|g| g == tenant.generation) && tenant.digest == *digest
+fn matches(reign: &ActiveReign, digest: &Digest, generation: Option<Generation>) -> bool {
+    generation.is_none_or(|g| g == reign.generation) && reign.digest == *digest
 }
 
 #[cfg(test)]
@@ -119,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn a_strict_fence_wants_a_live_lease_and_a_monotonic_one_a_mark_that_is_not_higher() {
+    fn a_strict_fence_needs_a_live_lease_and_a_monotonic_one_a_mark_that_is_not_higher() {
         let with =
             |mode, g| Fence { key: Key::new("k").unwrap(), token: token(1), generation: generation(g), mode };
         let strict = with(Mode::Strict, 7);
         assert_eq!(fence(&held(), &strict, None, at(0)), Ok(()));
         assert_eq!(fence(&held(), &strict, None, at(1_000)), Err(Some(generation(7))));
         assert_eq!(fence(&held(), &with(Mode::Strict, 6), None, at(0)), Err(Some(generation(7))));
-        let mark = Mark::new(generation(8), token(2).digest());
+        let mark = HighWaterMark::new(generation(8), token(2).digest());
         assert_eq!(fence(&held(), &with(Mode::Monotonic, 7), None, at(1_000)), Ok(()));
         assert_eq!(fence(&held(), &with(Mode::Monotonic, 7), Some(&mark), at(0)), Err(Some(generation(8))));
         assert_eq!(fence(&held(), &with(Mode::Monotonic, 9), Some(&mark), at(0)), Ok(()));

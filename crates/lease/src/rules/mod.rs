@@ -1,8 +1,7 @@
 //! What each verb does to a key, as pure functions of the key's state and the time.
 //!
-//! Engines in process apply these; Redis repeats them in its scripts and the conformance suite holds both
-//! to the same sentences; the simulator uses them as its oracle. Every function checks expiry itself: a
-//! sweeper only tidies up.
+//! Engines in process apply these functions; Redis repeats them in its scripts, and the conformance suite tests both. The
+//! simulator uses them as its oracle. Every function checks expiry itself: a sweep only cleans up.
 
 mod acquire;
 mod end;
@@ -10,48 +9,48 @@ mod hold;
 
 use std::time::Duration;
 
-pub use acquire::{Around, Verdict, acquire};
-pub use end::{Expiry, expire, proven, revoke, wiped};
+pub use acquire::{ClaimContext, Verdict, acquire};
+pub use end::{Expiry, expire, is_gate_proven, is_wiped, revoke};
 pub use hold::{fence, release, renew, transfer, verify};
 
 use crate::breaks::{Break, broken};
 use crate::{Digest, Generation, Holder, Meta, Origin, Phase, Tick, Ttl, Wall};
 
-/// What a store knows of one key.
+/// The state of one key.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// The last generation minted.
     pub last: Option<Generation>,
-    /// What the key is doing, as of the last change; time may have overtaken it.
+    /// The state as of the last change; it may have expired since.
     pub state: State,
 }
 
-/// What a key is doing.
+/// The state of a key as of its last change.
 #[derive(Clone, Debug, Default)]
 pub enum State {
-    /// Nobody has it.
+    /// Not held.
     #[default]
     Free,
-    /// Somebody has it until their TTL runs out.
-    Held(Tenant),
-    /// Nobody may have it before `until`.
+    /// Held until the TTL expires.
+    Held(ActiveReign),
+    /// Not granted before `until`.
     Delayed {
         /// The end of the lock-delay.
         until: Tick,
     },
-    /// Kept for one holder until `until`.
+    /// Reserved for one holder until `until`.
     Reserved {
-        /// The heir.
+        /// The successor.
         to: Holder,
         /// The end of the reservation.
         until: Tick,
     },
 }
 
-/// The holder of a key and the terms of its reign.
+/// The running reign over a key.
 #[derive(Clone, Debug)]
-pub struct Tenant {
-    /// Who.
+pub struct ActiveReign {
+    /// The holder.
     pub holder: Holder,
     /// The digest of the token that proves it.
     pub digest: Digest,
@@ -61,40 +60,40 @@ pub struct Tenant {
     pub ttl: Ttl,
     /// When the reign ends without renewal.
     pub expires: Tick,
-    /// When it began, for people.
+    /// When it began, for display.
     pub since: Wall,
-    /// What the holder says about itself.
+    /// The holder's public text.
     pub meta: Meta,
-    /// Whether the holder lives in the store's process.
+    /// Whether the holder runs in the store's process.
     pub origin: Origin,
 }
 
 impl Entry {
-    /// The live tenant at `now`, if any.
-    pub fn live(&self, now: Tick) -> Option<&Tenant> {
+    /// The live reign at `now`, if any.
+    pub fn live(&self, now: Tick) -> Option<&ActiveReign> {
         match &self.state {
-            State::Held(tenant) if now < tenant.expires || broken(Break::SweeperOnly) => Some(tenant),
+            State::Held(reign) if now < reign.expires || broken(Break::SweeperOnly) => Some(reign),
             _ => None,
         }
     }
 
-    /// What the key is doing at `now`, and for how much longer.
+    /// The phase of the key at `now` and its remaining time.
     pub fn phase(&self, now: Tick) -> (Phase, Option<Duration>) {
         let left = |until: Tick| Some(until.since(now)).filter(|left| !left.is_zero());
         let (phase, left) = match &self.state {
             State::Free => return (Phase::Free, None),
-            State::Held(tenant) => (Phase::Held, left(tenant.expires)),
+            State::Held(reign) => (Phase::Held, left(reign.expires)),
             State::Delayed { until } => (Phase::Delayed, left(*until)),
             State::Reserved { until, .. } => (Phase::Reserved, left(*until)),
         };
         if left.is_none() { (Phase::Free, None) } else { (phase, left) }
     }
 
-    /// When time alone will next change this key.
+    /// When the state next expires.
     pub fn next_change(&self) -> Option<Tick> {
         match &self.state {
             State::Free => None,
-            State::Held(tenant) => Some(tenant.expires),
+            State::Held(reign) => Some(reign.expires),
             State::Delayed { until } | State::Reserved { until, .. } => Some(*until),
         }
     }
@@ -133,7 +132,7 @@ pub(crate) mod fixture {
 
     /// Held by `a` with token 1 and generation 7 until 1,000 ms.
     pub(crate) fn held() -> Entry {
-        let tenant = Tenant {
+        let reign = ActiveReign {
             holder: holder("a"),
             digest: *token(1).digest(),
             generation: generation(7),
@@ -143,7 +142,7 @@ pub(crate) mod fixture {
             meta: Meta::default(),
             origin: Origin::Local,
         };
-        Entry { last: Some(generation(7)), state: State::Held(tenant) }
+        Entry { last: Some(generation(7)), state: State::Held(reign) }
     }
 
     pub(crate) fn claim(name: &str, token_number: u8) -> Claim {

@@ -6,10 +6,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use lease::Clock as _;
-use meet_ac::routes;
-use meet_wire::jwt::{Checker, Jwks, KeySet, ServiceClaims};
 use tempfile::TempDir;
+use tenure_lease::Clock as _;
+use tenure_meet_ac::routes;
+use tenure_meet_wire::jwt::{Checker, Jwks, KeySet, ServiceClaims};
 use tower::ServiceExt as _;
 
 use crate::{Hand, in_folder};
@@ -35,7 +35,7 @@ fn post(body: &str, basic: Option<&str>) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn a_token_for_credentials_is_checked_by_the_published_keys() {
+async fn an_issued_token_verifies_with_the_published_keys() {
     let (door, clock, _dir) = door().await;
     let (status, body) =
         ask(&door, Request::get("/.well-known/jwks.json").body(Body::empty()).unwrap()).await;
@@ -61,7 +61,7 @@ async fn a_token_for_credentials_is_checked_by_the_published_keys() {
 }
 
 #[tokio::test]
-async fn whatever_else_is_asked_for_is_refused_in_the_words_of_the_standard() {
+async fn invalid_requests_get_the_error_codes_of_the_standard() {
     let (door, _clock, _dir) = door().await;
     let with = |id: &str, secret: &str, rest: &str| {
         format!("grant_type=client_credentials&client_id={id}&client_secret={secret}{rest}")
@@ -72,7 +72,7 @@ async fn whatever_else_is_asked_for_is_refused_in_the_words_of_the_standard() {
         (post("grant_type=password", None), 400, "unsupported_grant_type"),
         (post("grant_type=client_credentials", None), 401, "invalid_client"),
         (post(&with("mc-1", "wrong", ""), None), 401, "invalid_client"),
-        (post(&with("nobody", "hunter2-mc", ""), None), 401, "invalid_client"),
+        (post(&with("unknown", "hunter2-mc", ""), None), 401, "invalid_client"),
         (post(&with("mc-1", "hunter2-mc", "&scope=service.write.mc"), None), 400, "invalid_scope"),
         (post(&with("mc-1", "hunter2-mc", ""), Some("bWMtMTpodW50ZXIyLW1j")), 400, "invalid_request"),
         (post(&long, None), 400, "invalid_request"),

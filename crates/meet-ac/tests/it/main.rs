@@ -1,18 +1,18 @@
 //! The authority with real vaults and over its routes.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
 mod authority;
 mod http;
 
 use std::sync::Arc;
 
-use lease::{Clock, Sleep, Tick, Wall};
-use lease_keeper::OsEntropy;
-use meet_ac::{Authority, Clients, Credentials, FolderVault, Vault};
-use meet_wire::jwt::ServiceType;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_keeper::OsEntropy;
+use tenure_lease::{Clock, Sleep, Tick, Wall};
+use tenure_meet_ac::{Authority, Clients, Credentials, DirectoryVault, Vault};
+use tenure_meet_wire::jwt::ServiceType;
 
-/// A clock that a test moves.
+/// A clock that the test advances.
 pub(crate) struct Hand(AtomicU64);
 
 impl Hand {
@@ -48,6 +48,9 @@ pub(crate) fn clients() -> Clients {
     Clients::default().with(&credentials(), ServiceType::MeetingController, &scopes).unwrap()
 }
 
-pub(crate) async fn in_folder(dir: &std::path::Path, clock: Arc<Hand>) -> Result<Authority, meet_ac::Error> {
-    Authority::open(Vault::Folder(FolderVault::new(dir)), clients(), clock, Arc::new(OsEntropy)).await
+pub(crate) async fn in_folder(
+    dir: &std::path::Path,
+    clock: Arc<Hand>,
+) -> Result<Authority, tenure_meet_ac::Error> {
+    Authority::open(Vault::Folder(DirectoryVault::new(dir)), clients(), clock, Arc::new(OsEntropy)).await
 }

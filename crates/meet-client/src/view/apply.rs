@@ -1,12 +1,12 @@
-//! What a message does to what is known.
+//! Applies messages to the view.
 
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{JoinResponse, Participant, ServerMessage, Snapshot};
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::signaling::{JoinResponse, Participant, ServerMessage, Snapshot};
 
 use crate::limits;
-use crate::view::{Line, News, Step, View};
+use crate::view::{ChatLine, News, Step, View};
 
-/// Takes a message. Events are taken in order and once, whatever is sent.
+/// Applies a message. Events are applied once and in order.
 pub fn apply(view: &mut View, message: &ServerMessage) -> Step {
     if message.event_seq > 0 {
         return event(view, message);
@@ -32,12 +32,12 @@ pub fn apply(view: &mut View, message: &ServerMessage) -> Step {
     }
 }
 
-/// The seat. Without a replay everything that was known is replaced.
+/// The welcome. Without a replay it replaces the whole view.
 fn welcomed(view: &mut View, welcome: &JoinResponse) -> Step {
     let (resumed, replay) = (welcome.resumed, welcome.replay);
     view.role = welcome.role();
     view.media_servers.clone_from(&welcome.media_servers);
-    // Hosts are told anew who asks.
+    // Pending unmute requests are sent again to hosts.
     view.asks.clear();
     view.me.clone_from(&welcome.participant_id);
     if !replay {
@@ -76,7 +76,7 @@ fn event(view: &mut View, message: &ServerMessage) -> Step {
     }
     view.event_seq = seq;
     if durable {
-        // Written in order: what was told before it is written too.
+        // Events persist in order, so all earlier ones are persisted too.
         view.durable_seq = seq;
         view.volatile.clear();
     } else {
@@ -88,21 +88,21 @@ fn event(view: &mut View, message: &ServerMessage) -> Step {
     Step::New(happened(view, seq, message.payload.as_ref()))
 }
 
-/// An event with the number of one that was taken. It must be the same, unless that one was never written.
+/// An event with the number of an applied one. It must be identical, unless the applied one was not persisted.
 fn repeated(view: &mut View, message: &ServerMessage) -> Step {
     let seq = message.event_seq;
     if seq <= view.durable_seq {
         return Step::Repeated;
     }
-    let told = view.volatile.iter().find(|(told, _)| *told == seq);
-    if told.is_some_and(|(_, payload)| *payload != message.payload) {
+    let applied = view.volatile.iter().find(|(applied, _)| *applied == seq);
+    if applied.is_some_and(|(_, payload)| *payload != message.payload) {
         let durable = view.durable_seq;
         view.lines.retain(|line| line.seq <= durable);
         return Step::Rewritten;
     }
     if message.durable != Some(false) {
         view.durable_seq = seq;
-        view.volatile.retain(|(told, _)| *told > seq);
+        view.volatile.retain(|(applied, _)| *applied > seq);
     }
     Step::Repeated
 }
@@ -131,8 +131,8 @@ fn happened(view: &mut View, seq: u64, payload: Option<&Payload>) -> News {
             if let Some(person) = view.people.get_mut(&mute.participant_id) {
                 person.mute = Some(mute.clone());
             }
-            // What is not muted any more need not be asked for.
-            let over = |ask: &meet_wire::signaling::UnmuteRequested| {
+            // An unmuted participant has no pending request.
+            let over = |ask: &tenure_meet_wire::signaling::UnmuteRequested| {
                 !((ask.request_audio && mute.audio_host) || (ask.request_video && mute.video_host))
             };
             if view.asks.get(&mute.participant_id).is_some_and(over) {
@@ -159,7 +159,7 @@ fn happened(view: &mut View, seq: u64, payload: Option<&Payload>) -> News {
                 if view.lines.len() >= view.keep {
                     view.lines.pop_front();
                 }
-                view.lines.push_back(Line { seq, said: said.clone() });
+                view.lines.push_back(ChatLine { seq, said: said.clone() });
             }
             News::Chat(said.clone())
         }

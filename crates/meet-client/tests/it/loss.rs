@@ -1,14 +1,14 @@
-//! Connections, controllers and clients that fail.
+//! Failures of connections, controllers and clients.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Key, Motive, Revoke};
-use lease_store::{Local, TokioClock};
-use meet_client::{Client, Event, News, Refused, State};
-use meet_wire::jwt::Role;
-use meet_wire::signaling::{ErrorCode, Presence};
-use testkit_meet::{Fate, Mishap, Venue};
+use tenure_lease::{Key, Revoke, RevokeReason};
+use tenure_meet_client::{Client, Event, News, Refused, State};
+use tenure_meet_wire::jwt::Role;
+use tenure_meet_wire::signaling::{ErrorCode, Presence};
+use tenure_store::{Local, TokioClock};
+use tenure_testkit_meet::{FaultyStore, TestMeeting, WriteFault};
 
 use crate::party::{Party, connected};
 
@@ -17,27 +17,27 @@ fn reconnecting(event: &Event) -> Option<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_client_comes_back_to_its_seat_with_nothing_missed_and_nothing_done_twice() {
+async fn a_lost_client_resumes_without_missing_or_repeating_anything() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
     let mut bob = party.join("bob", Role::Participant).await;
     let id = bob.id();
     bob.client.chat("before").await.unwrap();
-    bob.cables.down(true);
-    bob.told(reconnecting).await;
+    bob.transport.set_down(true);
+    bob.next_event(reconnecting).await;
     ada.sees(|view| view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected))
         .await;
     for word in ["one", "two"] {
         ada.client.chat(word).await.unwrap();
     }
-    // What is asked for meanwhile waits.
+    // Requests made while disconnected are queued.
     let waiting = async {
         let (first, second) = tokio::join!(bob.client.chat("mine"), bob.client.mute(true, false));
         first.and(second)
     };
     let back = async {
         party.pass(Duration::from_secs(3)).await;
-        bob.cables.down(false);
+        bob.transport.set_down(false);
     };
     let (asked, ()) = tokio::join!(waiting, back);
     asked.unwrap();
@@ -47,17 +47,17 @@ async fn a_lost_client_comes_back_to_its_seat_with_nothing_missed_and_nothing_do
         assert_eq!(guest.heard(), ["before", "one", "two", "mine"]);
         assert_eq!(guest.client.view(|view| view.people[&id].presence()), Presence::Connected);
     }
-    assert_eq!(bob.id(), id, "the same seat");
+    assert_eq!(bob.id(), id, "the same participant");
     assert!(bob.client.own().unwrap().mute.unwrap().audio_self);
-    assert!(bob.usher.asked() >= 2, "asked the door again");
+    assert!(bob.join_api.call_count() >= 2, "called the join API again");
     let traces: std::collections::BTreeSet<_> =
-        bob.cables.dialled().into_iter().map(|(_, trace)| trace).collect();
-    assert_eq!(traces.len(), 1, "one trace for the whole of it");
-    assert!(meet_wire::TraceParent::parse(traces.first().unwrap().as_deref().unwrap()).is_some());
+        bob.transport.dials().into_iter().map(|(_, trace)| trace).collect();
+    assert_eq!(traces.len(), 1, "one trace across all connections");
+    assert!(tenure_meet_wire::TraceParent::parse(traces.first().unwrap().as_deref().unwrap()).is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_event_is_told_once_and_in_order_over_many_losses() {
+async fn every_event_arrives_once_and_in_order_across_many_losses() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
     let mut bob = party.join("bob", Role::Participant).await;
@@ -65,10 +65,10 @@ async fn every_event_is_told_once_and_in_order_over_many_losses() {
         for word in 0..round % 4 {
             ada.client.chat(&format!("{round}.{word}")).await.unwrap();
         }
-        bob.cables.cut();
+        bob.transport.cut();
         ada.client.chat(&format!("{round} after")).await.unwrap();
         if round % 3 == 0 {
-            bob.told(connected).await;
+            bob.next_event(connected).await;
         }
     }
     let last = ada.client.view(|view| view.event_seq);
@@ -77,20 +77,20 @@ async fn every_event_is_told_once_and_in_order_over_many_losses() {
     assert_eq!(bob.heard(), ada.heard());
     let taken = bob.taken();
     assert!(taken.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1), "{taken:?}");
-    assert_eq!(party.venue.controller.counts().await.participants, 2, "never a second seat");
+    assert_eq!(party.meeting.controller.counts().await.participants, 2, "never a second participant");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_too_late_has_a_new_seat_and_is_told() {
+async fn a_client_that_returns_after_its_grace_is_a_new_participant() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
     let mut bob = party.join("bob", Role::Participant).await;
     let old = bob.id();
-    bob.cables.down(true);
+    bob.transport.set_down(true);
     ada.sees(|view| !view.people.contains_key(&old)).await;
-    bob.cables.down(false);
-    bob.told(reconnecting).await;
-    assert_eq!(bob.told(connected).await, (false, false));
+    bob.transport.set_down(false);
+    bob.next_event(reconnecting).await;
+    assert_eq!(bob.next_event(connected).await, (false, false));
     assert_ne!(bob.id(), old);
     bob.client.chat("new here").await.unwrap();
     ada.hears("new here").await;
@@ -98,7 +98,7 @@ async fn who_comes_back_too_late_has_a_new_seat_and_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_of_a_fenced_controller_go_on_at_the_next_owner_without_a_gap() {
+async fn clients_of_a_fenced_controller_continue_at_the_next_owner_without_a_gap() {
     let mut party = Party::new().await;
     let mut ada = party.join("ada", Role::Host).await;
     let mut bob = party.join("bob", Role::Participant).await;
@@ -106,14 +106,14 @@ async fn clients_of_a_fenced_controller_go_on_at_the_next_owner_without_a_gap() 
     bob.hears("before").await;
     let key = Key::new("meeting:abc").unwrap();
     let generation = party.store.inspect(&key).await.unwrap().generation.unwrap();
-    let mut next = Venue::open(&party.store, "mc-2").unwrap();
+    let mut next = TestMeeting::open(&party.store, "mc-2").unwrap();
     for guest in [&ada, &bob] {
-        guest.cables.lead("https://mc-2/wt/mc", next.in_memory());
-        guest.usher.moved("https://mc-2/wt/mc");
+        guest.transport.add_route("https://mc-2/wt/mc", next.in_memory());
+        guest.join_api.set_endpoint("https://mc-2/wt/mc");
     }
-    let revoke = Revoke { key, generation, delay: Some(Duration::ZERO), reason: Motive::default() };
+    let revoke = Revoke { key, generation, delay: Some(Duration::ZERO), reason: RevokeReason::default() };
     party.store.revoke(revoke).await.unwrap();
-    // It does not know yet; its write is refused, and it closes everybody.
+    // The controller does not know yet that it is fenced. Its write fails and it closes all sessions.
     let (chat, taken) = tokio::join!(ada.client.chat("after"), next.assign());
     taken.unwrap();
     chat.unwrap();
@@ -123,34 +123,34 @@ async fn clients_of_a_fenced_controller_go_on_at_the_next_owner_without_a_gap() 
         let taken = guest.taken();
         assert!(taken.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1), "{taken:?}");
     }
-    assert_eq!(next.controller.counts().await.participants, 2, "both in their old seats");
+    assert_eq!(next.controller.counts().await.participants, 2, "both participants resumed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_goes_away_is_left_for_the_next() {
+async fn clients_of_a_departing_controller_move_to_the_next_one() {
     let mut party = Party::new().await;
     let mut ada = party.join("ada", Role::Host).await;
     let id = ada.id();
-    let mut next = Venue::open(&party.store, "mc-2").unwrap();
-    ada.cables.lead("https://mc-2/wt/mc", next.in_memory());
-    ada.usher.moved("https://mc-2/wt/mc");
-    party.venue.shut_down().await;
+    let mut next = TestMeeting::open(&party.store, "mc-2").unwrap();
+    ada.transport.add_route("https://mc-2/wt/mc", next.in_memory());
+    ada.join_api.set_endpoint("https://mc-2/wt/mc");
+    party.meeting.shut_down().await;
     next.assign().await.unwrap();
-    ada.told(reconnecting).await;
-    assert_eq!(ada.told(connected).await, (true, true));
+    ada.next_event(reconnecting).await;
+    assert_eq!(ada.next_event(connected).await, (true, true));
     assert_eq!(ada.id(), id);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_bounded_and_who_does_not_wait_is_not_heard() {
+async fn the_request_queue_is_bounded_and_abandoned_requests_are_dropped() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
-    let options = meet_client::Options { queue: 2, ..party.options("Bob") };
+    let options = tenure_meet_client::Options { queue: 2, ..party.options("Bob") };
     let mut bob = party.try_join("bob", Role::Participant, options).await.unwrap();
-    bob.cables.down(true);
-    bob.told(reconnecting).await;
+    bob.transport.set_down(true);
+    bob.next_event(reconnecting).await;
     {
-        // Two fit; the third is told so at once, and the first changes its mind.
+        // Two requests fit. The third is rejected at once, and the first is abandoned.
         let mut first = Box::pin(bob.client.chat("first"));
         let mut second = Box::pin(bob.client.chat("second"));
         let pending = std::future::poll_fn(|cx| {
@@ -162,7 +162,7 @@ async fn what_waits_is_bounded_and_who_does_not_wait_is_not_heard() {
         assert!(pending.await);
         assert_eq!(bob.client.chat("third").await, Err(Refused::QueueFull));
         drop(first);
-        bob.cables.down(false);
+        bob.transport.set_down(false);
         second.await.unwrap();
     }
     ada.hears("second").await;
@@ -170,10 +170,10 @@ async fn what_waits_is_bounded_and_who_does_not_wait_is_not_heard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_its_events_too_slowly_is_closed_and_still_sees_each_once() {
+async fn a_slow_client_is_closed_and_still_sees_each_event_once() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
-    let options = meet_client::Options { events: 4, lines: 2_000, ..party.options("Slow") };
+    let options = tenure_meet_client::Options { events: 4, lines: 2_000, ..party.options("Slow") };
     let mut slow = party.try_join("slow", Role::Participant, options).await.unwrap();
     for number in 0..600 {
         ada.client.chat(&number.to_string()).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_client_that_takes_its_events_too_slowly_is_closed_and_still_sees_each
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_dropped_keeps_its_seat_for_its_grace() {
+async fn a_dropped_client_stays_a_participant_for_its_grace() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
     let bob = party.join("bob", Role::Participant).await;
@@ -206,27 +206,27 @@ async fn a_client_that_is_dropped_keeps_its_seat_for_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_without_a_connection_is_gone_in_five_seconds() {
+async fn leaving_without_a_connection_takes_five_seconds() {
     let mut party = Party::new().await;
     let mut bob = party.join("bob", Role::Participant).await;
-    bob.cables.down(true);
-    bob.told(reconnecting).await;
+    bob.transport.set_down(true);
+    bob.next_event(reconnecting).await;
     assert_eq!(bob.client.state(), State::Reconnecting);
-    let began = lease::Clock::now(&*party.clock);
+    let began = tenure_lease::Clock::now(&*party.clock);
     bob.client.leave().await;
-    let took = lease::Clock::now(&*party.clock).since(began);
+    let took = tenure_lease::Clock::now(&*party.clock).since(began);
     assert!(took <= Duration::from_secs(5), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_store_is_away_chat_is_told_as_not_written_and_who_joins_waits_until_it_is_back() {
+async fn without_the_store_chat_is_not_durable_and_joins_wait() {
     let clock = Arc::new(TokioClock::default());
-    let mishap = Mishap::new(Arc::new(Local::memory_on(clock.clone())));
+    let mishap = FaultyStore::new(Arc::new(Local::memory_on(clock.clone())));
     let mut party = Party::on(clock, mishap.clone()).await;
     let mut ada = party.join("ada", Role::Host).await;
-    mishap.always(Some(Fate::Away));
-    ada.client.chat("is anybody there?").await.unwrap();
-    let durable = ada.told(|event| match event {
+    mishap.fail_all_writes(Some(WriteFault::Unavailable));
+    ada.client.chat("unsaved").await.unwrap();
+    let durable = ada.next_event(|event| match event {
         Event::News { news: News::Chat(_), durable, .. } => Some(*durable),
         _ => None,
     });
@@ -234,18 +234,18 @@ async fn while_the_store_is_away_chat_is_told_as_not_written_and_who_joins_waits
     assert_eq!(ada.client.view(|view| (view.event_seq, view.durable_seq)), (2, 1));
     let no = ada.client.host_mute(&ada.id(), true, false, "").await;
     assert!(matches!(no, Err(Refused::No { code: ErrorCode::Unavailable, .. })));
-    let usher = party.usher("bob", Role::Participant);
+    let join_api = party.join_api("bob", Role::Participant);
     let (back, joined) = tokio::join!(
         async {
             party.pass(Duration::from_secs(3)).await;
-            mishap.always(None);
+            mishap.fail_all_writes(None);
         },
-        Client::join(usher.clone(), party.cables.clone(), party.options("Bob"))
+        Client::join(join_api.clone(), party.transport.clone(), party.options("Bob"))
     );
     let ((), (bob, _events)) = (back, joined.unwrap());
-    assert!(usher.asked() > 1, "it was turned away first");
+    assert!(join_api.call_count() > 1, "the first attempts were rejected");
     ada.sees(|view| view.people.len() == 2 && view.durable_seq == view.event_seq).await;
     ada.client.chat("welcome").await.unwrap();
     bob.until(|view| (view.lines.len() == 1).then_some(())).await.unwrap();
-    assert_eq!(ada.heard(), ["is anybody there?", "welcome"]);
+    assert_eq!(ada.heard(), ["unsaved", "welcome"]);
 }

@@ -1,8 +1,8 @@
 //! Clients of a real controller: in memory under virtual time, and over QUIC.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
-mod door;
-mod house;
+mod harness;
+mod join_api;
 mod loss;
 mod network;
 mod page;

@@ -1,47 +1,47 @@
-//! Over real QUIC, on loopback, through a network that a test can break.
+//! Real QUIC on loopback, through a proxy that the test can break.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lease::Store;
-use lease_keeper::OsEntropy;
-use lease_store::{BootClock, Local};
-use meet_client::{Client, Options, Place};
-use meet_wire::jwt::Role;
-use meet_wire::signaling::client_message::Payload as Ask;
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{ChatRequest, ClientMessage, ErrorCode, Presence, ServerMessage};
-use meet_wire::transport::quic::{Dialer, Timing};
-use meet_wire::transport::{Closed, MessageReader, MessageWriter};
-use testkit::{UdpProxy, wait};
-use testkit_meet::{Usher, Venue};
+use tenure_keeper::OsEntropy;
+use tenure_lease::Store;
+use tenure_meet_client::{Client, Endpoint, Options};
+use tenure_meet_wire::jwt::Role;
+use tenure_meet_wire::signaling::client_message::Payload as Ask;
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::signaling::{ChatRequest, ClientMessage, ErrorCode, Presence, ServerMessage};
+use tenure_meet_wire::transport::quic::{Dialer, Timing};
+use tenure_meet_wire::transport::{Closed, MessageReader, MessageWriter};
+use tenure_store::{BootClock, Local};
+use tenure_testkit::{UdpProxy, wait};
+use tenure_testkit_meet::{ScriptedJoinApi, TestMeeting};
 
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const LIMIT: Duration = Duration::from_secs(60);
-/// A busy machine may let a test stand still for longer than people would wait.
+/// Generous, because a busy machine can stall a test.
 const PATIENT: Timing = Timing { idle: Duration::from_secs(60), keep_alive: Duration::from_secs(5) };
-/// Noticed soon. Who is lost by mistake comes back, so a slow machine fails nothing.
+/// A short idle timeout. A spurious loss only reconnects, so a slow machine does not fail the test.
 const ALERT: Timing = Timing { idle: Duration::from_secs(2), keep_alive: Duration::from_millis(400) };
 
 struct Net {
-    venue: Venue,
+    meeting: TestMeeting,
     proxy: UdpProxy,
-    /// Through the proxy.
-    place: Place,
-    /// Past it.
-    direct: Place,
+    /// Connected through the proxy.
+    place: Endpoint,
+    /// Connected directly.
+    direct: Endpoint,
 }
 
 async fn net(timing: Timing) -> Net {
     let store: Arc<dyn Store> = Arc::new(Local::memory());
-    let mut venue = Venue::open(&store, "mc-1").unwrap();
-    venue.assign().await.unwrap();
-    let (address, mut place) = venue.on_loopback(timing).unwrap();
+    let mut meeting = TestMeeting::open(&store, "mc-1").unwrap();
+    meeting.assign().await.unwrap();
+    let (address, mut place) = meeting.on_loopback(timing).unwrap();
     let (proxy, direct) = (UdpProxy::start(address).unwrap(), place.clone());
     place.url = format!("https://{}/wt/mc", proxy.addr());
-    Net { venue, proxy, place, direct }
+    Net { meeting, proxy, place, direct }
 }
 
 impl Net {
@@ -49,17 +49,17 @@ impl Net {
         self.join_at(&self.place, user, role, timing).await
     }
 
-    async fn join_at(&self, place: &Place, user: &str, role: Role, timing: Timing) -> Client {
-        let usher = Usher::new(self.venue.seats(), user, role, place.clone());
+    async fn join_at(&self, place: &Endpoint, user: &str, role: Role, timing: Timing) -> Client {
+        let join_api = ScriptedJoinApi::new(self.meeting.tokens(), user, role, place.clone());
         let dialer = Arc::new(Dialer::new(ANY, timing).unwrap());
         let options = Options::new(user, Arc::new(BootClock), Arc::new(OsEntropy)).bare();
         let options = Options { lines: 100, ..options };
-        Client::join(usher, dialer, options).await.unwrap().0
+        Client::join(join_api, dialer, options).await.unwrap().0
     }
 }
 
-async fn sees(client: &Client, what: &str, look: impl Fn(&meet_client::View) -> bool) {
-    wait::until_async(what, LIMIT, async || client.view(&look)).await.unwrap();
+async fn sees(client: &Client, what: &str, check: impl Fn(&tenure_meet_client::View) -> bool) {
+    wait::until_async(what, LIMIT, async || client.view(&check)).await.unwrap();
 }
 
 fn lines(client: &Client) -> Vec<String> {
@@ -67,7 +67,7 @@ fn lines(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_network_and_one_that_refuses_both_lead_back_to_the_same_seat() {
+async fn a_client_resumes_after_packet_loss_and_after_refused_packets() {
     let net = net(ALERT).await;
     let ada = net.join_at(&net.direct, "ada", Role::Host, ALERT).await;
     let bob = net.join("bob", Role::Participant, ALERT).await;
@@ -78,7 +78,7 @@ async fn a_silent_network_and_one_that_refuses_both_lead_back_to_the_same_seat()
         } else {
             net.proxy.lose_those(|_| true);
         }
-        sees(&ada, "it grays out", |view| {
+        sees(&ada, "the participant is disconnected", |view| {
             view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected)
         })
         .await;
@@ -88,21 +88,21 @@ async fn a_silent_network_and_one_that_refuses_both_lead_back_to_the_same_seat()
         }
         net.proxy.pass();
         net.proxy.accept().unwrap();
-        sees(&ada, "it is back", |view| {
+        sees(&ada, "the participant is connected again", |view| {
             view.people.get(&id).is_some_and(|person| person.presence() == Presence::Connected)
         })
         .await;
-        sees(&bob, "it has heard all", |view| view.lines.len() == expected.len()).await;
+        sees(&bob, "all messages arrived", |view| view.lines.len() == expected.len()).await;
         assert_eq!(lines(&bob), expected);
     }
     assert_eq!(bob.own().unwrap().participant_id, id);
-    assert_eq!(net.venue.controller.counts().await.participants, 2);
+    assert_eq!(net.meeting.controller.counts().await.participants, 2);
     bob.leave().await;
-    sees(&ada, "it is gone", |view| view.people.len() == 1).await;
+    sees(&ada, "the participant left", |view| view.people.len() == 1).await;
 }
 
 struct Raw {
-    session: Arc<dyn meet_wire::transport::Session>,
+    session: Arc<dyn tenure_meet_wire::transport::Session>,
     writer: MessageWriter,
     reader: MessageReader,
 }
@@ -115,7 +115,7 @@ async fn raw(net: &Net) -> Raw {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_breaks_the_protocol_is_closed_and_disturbs_nobody() {
+async fn a_protocol_violation_closes_only_the_violating_client() {
     let net = net(PATIENT).await;
     let ada = net.join("ada", Role::Host, PATIENT).await;
     let garbage: [&'static [u8]; 4] = [&[0xff; 64], &[0; 8], &[0, 0, 0, 2, 0xff, 0xff], &[0, 1, 0, 1, 7]];
@@ -136,7 +136,7 @@ async fn who_breaks_the_protocol_is_closed_and_disturbs_nobody() {
         matches!(answer.payload, Some(Payload::Error(error)) if error.code() == ErrorCode::InvalidRequest)
     );
     ada.chat("undisturbed").await.unwrap();
-    assert_eq!(net.venue.controller.counts().await.participants, 1);
+    assert_eq!(net.meeting.controller.counts().await.participants, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,9 +146,10 @@ async fn many_clients_share_one_socket() {
     let mut clients = Vec::new();
     for number in 0..8 {
         let user = format!("user-{number}");
-        let usher = Usher::new(net.venue.seats(), &user, Role::Participant, net.place.clone());
+        let join_api =
+            ScriptedJoinApi::new(net.meeting.tokens(), &user, Role::Participant, net.place.clone());
         let options = Options::new(&user, Arc::new(BootClock), Arc::new(OsEntropy)).bare();
-        clients.push(Client::join(usher, dialer.clone(), options).await.unwrap().0);
+        clients.push(Client::join(join_api, dialer.clone(), options).await.unwrap().0);
     }
     clients[0].chat("hello").await.unwrap();
     for client in &clients {
@@ -158,15 +159,15 @@ async fn many_clients_share_one_socket() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_without_a_hash_is_trusted_by_its_authority_or_not_at_all() {
+async fn an_endpoint_without_a_hash_needs_a_trusted_authority() {
     let mut net = net(PATIENT).await;
-    let authority = net.venue.certificate().unwrap();
+    let authority = net.meeting.certificate().unwrap();
     net.place.hashes.clear();
     let dialer = Dialer::new(ANY, PATIENT).unwrap();
     let refused = dialer.dial(&net.place.url, &net.place.hashes, None).await;
     assert!(refused.is_err());
     let trusting = Arc::new(dialer.trusting([authority]));
-    let usher = Usher::new(net.venue.seats(), "ada", Role::Host, net.place.clone());
+    let join_api = ScriptedJoinApi::new(net.meeting.tokens(), "ada", Role::Host, net.place.clone());
     let options = Options::new("ada", Arc::new(BootClock), Arc::new(OsEntropy));
-    Client::join(usher, trusting, options).await.unwrap();
+    Client::join(join_api, trusting, options).await.unwrap();
 }

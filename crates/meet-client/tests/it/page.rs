@@ -1,16 +1,16 @@
-//! The codec of the page in a real browser, against the generated one.
+//! The page's codec in a real browser, compared with the generated one.
 
-use meet_wire::signaling::client_message::Payload as Ask;
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{
+use prost::Message as _;
+use serde_json::{Value, json};
+use tenure_meet_wire::signaling::client_message::Payload as Ask;
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::signaling::{
     ChatMessage, ClientMessage, ErrorMessage, HostMuteRequest, JoinRequest, JoinResponse, MediaServerInfo,
     Participant, ParticipantCapabilities, ParticipantMuteUpdate, Presence, Role, ServerMessage,
 };
-use prost::Message as _;
-use serde_json::{Value, json};
-use testkit::Chromium;
+use tenure_testkit::Chromium;
 
-use crate::house::House;
+use crate::harness::Harness;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -22,10 +22,10 @@ const HELPERS: &str =
   import('/meetwire.js').then((wire) => { window.wire = wire; return true; })";
 
 #[test]
-fn the_codec_of_the_page_agrees_with_the_generated_one() {
-    let house = House::open();
+fn the_codec_of_the_page_matches_the_generated_one() {
+    let harness = Harness::open();
     let chromium = Chromium::start().unwrap();
-    let page = chromium.open(&format!("{}/favicon.svg", house.url)).unwrap();
+    let page = chromium.open(&format!("{}/favicon.svg", harness.url)).unwrap();
     page.evaluate(HELPERS).unwrap();
     let join = JoinRequest {
         meeting_id: "abc".to_owned(),
@@ -62,7 +62,7 @@ fn the_codec_of_the_page_agrees_with_the_generated_one() {
         (
             json!({ "leave_request": {}, "seq": 128, "acknowledged_event_seq": 16_384 }),
             ClientMessage {
-                payload: Some(Ask::LeaveRequest(meet_wire::signaling::LeaveRequest {})),
+                payload: Some(Ask::LeaveRequest(tenure_meet_wire::signaling::LeaveRequest {})),
                 seq: 128,
                 acknowledged_event_seq: 16_384,
                 ..ClientMessage::default()
@@ -70,16 +70,16 @@ fn the_codec_of_the_page_agrees_with_the_generated_one() {
         ),
     ];
     for (message, expected) in asked {
-        // Fields may come in any order: what counts is that they are read as the same message.
+        // Field order may differ. The decoded messages must be equal.
         let framed = page.evaluate(&format!("hex(wire.frame({message}))")).unwrap();
         let bytes: Vec<u8> = unhex(framed.as_str().unwrap());
         assert_eq!(u32::from_be_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
         assert_eq!(ClientMessage::decode(&bytes[4..]).unwrap(), expected, "{message}");
     }
-    for (message, looks) in told() {
+    for (message, expectations) in server_messages() {
         let bytes = hex(&message.encode_to_vec());
         let read = page.evaluate(&format!("wire.decode('ServerMessage', unhex('{bytes}'))")).unwrap();
-        for (path, expected) in looks {
+        for (path, expected) in expectations {
             assert_eq!(read.pointer(path), Some(&expected), "{path} of {read}");
         }
     }
@@ -98,15 +98,15 @@ fn the_codec_of_the_page_agrees_with_the_generated_one() {
            return [out.map((one) => one.event_seq), refused]; })()",
     );
     assert_eq!(frames.unwrap(), json!([[8, 9], 3]));
-    page.no_troubles(|_| true).unwrap();
+    page.expect_no_errors(|_| true).unwrap();
 }
 
 fn unhex(words: &str) -> Vec<u8> {
     (0..words.len()).step_by(2).map(|at| u8::from_str_radix(&words[at..at + 2], 16).unwrap()).collect()
 }
 
-/// What a server says, and what of it the page has to see.
-fn told() -> Vec<(ServerMessage, Vec<(&'static str, Value)>)> {
+/// Server messages, and what the page must decode from them.
+fn server_messages() -> Vec<(ServerMessage, Vec<(&'static str, Value)>)> {
     let mute =
         ParticipantMuteUpdate { audio_host: true, mute_epoch: 1 << 40, ..ParticipantMuteUpdate::default() };
     let person = Participant {

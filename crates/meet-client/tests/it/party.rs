@@ -1,30 +1,30 @@
-//! A venue in memory and people who come to it, under virtual time.
+//! An in-memory meeting and its participants, under virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Store};
-use lease_keeper::OsEntropy;
-use lease_store::{Local, TokioClock};
-use meet_client::{Client, Ending, Event, Events, News, Options, View};
-use meet_wire::jwt::Role;
-use testkit_meet::{Cables, Usher, Venue};
+use tenure_keeper::OsEntropy;
+use tenure_lease::{Clock, Store};
+use tenure_meet_client::{Client, Ending, Event, Events, News, Options, View};
+use tenure_meet_wire::jwt::Role;
+use tenure_store::{Local, TokioClock};
+use tenure_testkit_meet::{FlakyTransport, ScriptedJoinApi, TestMeeting};
 
 pub(crate) const MC: &str = "https://mc-1/wt/mc";
 
 pub(crate) struct Party {
     pub(crate) clock: Arc<TokioClock>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) venue: Venue,
-    pub(crate) cables: Arc<Cables>,
+    pub(crate) meeting: TestMeeting,
+    pub(crate) transport: Arc<FlakyTransport>,
 }
 
-/// Somebody at the party, with a cable of their own.
+/// A participant with its own transport.
 pub(crate) struct Guest {
     pub(crate) client: Client,
     pub(crate) events: Events,
-    pub(crate) cables: Arc<Cables>,
-    pub(crate) usher: Arc<Usher>,
+    pub(crate) transport: Arc<FlakyTransport>,
+    pub(crate) join_api: Arc<ScriptedJoinApi>,
 }
 
 impl Party {
@@ -34,19 +34,19 @@ impl Party {
     }
 
     pub(crate) async fn on(clock: Arc<TokioClock>, store: Arc<dyn Store>) -> Self {
-        let mut venue = Venue::open(&store, "mc-1").unwrap();
-        venue.assign().await.unwrap();
-        let cables = Cables::new();
-        cables.lead(MC, venue.in_memory());
-        Self { clock, store, venue, cables }
+        let mut meeting = TestMeeting::open(&store, "mc-1").unwrap();
+        meeting.assign().await.unwrap();
+        let transport = FlakyTransport::new();
+        transport.add_route(MC, meeting.in_memory());
+        Self { clock, store, meeting, transport }
     }
 
     pub(crate) fn options(&self, name: &str) -> Options {
         Options::new(name, self.clock.clone(), Arc::new(OsEntropy))
     }
 
-    pub(crate) fn usher(&self, user: &str, role: Role) -> Arc<Usher> {
-        Usher::at(self.venue.seats(), user, role, MC)
+    pub(crate) fn join_api(&self, user: &str, role: Role) -> Arc<ScriptedJoinApi> {
+        ScriptedJoinApi::in_memory(self.meeting.tokens(), user, role, MC)
     }
 
     pub(crate) async fn join(&mut self, user: &str, role: Role) -> Guest {
@@ -59,10 +59,10 @@ impl Party {
         role: Role,
         options: Options,
     ) -> Result<Guest, Ending> {
-        let (cables, usher) = (Cables::new(), self.usher(user, role));
-        cables.lead(MC, self.venue.in_memory());
-        let (client, events) = Client::join(usher.clone(), cables.clone(), options).await?;
-        Ok(Guest { client, events, cables, usher })
+        let (transport, join_api) = (FlakyTransport::new(), self.join_api(user, role));
+        transport.add_route(MC, self.meeting.in_memory());
+        let (client, events) = Client::join(join_api.clone(), transport.clone(), options).await?;
+        Ok(Guest { client, events, transport, join_api })
     }
 
     pub(crate) async fn pass(&self, time: Duration) {
@@ -75,8 +75,8 @@ impl Guest {
         self.client.view(|view| view.me.clone())
     }
 
-    pub(crate) async fn sees(&self, look: impl Fn(&View) -> bool) {
-        assert_eq!(self.client.until(|view| look(view).then_some(())).await, Some(()));
+    pub(crate) async fn sees(&self, check: impl Fn(&View) -> bool) {
+        assert_eq!(self.client.until(|view| check(view).then_some(())).await, Some(()));
     }
 
     pub(crate) async fn hears(&self, text: &str) {
@@ -87,8 +87,8 @@ impl Guest {
         self.client.view(|view| view.lines.iter().map(|line| line.said.text.clone()).collect())
     }
 
-    /// The next event that fits; others are skipped.
-    pub(crate) async fn told<T>(&mut self, fits: impl Fn(&Event) -> Option<T>) -> T {
+    /// Returns the next event that matches and skips the others.
+    pub(crate) async fn next_event<T>(&mut self, fits: impl Fn(&Event) -> Option<T>) -> T {
         loop {
             let event = self.events.recv().await.expect("an event");
             if let Some(found) = fits(&event) {
@@ -97,7 +97,7 @@ impl Guest {
         }
     }
 
-    /// What is there of events, as numbers, chat as its text.
+    /// Drains the events: numbers, and chat as text.
     pub(crate) fn taken(&mut self) -> Vec<(u64, String)> {
         let mut taken = Vec::new();
         while let Ok(event) = self.events.try_recv() {

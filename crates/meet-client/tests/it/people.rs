@@ -1,12 +1,12 @@
-//! People in a meeting.
+//! Participants of a meeting.
 
-use meet_client::{DoorError, Ending, Event, News, Refused, State};
-use meet_wire::jwt::Role;
-use meet_wire::signaling::{ErrorCode, LayoutConfig, LayoutType, Presence, StreamType};
+use tenure_meet_client::{Ending, Event, JoinApiError, News, Refused, State};
+use tenure_meet_wire::jwt::Role;
+use tenure_meet_wire::signaling::{ErrorCode, LayoutConfig, LayoutType, Presence, StreamType};
 
 use crate::party::Party;
 
-fn is_muted(participant: &str) -> impl Fn(&meet_client::View) -> bool {
+fn is_muted(participant: &str) -> impl Fn(&tenure_meet_client::View) -> bool {
     move |view| {
         let mute = view.people.get(participant).and_then(|person| person.mute.as_ref());
         mute.is_some_and(|mute| mute.audio_host)
@@ -14,7 +14,7 @@ fn is_muted(participant: &str) -> impl Fn(&meet_client::View) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_join_see_each_other_and_talk_in_one_order() {
+async fn participants_see_each_other_and_chat_in_one_order() {
     let mut party = Party::new().await;
     let mut ada = party.join("ada", Role::Host).await;
     let mut bob = party.join("bob", Role::Participant).await;
@@ -40,7 +40,7 @@ async fn people_join_see_each_other_and_talk_in_one_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_host_mutes_somebody_who_asks_and_is_granted_audio_and_no_more() {
+async fn a_muted_participant_requests_unmute_and_is_granted_audio_only() {
     let mut party = Party::new().await;
     let mut ada = party.join("ada", Role::Host).await;
     let mut bob = party.join("bob", Role::Participant).await;
@@ -48,7 +48,7 @@ async fn the_host_mutes_somebody_who_asks_and_is_granted_audio_and_no_more() {
     let no = bob.client.host_mute(&id, true, true, "").await;
     assert!(matches!(no, Err(Refused::No { code: ErrorCode::Forbidden, .. })));
     ada.client.host_mute(&id, true, true, "noise").await.unwrap();
-    let enforced = ada.told(|event| match event {
+    let enforced = ada.next_event(|event| match event {
         Event::News { news: News::Enforced(enforced), .. } => Some(enforced.enforced),
         _ => None,
     });
@@ -57,7 +57,7 @@ async fn the_host_mutes_somebody_who_asks_and_is_granted_audio_and_no_more() {
     bob.client.request_unmute(true, true).await.unwrap();
     ada.sees(|view| view.asks.contains_key(&id)).await;
     ada.client.answer_unmute(&id, true, false).await.unwrap();
-    let granted = bob.told(|event| match event {
+    let granted = bob.next_event(|event| match event {
         Event::News { news: News::UnmuteAnswered(answer), .. } => {
             Some((answer.audio_approved, answer.video_approved))
         }
@@ -69,7 +69,7 @@ async fn the_host_mutes_somebody_who_asks_and_is_granted_audio_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_layouts_and_data_reach_whom_they_are_for() {
+async fn streams_layouts_and_data_reach_their_recipients() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
     let mut bob = party.join("bob", Role::Participant).await;
@@ -85,23 +85,23 @@ async fn streams_layouts_and_data_reach_whom_they_are_for() {
     bob.client.unsubscribe().await.unwrap();
     ada.client.unpublish(4).await.unwrap();
     ada.client.data("pointer", "x".into(), &[bob.id()]).await.unwrap();
-    let data = bob.told(|event| match event {
+    let data = bob.next_event(|event| match event {
         Event::News { news: News::Data(data), seq, .. } => Some((data.payload.clone(), *seq)),
         _ => None,
     });
     let (payload, seq) = data.await;
     assert_eq!(payload, "x");
-    let hidden = eve.told(|event| match event {
+    let hidden = eve.next_event(|event| match event {
         Event::News { news, seq: number, .. } if *number == seq => Some(news.clone()),
         _ => None,
     });
-    assert_eq!(hidden.await, News::Hidden, "counted and not told");
+    assert_eq!(hidden.await, News::Hidden, "numbered but not shown");
     let long = ada.client.data("t", vec![0; 70_000].into(), &[]).await;
     assert_eq!(long, Err(Refused::TooLong));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_sent_away_stays_away_and_the_end_is_for_everybody() {
+async fn a_removed_participant_stays_out_and_the_end_reaches_all() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
     let bob = party.join("bob", Role::Participant).await;
@@ -118,44 +118,52 @@ async fn who_is_sent_away_stays_away_and_the_end_is_for_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_join_is_told_why_and_what_passes_is_waited_out() {
+async fn a_rejected_join_returns_its_reason_and_temporary_failures_are_retried() {
     let mut party = Party::new().await;
-    let usher = party.usher("ada", Role::Host);
-    usher.fail(&[
-        DoorError::Unavailable("starting".to_owned()),
-        DoorError::Unavailable("starting".to_owned()),
+    let join_api = party.join_api("ada", Role::Host);
+    join_api.fail_with(&[
+        JoinApiError::Unavailable("starting".to_owned()),
+        JoinApiError::Unavailable("starting".to_owned()),
     ]);
-    let joined = meet_client::Client::join(usher.clone(), party.cables.clone(), party.options("Ada")).await;
+    let joined =
+        tenure_meet_client::Client::join(join_api.clone(), party.transport.clone(), party.options("Ada"))
+            .await;
     let (client, _events) = joined.unwrap();
-    assert_eq!(usher.asked(), 3);
+    assert_eq!(join_api.call_count(), 3);
     assert_eq!(client.state(), State::Connected);
     let refused = Ending::Refused { code: "FORBIDDEN".to_owned(), message: "no guests".to_owned() };
-    usher.fail(&[DoorError::Refused { code: "FORBIDDEN".to_owned(), message: "no guests".to_owned() }]);
-    let again = meet_client::Client::join(usher.clone(), party.cables.clone(), party.options("Ada")).await;
+    join_api.fail_with(&[JoinApiError::Refused {
+        code: "FORBIDDEN".to_owned(),
+        message: "no guests".to_owned(),
+    }]);
+    let again =
+        tenure_meet_client::Client::join(join_api.clone(), party.transport.clone(), party.options("Ada"))
+            .await;
     assert_eq!(again.err(), Some(refused));
-    usher.give(Some("garbage"));
-    let bad = meet_client::Client::join(usher, party.cables.clone(), party.options("Ada")).await.err();
+    join_api.set_token(Some("garbage"));
+    let bad =
+        tenure_meet_client::Client::join(join_api, party.transport.clone(), party.options("Ada")).await.err();
     assert!(matches!(bad, Some(Ending::Refused { code, .. }) if code == "UNAUTHORIZED"));
     let long = party.try_join("bob", Role::Participant, party.options(&"x".repeat(257))).await.err();
     assert!(matches!(long, Some(Ending::Refused { code, .. }) if code == "INVALID_REQUEST"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_nobody_reaches_is_reported_and_given_up_in_the_end() {
+async fn an_unreachable_controller_is_reported_and_finally_given_up() {
     let mut party = Party::new().await;
     let mut ada = party.join("ada", Role::Host).await;
     let bob = party.join("bob", Role::Participant).await;
     let id = bob.id();
-    bob.cables.down(true);
+    bob.transport.set_down(true);
     ada.sees(|view| view.people.get(&id).is_some_and(|person| person.presence() == Presence::Disconnected))
         .await;
     assert!(matches!(bob.client.over().await, Ending::GaveUp(_)));
-    assert!(!bob.usher.reports().is_empty());
+    assert!(!bob.join_api.reports().is_empty());
     assert!(ada.taken().iter().all(|(seq, _)| *seq > 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_for_load_keeps_nothing_and_counts_everything() {
+async fn a_load_client_keeps_nothing_and_counts_everything() {
     let mut party = Party::new().await;
     let ada = party.join("ada", Role::Host).await;
     let bare = party.try_join("bob", Role::Participant, party.options("Bob").bare()).await.unwrap();

@@ -1,31 +1,31 @@
-//! A controller that does as a test says, where the real one cannot be made to.
+//! A scripted controller, for behavior that the real one cannot be made to show.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::Clock;
-use lease_keeper::OsEntropy;
-use lease_store::{Local, TokioClock};
-use meet_client::{Client, Ending, Event, Events, News, Options, Refused};
-use meet_wire::CloseCode;
-use meet_wire::jwt::Role;
-use meet_wire::signaling::client_message::Payload as Ask;
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{
+use tenure_keeper::OsEntropy;
+use tenure_lease::Clock;
+use tenure_meet_client::{Client, Ending, Event, Events, News, Options, Refused};
+use tenure_meet_wire::CloseCode;
+use tenure_meet_wire::jwt::Role;
+use tenure_meet_wire::signaling::client_message::Payload as Ask;
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::signaling::{
     Accepted, ChatMessage, ClientMessage, ErrorCode, ErrorMessage, JoinRequest, JoinResponse, Participant,
     RedirectToMc, ServerMessage,
 };
-use meet_wire::transport::memory::{self, Listener};
-use meet_wire::transport::{Listener as _, MessageReader, MessageWriter, Session};
-use testkit_meet::{Cables, Usher, Venue};
+use tenure_meet_wire::transport::memory::{self, Listener};
+use tenure_meet_wire::transport::{Listener as _, MessageReader, MessageWriter, Session};
+use tenure_store::{Local, TokioClock};
+use tenure_testkit_meet::{FlakyTransport, ScriptedJoinApi, TestMeeting};
 
 use crate::party::{MC, connected};
 
 struct Stage {
     clock: Arc<TokioClock>,
     listener: Listener,
-    cables: Arc<Cables>,
-    usher: Arc<Usher>,
+    transport: Arc<FlakyTransport>,
+    join_api: Arc<ScriptedJoinApi>,
 }
 
 /// The controller's end of a connection.
@@ -38,33 +38,38 @@ struct Scene {
 impl Stage {
     fn new() -> Self {
         let clock = Arc::new(TokioClock::default());
-        let store: Arc<dyn lease::Store> = Arc::new(Local::memory_on(clock.clone()));
-        // Only for its tokens.
-        let seats = Venue::open(&store, "mc-1").unwrap().seats();
+        let store: Arc<dyn tenure_lease::Store> = Arc::new(Local::memory_on(clock.clone()));
+        // Used only to issue tokens.
+        let tokens = TestMeeting::open(&store, "mc-1").unwrap().tokens();
         let (listener, dialer) = memory::listener();
-        let cables = Cables::new();
-        cables.lead(MC, dialer);
-        Self { clock, listener, cables, usher: Usher::at(seats, "ada", Role::Host, MC) }
+        let transport = FlakyTransport::new();
+        transport.add_route(MC, dialer);
+        Self {
+            clock,
+            listener,
+            transport,
+            join_api: ScriptedJoinApi::in_memory(tokens, "ada", Role::Host, MC),
+        }
     }
 
     async fn client(&self) -> Result<(Client, Events), Ending> {
         let options = Options::new("Ada", self.clock.clone(), Arc::new(OsEntropy));
-        Client::join(self.usher.clone(), self.cables.clone(), options).await
+        Client::join(self.join_api.clone(), self.transport.clone(), options).await
     }
 
-    /// The next connection, and what it asks for.
+    /// Accepts the next connection and its join request.
     async fn scene(&self) -> (Scene, JoinRequest, u64) {
         let session = self.listener.offer().await.unwrap().accept().await.unwrap();
         let (send, receive) = session.accept_bi().await.unwrap();
         let mut scene =
             Scene { session, writer: MessageWriter::new(send), reader: MessageReader::new(receive) };
         let first = scene.next().await;
-        assert!(meet_wire::TraceParent::parse(&first.trace_parent).is_some());
+        assert!(tenure_meet_wire::TraceParent::parse(&first.trace_parent).is_some());
         let Some(Ask::JoinRequest(join)) = first.payload else { panic!("not a join") };
         (scene, join, first.seq)
     }
 
-    /// A client with a seat.
+    /// A joined client.
     async fn seated(&self) -> (Client, Events, Scene) {
         let (joined, scene) = tokio::join!(self.client(), async {
             let (mut scene, join, seq) = self.scene().await;
@@ -119,7 +124,7 @@ fn said(text: &str) -> Payload {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_waits_while_the_meeting_moves_or_asks_for_patience_and_gets_a_new_number_each_time() {
+async fn a_request_is_retried_under_new_numbers_while_migrating_or_rate_limited() {
     let stage = Stage::new();
     let (client, _events, mut scene) = stage.seated().await;
     let (sent, numbers) = tokio::join!(client.chat("x"), async {
@@ -148,13 +153,13 @@ async fn a_request_waits_while_the_meeting_moves_or_asks_for_patience_and_gets_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_took_effect_before_the_loss_is_not_sent_again_and_what_did_not_is() {
+async fn after_a_loss_only_unapplied_requests_are_sent_again() {
     for applied in [true, false] {
         let stage = Stage::new();
         let (client, _events, mut scene) = stage.seated().await;
         let (sent, ()) = tokio::join!(client.chat("x"), async {
             let seq = scene.next().await.seq;
-            stage.cables.cut();
+            stage.transport.cut();
             let (mut scene, join, join_seq) = stage.scene().await;
             assert_eq!((join.correlation_id.as_str(), join.binding_token.as_str()), ("c-t1", "t1"));
             assert_eq!(join.last_event_seq, 7);
@@ -170,13 +175,13 @@ async fn what_took_effect_before_the_loss_is_not_sent_again_and_what_did_not_is(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_a_resume_is_asked_for_again_as_the_same_attempt() {
+async fn a_lost_resume_response_is_requested_again_as_the_same_attempt() {
     let stage = Stage::new();
     let (client, mut events, scene) = stage.seated().await;
-    stage.cables.cut();
+    stage.transport.cut();
     drop(scene);
     let (_silent, first, _) = stage.scene().await;
-    // No answer: it asks again within the five seconds in which the same attempt gets the same answer.
+    // Without a response, the client retries within the five seconds in which the same attempt gets the same response.
     let began = stage.clock.now();
     let (mut scene, second, seq) = stage.scene().await;
     assert!(stage.clock.now().since(began) < Duration::from_secs(5));
@@ -188,7 +193,7 @@ async fn a_lost_answer_to_a_resume_is_asked_for_again_as_the_same_attempt() {
             break;
         }
     }
-    stage.cables.cut();
+    stage.transport.cut();
     let (_scene, third, _) = stage.scene().await;
     assert_ne!(third.attempt_id, first.attempt_id, "another loss is another attempt");
     assert_eq!(third.binding_token, "t2");
@@ -196,12 +201,12 @@ async fn a_lost_answer_to_a_resume_is_asked_for_again_as_the_same_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seat_that_is_lost_with_a_request_under_way_leaves_its_outcome_open() {
+async fn losing_the_participant_leaves_a_request_in_flight_unknown() {
     let stage = Stage::new();
     let (client, _events, mut scene) = stage.seated().await;
     let (sent, _scene) = tokio::join!(client.chat("x"), async {
         scene.next().await;
-        stage.cables.cut();
+        stage.transport.cut();
         let (mut scene, _, seq) = stage.scene().await;
         scene.say(seq, 0, Payload::JoinResponse(welcome("t9"))).await;
         scene
@@ -210,7 +215,7 @@ async fn a_seat_that_is_lost_with_a_request_under_way_leaves_its_outcome_open() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gap_is_not_taken_but_resumed_from_before_it() {
+async fn a_gap_is_not_applied_and_the_client_resumes_before_it() {
     let stage = Stage::new();
     let (client, mut events, mut scene) = stage.seated().await;
     scene.say(0, 8, said("eight")).await;
@@ -232,7 +237,7 @@ async fn a_gap_is_not_taken_but_resumed_from_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_told_and_did_not_happen_makes_the_client_ask_for_everything() {
+async fn events_that_were_not_persisted_make_the_client_request_a_snapshot() {
     let stage = Stage::new();
     let (client, _events, mut scene) = stage.seated().await;
     let volatile = ServerMessage {
@@ -243,13 +248,13 @@ async fn what_was_told_and_did_not_happen_makes_the_client_ask_for_everything() 
     };
     scene.writer.send(&volatile).await.unwrap();
     client.until(|view| (view.event_seq == 8).then_some(())).await;
-    stage.cables.cut();
+    stage.transport.cut();
     let (mut scene, join, seq) = stage.scene().await;
-    assert_eq!(join.last_event_seq, 7, "from before what may not be written");
+    assert_eq!(join.last_event_seq, 7, "from before the unpersisted events");
     scene.say(seq, 0, resumed("t2", 7, 0)).await;
     scene.say(0, 8, said("something else")).await;
     let (mut scene, join, seq) = stage.scene().await;
-    assert_eq!(join.last_event_seq, u64::MAX, "a number that nobody has: the roster anew");
+    assert_eq!(join.last_event_seq, u64::MAX, "a number that requests a snapshot");
     let anew = JoinResponse { resumed: true, event_seq: 8, ..welcome("t3") };
     scene.say(seq, 0, Payload::JoinResponse(anew)).await;
     client
@@ -262,17 +267,17 @@ async fn a_redirect_is_followed_with_its_certificates() {
     let stage = Stage::new();
     let (_client, _events, mut scene) = stage.seated().await;
     let (listener, dialer) = memory::listener();
-    stage.cables.lead("https://mc-9/wt/mc", dialer);
+    stage.transport.add_route("https://mc-9/wt/mc", dialer);
     let redirect =
         RedirectToMc { new_mc_endpoint: "https://mc-9/wt/mc".to_owned(), ..RedirectToMc::default() };
     scene.say(0, 0, Payload::RedirectToMc(redirect)).await;
     let offer = listener.offer().await.unwrap();
     assert!(offer.connect().traceparent.is_some());
-    assert_eq!(stage.cables.dialled().last().unwrap().0, "https://mc-9/wt/mc");
+    assert_eq!(stage.transport.dials().last().unwrap().0, "https://mc-9/wt/mc");
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_close_code_means_what_it_says() {
+async fn every_close_code_has_its_effect() {
     for code in CloseCode::ALL {
         let stage = Stage::new();
         let (client, _events, scene) = stage.seated().await;
@@ -287,7 +292,7 @@ async fn every_close_code_means_what_it_says() {
             Some(ending) => assert_eq!(client.over().await, ending),
             None => {
                 let (mut scene, join, seq) = stage.scene().await;
-                assert_eq!(join.binding_token, "t1", "{code:?}: comes back to its seat");
+                assert_eq!(join.binding_token, "t1", "{code:?}: resumes");
                 if code == CloseCode::Done {
                     scene.refuse(seq, ErrorCode::NotFound).await;
                     assert!(matches!(client.over().await, Ending::MeetingOver(_)));
@@ -298,7 +303,7 @@ async fn every_close_code_means_what_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_of_a_controller_ends_the_connection_and_not_the_client() {
+async fn garbage_from_a_controller_ends_the_connection_and_not_the_client() {
     let stage = Stage::new();
     let (client, _events, mut scene) = stage.seated().await;
     scene.writer.send_frame(bytes::Bytes::from_static(&[0, 0, 0, 2, 0xff, 0xff])).await.unwrap();

@@ -1,12 +1,12 @@
-//! What meeting controllers say.
+//! The service for meeting controllers.
 
 use std::sync::Arc;
 
-use lease::{Key, Phase};
-use meet_rpc::Kind;
-use meet_wire::MeetingId;
-use meet_wire::internal::global_controller_service_server::GlobalControllerService;
-use meet_wire::internal::{
+use tenure_lease::{Key, Phase};
+use tenure_meet_rpc::Kind;
+use tenure_meet_wire::MeetingId;
+use tenure_meet_wire::internal::global_controller_service_server::GlobalControllerService;
+use tenure_meet_wire::internal::{
     ComprehensiveHeartbeatRequest, ControllerCapacity, FastHeartbeatRequest, HealthStatus, HeartbeatResponse,
     McDrained, McDrainedResponse, McDraining, McOverloaded, MhReplacement, MigrateMeetings,
     NotifyMeetingEndedRequest, NotifyMeetingEndedResponse, RegisterMcRequest, RegisterMcResponse,
@@ -15,16 +15,16 @@ use meet_wire::internal::{
 use tonic::{Request, Response, Status};
 
 use crate::assign::{Owner, assignments};
-use crate::gc::Site;
+use crate::error::ApiError;
+use crate::gc::GcState;
 use crate::registry::Load;
 use crate::reports::Report;
-use crate::select::{self, Near};
-use crate::trouble::Trouble;
+use crate::select::{self, Location};
 use crate::{limits, metric};
 
-pub(super) struct Desk(pub(super) Arc<Site>);
+pub(super) struct ControllerService(pub(super) Arc<GcState>);
 
-/// What a heartbeat says, over what was said before.
+/// Merges a heartbeat into the last known load.
 fn beaten(last: Load, capacity: Option<ControllerCapacity>, health: i32) -> Load {
     let load = Load { health, ..last };
     match capacity {
@@ -39,16 +39,16 @@ fn beaten(last: Load, capacity: Option<ControllerCapacity>, health: i32) -> Load
     }
 }
 
-impl Desk {
-    /// New meetings go elsewhere from now on.
-    async fn draining(&self, mc_id: &str) -> Result<(), Trouble> {
+impl ControllerService {
+    /// Marks a controller as draining: it gets no new meetings.
+    async fn draining(&self, mc_id: &str) -> Result<(), ApiError> {
         let health = HealthStatus::Draining.into();
         self.0.report(Kind::Controller, mc_id, |last| Load { health, ..last }).await
     }
 }
 
 #[tonic::async_trait]
-impl GlobalControllerService for Desk {
+impl GlobalControllerService for ControllerService {
     async fn register_mc(
         &self,
         request: Request<RegisterMcRequest>,
@@ -61,7 +61,7 @@ impl GlobalControllerService for Desk {
             ..Load::default()
         };
         self.0.register(Kind::Controller, &request.id, load).await?;
-        tracing::info!(mc = request.id, zone = request.zone, "a meeting controller registered");
+        tracing::info!(mc = request.id, zone = request.zone, "meeting controller registered");
         Ok(Response::new(RegisterMcResponse {
             accepted: true,
             message: String::new(),
@@ -100,13 +100,13 @@ impl GlobalControllerService for Desk {
     ) -> Result<Response<NotifyMeetingEndedResponse>, Status> {
         let ended = request.into_inner();
         let kept = self.0.by_id(&ended.meeting_id).await?;
-        let lease = Key::new(format!("meeting:{}", ended.meeting_id)).map_err(Trouble::from)?;
-        let status = self.0.bounded(self.0.options.store.inspect(&lease)).await.map_err(Trouble::from)?;
-        // An old controller's word about a meeting that somebody else has changes nothing.
+        let lease = Key::new(format!("meeting:{}", ended.meeting_id)).map_err(ApiError::from)?;
+        let status = self.0.bounded(self.0.options.store.inspect(&lease)).await.map_err(ApiError::from)?;
+        // A notification from a former owner is ignored.
         if status.phase != Phase::Held {
             let now = self.0.now_ms();
             self.0.change(kept, |meeting| meeting.active_ms = meeting.active_ms.max(now)).await?;
-            tracing::info!(meeting = ended.meeting_id, generation = ended.generation, "a meeting ended");
+            tracing::info!(meeting = ended.meeting_id, generation = ended.generation, "meeting ended");
         }
         Ok(Response::new(NotifyMeetingEndedResponse {}))
     }
@@ -116,17 +116,17 @@ impl GlobalControllerService for Desk {
         request: Request<RequestMhReplacementRequest>,
     ) -> Result<Response<MhReplacement>, Status> {
         let request = request.into_inner();
-        let meeting = MeetingId::parse(&request.meeting_id).ok_or(Trouble::NO_MEETING)?;
+        let meeting = MeetingId::parse(&request.meeting_id).ok_or(ApiError::NO_MEETING)?;
         let Owner::There(home) = self.0.owner(meeting.as_str()).await? else {
-            return Err(Trouble::Conflict("nobody has the meeting".to_owned()).into());
+            return Err(ApiError::Conflict("the meeting has no owner".to_owned()).into());
         };
-        let handlers = self.0.nodes(Kind::Handler).await.map_err(Trouble::from)?;
-        let near = Near { region: &home.card.region, zone: &home.card.zone };
+        let handlers = self.0.nodes(Kind::Handler).await.map_err(ApiError::from)?;
+        let near = Location { region: &home.node_info.region, zone: &home.node_info.zone };
         let failed = &request.failed_mh_ids;
         let placement = select::handlers(&handlers, near, failed, &mut |n| self.0.below(n));
         let Some(placement) = placement else {
             metric::assigned("no_handler");
-            return Err(Trouble::Unavailable("no other media handler is available".to_owned()).into());
+            return Err(ApiError::Unavailable("no other media handler is available".to_owned()).into());
         };
         let now = self.0.clock.now();
         let placed = placement.ranked.iter();
@@ -135,14 +135,14 @@ impl GlobalControllerService for Desk {
         Ok(Response::new(MhReplacement { meeting_id: request.meeting_id, new_mhs }))
     }
 
-    /// Nothing migrates yet: the answer names no new homes, and the controller gets no new meetings.
+    /// Migration is not implemented: the response names no new homes, and the controller gets no new meetings.
     async fn notify_draining(
         &self,
         request: Request<McDraining>,
     ) -> Result<Response<MigrateMeetings>, Status> {
         let request = request.into_inner();
         self.draining(&request.mc_id).await?;
-        tracing::info!(mc = request.mc_id, meetings = request.meeting_count, "a controller drains");
+        tracing::info!(mc = request.mc_id, meetings = request.meeting_count, "controller draining");
         Ok(Response::new(MigrateMeetings { assignments: Vec::new() }))
     }
 
@@ -156,19 +156,19 @@ impl GlobalControllerService for Desk {
             mc = request.mc_id,
             migrated = request.migrated,
             closed = request.closed,
-            "a controller is drained"
+            "controller drained"
         );
         Ok(Response::new(McDrainedResponse {}))
     }
 
-    /// Nothing migrates yet: the answer names no new homes. What the controller reports keeps new meetings away.
+    /// Migration is not implemented: the response names no new homes. The reported load keeps new meetings away.
     async fn notify_overloaded(
         &self,
         request: Request<McOverloaded>,
     ) -> Result<Response<MigrateMeetings>, Status> {
         let request = request.into_inner();
         self.0.report(Kind::Controller, &request.mc_id, |last| last).await?;
-        tracing::warn!(mc = request.mc_id, percent = request.capacity_percent, "a controller is overloaded");
+        tracing::warn!(mc = request.mc_id, percent = request.capacity_percent, "controller overloaded");
         Ok(Response::new(MigrateMeetings { assignments: Vec::new() }))
     }
 

@@ -1,22 +1,22 @@
-//! What media handlers say.
+//! The service for media handlers.
 
 use std::sync::Arc;
 
-use meet_rpc::Kind;
-use meet_wire::internal::media_handler_registry_service_server::MediaHandlerRegistryService;
-use meet_wire::internal::{
+use tenure_meet_rpc::Kind;
+use tenure_meet_wire::internal::media_handler_registry_service_server::MediaHandlerRegistryService;
+use tenure_meet_wire::internal::{
     HealthStatus, MhLoadReport, MhLoadReportResponse, RegisterMhRequest, RegisterMhResponse,
 };
 use tonic::{Request, Response, Status};
 
-use crate::gc::Site;
+use crate::gc::GcState;
 use crate::limits;
 use crate::registry::Load;
 
-pub(super) struct Desk(pub(super) Arc<Site>);
+pub(super) struct HandlerService(pub(super) Arc<GcState>);
 
 #[tonic::async_trait]
-impl MediaHandlerRegistryService for Desk {
+impl MediaHandlerRegistryService for HandlerService {
     async fn register_mh(
         &self,
         request: Request<RegisterMhRequest>,
@@ -25,7 +25,7 @@ impl MediaHandlerRegistryService for Desk {
         let health = HealthStatus::Pending.into();
         let load = Load { health, max_streams: request.max_streams, ..Load::default() };
         self.0.register(Kind::Handler, &request.handler_id, load).await?;
-        tracing::info!(mh = request.handler_id, zone = request.zone, "a media handler registered");
+        tracing::info!(mh = request.handler_id, zone = request.zone, "media handler registered");
         Ok(Response::new(RegisterMhResponse {
             accepted: true,
             message: String::new(),

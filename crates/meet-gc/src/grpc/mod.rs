@@ -1,19 +1,19 @@
-//! What the other parts call.
+//! The gRPC services for the other roles.
 
 mod controllers;
 mod handlers;
 
-use meet_rpc::{Gatekeeper, Part};
-use meet_wire::internal::global_controller_service_server::GlobalControllerServiceServer;
-use meet_wire::internal::media_handler_registry_service_server::MediaHandlerRegistryServiceServer;
+use tenure_meet_rpc::{Gatekeeper, ServiceRole};
+use tenure_meet_wire::internal::global_controller_service_server::GlobalControllerServiceServer;
+use tenure_meet_wire::internal::media_handler_registry_service_server::MediaHandlerRegistryServiceServer;
 use tonic::service::Routes;
 
 use crate::Gc;
 
 /// The services of a global controller, behind their gatekeeper.
 pub fn grpc(gc: &Gc) -> Routes {
-    let controllers = GlobalControllerServiceServer::new(controllers::Desk(gc.site.clone()));
-    let handlers = MediaHandlerRegistryServiceServer::new(handlers::Desk(gc.site.clone()));
+    let controllers = GlobalControllerServiceServer::new(controllers::ControllerService(gc.state.clone()));
+    let handlers = MediaHandlerRegistryServiceServer::new(handlers::HandlerService(gc.state.clone()));
     let routes = Routes::new(controllers).add_service(handlers);
-    Gatekeeper::new(Part::Gc, gc.site.options.keys.clone()).guard(routes)
+    Gatekeeper::new(ServiceRole::Gc, gc.state.options.keys.clone()).guard(routes)
 }

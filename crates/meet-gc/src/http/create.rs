@@ -1,64 +1,64 @@
-//! A new meeting.
+//! Creates meetings.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use meet_wire::Id;
 use serde::Deserialize;
+use tenure_meet_wire::Id;
 use utoipa::ToSchema;
 
 use super::view::MeetingBody;
 use super::{Body, checked_name, checked_participants};
-use crate::book::Meeting;
-use crate::gc::Site;
-use crate::trouble::Trouble;
-use crate::who::User;
+use crate::error::ApiError;
+use crate::gc::GcState;
+use crate::identity::User;
+use crate::meetings::Meeting;
 use crate::{limits, metric};
 
-/// A new meeting.
+/// The settings of a new meeting.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "NewMeeting", example = json!({ "display_name": "Monday", "max_participants": 20 }))]
-pub(super) struct NewMeeting {
+#[schema(title = "CreateMeeting", example = json!({ "display_name": "Monday", "max_participants": 20 }))]
+pub(super) struct CreateMeeting {
     #[schema(min_length = 1, max_length = 255)]
     display_name: String,
-    /// 100 if absent.
+    /// Defaults to 100.
     #[schema(minimum = 2, maximum = 10000)]
     max_participants: Option<u32>,
-    /// Whether people without an account may join; they may if absent.
+    /// Whether guests without an account may join. Defaults to true.
     allow_guests: Option<bool>,
 }
 
-/// Makes a meeting, of which the caller is the host.
+/// Creates a meeting with the caller as its host.
 #[utoipa::path(
     post, path = "/api/v1/meetings", tag = "meetings", operation_id = "createMeeting",
-    request_body = NewMeeting, responses((status = 201, body = MeetingBody))
+    request_body = CreateMeeting, responses((status = 201, body = MeetingBody))
 )]
 pub(super) async fn create(
-    State(site): State<Arc<Site>>,
+    State(state): State<Arc<GcState>>,
     user: User,
-    Body(wish): Body<NewMeeting>,
-) -> Result<(StatusCode, Json<MeetingBody>), Trouble> {
-    checked_name(&wish.display_name, 1, limits::NAME)?;
-    let max_participants = wish.max_participants.unwrap_or(limits::PARTICIPANTS_DEFAULT);
+    Body(request): Body<CreateMeeting>,
+) -> Result<(StatusCode, Json<MeetingBody>), ApiError> {
+    checked_name(&request.display_name, 1, limits::NAME)?;
+    let max_participants = request.max_participants.unwrap_or(limits::PARTICIPANTS_DEFAULT);
     checked_participants(max_participants)?;
-    let now = site.now_ms();
+    let now = state.now_ms();
     let meeting = Meeting {
-        id: Id::new(site.clock.wall(), &*site.options.entropy).to_string(),
-        code: site.fresh_code(),
-        display_name: wish.display_name,
+        id: Id::new(state.clock.wall(), &*state.options.entropy).to_string(),
+        code: state.fresh_code(),
+        display_name: request.display_name,
         max_participants,
-        allow_guests: wish.allow_guests.unwrap_or(true),
+        allow_guests: request.allow_guests.unwrap_or(true),
         host_user_id: user.id,
         org_id: user.org_id,
         created_ms: now,
         active_ms: now,
         closed_ms: None,
     };
-    let meeting = site.enter(meeting).await?;
+    let meeting = state.enter(meeting).await?;
     metric::created();
-    tracing::info!(meeting = meeting.id, host = meeting.host_user_id, "a meeting was made");
-    Ok((StatusCode::CREATED, Json(MeetingBody::new(meeting, &site.options.rules.public_url))))
+    tracing::info!(meeting = meeting.id, host = meeting.host_user_id, "meeting created");
+    Ok((StatusCode::CREATED, Json(MeetingBody::new(meeting, &state.options.rules.public_url))))
 }

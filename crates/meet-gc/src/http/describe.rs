@@ -1,33 +1,33 @@
-//! What the OpenAPI description says besides the routes.
+//! The OpenAPI description besides the routes.
 
 use utoipa::OpenApi;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{Content, Ref};
 
-use crate::trouble::{ErrorBody, ErrorWords};
+use crate::error::{ErrorBody, ErrorDetail};
 
 #[derive(OpenApi)]
 #[openapi(
-    tags((name = "meetings", description = "Meetings: made, joined, and found again")),
-    components(schemas(ErrorBody, ErrorWords))
+    tags((name = "meetings", description = "Create, join and configure meetings")),
+    components(schemas(ErrorBody, ErrorDetail))
 )]
 pub(super) struct Description;
 
 const ANSWERS: [(&str, &str); 11] = [
-    ("400", "The request cannot be meant"),
-    ("401", "There is no valid token"),
-    ("403", "Not for you"),
-    ("404", "There is no such meeting"),
+    ("400", "The request is invalid"),
+    ("401", "The token is missing or invalid"),
+    ("403", "The caller is not allowed to do this"),
+    ("404", "The meeting does not exist"),
     ("408", "The body came too slowly"),
-    ("409", "Not as things are; nothing happened"),
+    ("409", "The request conflicts with the current state; nothing was changed"),
     ("413", "The body is too large"),
     ("415", "The body is not JSON"),
     ("429", "Too many requests"),
-    ("503", "Nobody can take the meeting, or the store cannot answer; ask again"),
-    ("504", "The store did not answer; it may have happened"),
+    ("503", "No controller accepts the meeting, or the store is unavailable; retry"),
+    ("504", "The store did not respond; the request may have taken effect"),
 ];
 
-/// Adds the errors that every operation may answer: in the words of meetings, or of the server around them.
+/// Adds the common error responses to every operation, as meeting errors and as problem details of the server.
 pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi) {
     for item in openapi.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.patch];

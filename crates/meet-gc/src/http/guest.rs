@@ -1,4 +1,4 @@
-//! Guests.
+//! Guest tokens.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,29 +8,30 @@ use axum::extract::{ConnectInfo, FromRequestParts, State};
 use http::HeaderMap;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
+use tenure_meet_wire::jwt::GuestTokenRequest;
 use utoipa::ToSchema;
 
 use super::join::{closed, no_guests};
 use super::{Body, checked_name};
-use crate::gc::Site;
-use crate::trouble::Trouble;
-use crate::who::bearer;
-use crate::{Invitation, limits, metric};
+use crate::error::ApiError;
+use crate::gc::GcState;
+use crate::identity::bearer;
+use crate::{limits, metric};
 
-/// Somebody without an account.
+/// A request for a guest token.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "NewGuest", example = json!({ "display_name": "Ada" }))]
-pub(super) struct NewGuest {
+#[schema(title = "GuestRequest", example = json!({ "display_name": "Ada" }))]
+pub(super) struct GuestRequest {
     #[schema(min_length = 2, max_length = 100)]
     display_name: String,
 }
 
-/// A guest.
+/// A guest token.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Guest")]
 pub(super) struct GuestBody {
-    /// To join with; it is also the token of the seat.
+    /// Joins the meeting, and also authenticates the participant to the controller.
     token: String,
     /// Seconds.
     expires_in: u64,
@@ -38,21 +39,21 @@ pub(super) struct GuestBody {
     display_name: String,
 }
 
-/// A request whose address has not made too many guests.
-pub(super) struct Admitted;
+/// Proof that the client address is within its guest rate limit.
+pub(super) struct GuestAdmission;
 
-impl FromRequestParts<Arc<Site>> for Admitted {
-    type Rejection = Trouble;
+impl FromRequestParts<Arc<GcState>> for GuestAdmission {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<GcState>) -> Result<Self, ApiError> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
         let place = place(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
-        let admitted = site.admit(&site.guests, &place).map(|()| Self);
-        admitted.inspect_err(|refused| metric::guest(refused.word()))
+        let admitted = state.admit(&state.guests, &place).map(|()| Self);
+        admitted.inspect_err(|refused| metric::guest(refused.as_str()))
     }
 }
 
-/// Who shares an allowance: an address, or the network that one subscriber has.
+/// The key of the rate limit: an IPv4 address, or the /64 network of an IPv6 address.
 fn place(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -66,33 +67,34 @@ fn place(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Makes a guest. With the last guest token of the same meeting as bearer, good or ended less than an hour ago, it is the same guest.
+/// Issues a guest token. If the bearer is a guest token of the same meeting that is valid or expired less than an hour ago, the guest
+/// keeps its id.
 #[utoipa::path(
     post, path = "/api/v1/meetings/{code}/guest-token", tag = "meetings", operation_id = "meetingGuest", security(()),
     params(("code" = String, Path, description = "The code of the meeting")),
-    request_body = NewGuest, responses((status = 200, body = GuestBody))
+    request_body = GuestRequest, responses((status = 200, body = GuestBody))
 )]
 pub(super) async fn guest(
-    State(site): State<Arc<Site>>,
-    _: Admitted,
+    State(state): State<Arc<GcState>>,
+    _: GuestAdmission,
     headers: HeaderMap,
-    service::Path(code): service::Path<String>,
-    Body(guest): Body<NewGuest>,
-) -> Result<Json<GuestBody>, Trouble> {
-    let made = made(&site, &code, guest, bearer(&headers).map(str::to_owned)).await;
-    metric::guest(made.as_ref().map_or_else(Trouble::word, |_| "success"));
+    tenure_service::Path(code): tenure_service::Path<String>,
+    Body(guest): Body<GuestRequest>,
+) -> Result<Json<GuestBody>, ApiError> {
+    let made = made(&state, &code, guest, bearer(&headers).map(str::to_owned)).await;
+    metric::guest(made.as_ref().map_or_else(ApiError::as_str, |_| "success"));
     made.map(Json)
 }
 
 async fn made(
-    site: &Site,
+    state: &GcState,
     code: &str,
-    guest: NewGuest,
+    guest: GuestRequest,
     previous: Option<String>,
-) -> Result<GuestBody, Trouble> {
+) -> Result<GuestBody, ApiError> {
     let (least, most) = limits::GUEST_NAME;
     checked_name(&guest.display_name, least, most)?;
-    let meeting = site.by_code(code).await?.meeting;
+    let meeting = state.by_code(code).await?.meeting;
     if !meeting.allow_guests {
         return Err(no_guests());
     }
@@ -100,9 +102,9 @@ async fn made(
         return Err(closed());
     }
     let (meeting_id, display_name) = (meeting.id, guest.display_name);
-    let invitation = Invitation { meeting_id, display_name, previous };
-    let signed = site.options.signer.guest(&invitation)?;
-    let Invitation { meeting_id, display_name, .. } = invitation;
+    let request = GuestTokenRequest { meeting_id, display_name, previous };
+    let signed = state.options.signer.sign_guest(&request)?;
+    let GuestTokenRequest { meeting_id, display_name, .. } = request;
     Ok(GuestBody { token: signed.token, expires_in: signed.life.as_secs(), meeting_id, display_name })
 }
 
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subscriber_has_one_allowance_whatever_address_it_takes() {
+    fn a_subscriber_network_shares_one_rate_limit() {
         let place = |text: &str| place(text.parse().unwrap()).to_string();
         assert_eq!(place("192.0.2.7"), "192.0.2.7");
         assert_eq!(place("::ffff:192.0.2.7"), "192.0.2.7");

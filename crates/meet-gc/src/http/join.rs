@@ -1,25 +1,25 @@
-//! The way into a meeting.
+//! Joins a meeting.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use meet_wire::jwt::{GuestClaims, Role};
 use serde::Serialize;
+use tenure_meet_wire::jwt::{GuestClaims, GuestTokenRequest, MemberTokenRequest, Role};
 use utoipa::ToSchema;
 
 use super::view::McAssignment;
-use crate::book::{Kept, Meeting};
-use crate::gc::Site;
-use crate::trouble::Trouble;
-use crate::who::{User, Who};
-use crate::{Invitation, Seat, Signed, metric};
+use crate::error::ApiError;
+use crate::gc::GcState;
+use crate::identity::{Identity, User};
+use crate::meetings::{Meeting, StoredMeeting};
+use crate::{Signed, metric};
 
-/// A seat in a meeting.
+/// Admission to a meeting.
 #[derive(Serialize, ToSchema)]
-#[schema(title = "JoinAnswer")]
-pub(super) struct JoinAnswer {
-    /// For the meeting's controller.
+#[schema(title = "JoinResponse")]
+pub(super) struct JoinResponse {
+    /// Authenticates to the meeting's controller.
     token: String,
     /// Seconds.
     expires_in: u64,
@@ -30,35 +30,35 @@ pub(super) struct JoinAnswer {
     mc_assignment: McAssignment,
 }
 
-/// Joins a meeting: says where it runs, and gives a token for a seat there. Takes a bearer token or session with `meet:write`, a user
-/// token of the authority, or a guest token of this meeting.
+/// Joins a meeting: returns its controller and a token for it. Accepts a bearer token or session with `meet:write`, a user token
+/// of the authority, or a guest token of this meeting.
 #[utoipa::path(
     get, path = "/api/v1/meetings/{code}", tag = "meetings", operation_id = "joinMeeting",
     params(("code" = String, Path, description = "The code of the meeting")),
-    responses((status = 200, body = JoinAnswer))
+    responses((status = 200, body = JoinResponse))
 )]
 pub(super) async fn join(
-    State(site): State<Arc<Site>>,
-    who: Who,
-    service::Path(code): service::Path<String>,
-) -> Result<Json<JoinAnswer>, Trouble> {
-    let answer = seated(&site, who, &code).await;
-    metric::joined(answer.as_ref().map_or_else(Trouble::word, |_| "success"));
+    State(state): State<Arc<GcState>>,
+    identity: Identity,
+    tenure_service::Path(code): tenure_service::Path<String>,
+) -> Result<Json<JoinResponse>, ApiError> {
+    let answer = join_meeting(&state, identity, &code).await;
+    metric::joined(answer.as_ref().map_or_else(ApiError::as_str, |_| "success"));
     answer.map(Json)
 }
 
-async fn seated(site: &Site, who: Who, code: &str) -> Result<JoinAnswer, Trouble> {
-    site.admit_join(who.id())?;
-    let kept = site.by_code(code).await?;
-    admitted(&kept, &who)?;
+async fn join_meeting(state: &GcState, identity: Identity, code: &str) -> Result<JoinResponse, ApiError> {
+    state.admit_join(identity.id())?;
+    let kept = state.by_code(code).await?;
+    admitted(&kept, &identity)?;
     let meeting = kept.meeting.clone();
-    let home = site.home(&meeting).await?;
-    let (signed, role) = match who {
-        Who::User(user) => for_user(site, &meeting, user)?,
-        Who::Guest { claims, token } => (for_guest(site, &meeting, claims, token)?, Role::Guest),
+    let home = state.home(&meeting).await?;
+    let (signed, role) = match identity {
+        Identity::User(user) => for_user(state, &meeting, user)?,
+        Identity::Guest { claims, token } => (for_guest(state, &meeting, claims, token)?, Role::Guest),
     };
-    site.touch(kept).await;
-    Ok(JoinAnswer {
+    state.touch(kept).await;
+    Ok(JoinResponse {
         token: signed.token,
         expires_in: signed.life.as_secs(),
         meeting_id: meeting.id,
@@ -72,13 +72,13 @@ async fn seated(site: &Site, who: Who, code: &str) -> Result<JoinAnswer, Trouble
     })
 }
 
-/// Whether somebody may come in now.
-fn admitted(kept: &Kept, who: &Who) -> Result<(), Trouble> {
+/// Whether the caller may join now.
+fn admitted(kept: &StoredMeeting, identity: &Identity) -> Result<(), ApiError> {
     let meeting = &kept.meeting;
-    let host = matches!(who, Who::User(user) if user.id == meeting.host_user_id);
-    if let Who::Guest { claims, .. } = who {
+    let host = matches!(identity, Identity::User(user) if user.id == meeting.host_user_id);
+    if let Identity::Guest { claims, .. } = identity {
         if claims.meeting_id != meeting.id {
-            return Err(Trouble::Forbidden("the guest token is of another meeting".to_owned()));
+            return Err(ApiError::Forbidden("the guest token is for another meeting".to_owned()));
         }
         if !meeting.allow_guests {
             return Err(no_guests());
@@ -90,17 +90,17 @@ fn admitted(kept: &Kept, who: &Who) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) fn no_guests() -> Trouble {
-    Trouble::Forbidden("the meeting takes no guests".to_owned())
+pub(super) fn no_guests() -> ApiError {
+    ApiError::Forbidden("the meeting does not allow guests".to_owned())
 }
 
-pub(super) fn closed() -> Trouble {
-    Trouble::Conflict("the meeting is closed until its host comes back".to_owned())
+pub(super) fn closed() -> ApiError {
+    ApiError::Conflict("the meeting is closed until its host returns".to_owned())
 }
 
-fn for_user(site: &Site, meeting: &Meeting, user: User) -> Result<(Signed, Role), Trouble> {
+fn for_user(state: &GcState, meeting: &Meeting, user: User) -> Result<(Signed, Role), ApiError> {
     let host = user.id == meeting.host_user_id;
-    let seat = Seat {
+    let request = MemberTokenRequest {
         user: user.id,
         meeting_id: meeting.id.clone(),
         home_org_id: Some(user.org_id).filter(|org| !org.is_empty()),
@@ -108,10 +108,19 @@ fn for_user(site: &Site, meeting: &Meeting, user: User) -> Result<(Signed, Role)
         host,
     };
     let role = if host { Role::Host } else { Role::Participant };
-    Ok((site.options.signer.seat(&seat)?, role))
+    Ok((state.options.signer.sign_member(&request)?, role))
 }
 
-fn for_guest(site: &Site, meeting: &Meeting, claims: GuestClaims, token: String) -> Result<Signed, Trouble> {
+fn for_guest(
+    state: &GcState,
+    meeting: &Meeting,
+    claims: GuestClaims,
+    token: String,
+) -> Result<Signed, ApiError> {
     let (meeting_id, display_name) = (meeting.id.clone(), claims.display_name);
-    Ok(site.options.signer.guest(&Invitation { meeting_id, display_name, previous: Some(token) })?)
+    Ok(state.options.signer.sign_guest(&GuestTokenRequest {
+        meeting_id,
+        display_name,
+        previous: Some(token),
+    })?)
 }

@@ -1,11 +1,11 @@
-//! Who the caller is here.
+//! Describes the caller.
 
 use axum::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::trouble::Trouble;
-use crate::who::{User, Who};
+use crate::error::ApiError;
+use crate::identity::{Identity, User};
 
 /// The caller.
 #[derive(Serialize, ToSchema)]
@@ -17,15 +17,15 @@ pub(super) struct Me {
     roles: Vec<String>,
 }
 
-/// Who the caller is in meetings.
+/// Returns the caller's identity in meetings.
 #[utoipa::path(
     get, path = "/api/v1/me", tag = "meetings", operation_id = "me",
     responses((status = 200, body = Me))
 )]
-pub(super) async fn me(who: Who) -> Result<Json<Me>, Trouble> {
-    Ok(Json(match who {
-        Who::User(User { id, name, roles, .. }) => Me { user_id: id, display_name: name, roles },
-        Who::Guest { claims, .. } => Me {
+pub(super) async fn me(identity: Identity) -> Result<Json<Me>, ApiError> {
+    Ok(Json(match identity {
+        Identity::User(User { id, name, roles, .. }) => Me { user_id: id, display_name: name, roles },
+        Identity::Guest { claims, .. } => Me {
             user_id: claims.sub,
             display_name: Some(claims.display_name),
             roles: vec!["guest".to_owned()],

@@ -21,25 +21,25 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::gc::Site;
-use crate::trouble::Trouble;
+use crate::error::ApiError;
+use crate::gc::GcState;
 use crate::{Gc, limits};
 
-/// The routes under `/api/v1/meetings` and `/api/v1/me`, and their description, which needs the `ProblemBody` of the lease service's.
-/// Expects the authentication layer around them.
+/// The routes under `/api/v1/meetings` and `/api/v1/me`, and their OpenAPI description, which uses the `ProblemBody` of the lease service.
+/// Requires the authentication layer around them.
 pub fn routes(gc: &Gc) -> (Router, utoipa::openapi::OpenApi) {
-    let (router, mut openapi) = described().with_state(gc.site.clone()).split_for_parts();
+    let (router, mut openapi) = described().with_state(gc.state.clone()).split_for_parts();
     describe::complete(&mut openapi);
     (router.layer(DefaultBodyLimit::max(limits::BODY)).layer(map_response(private)), openapi)
 }
 
-/// Answers carry tokens and names: nobody keeps them.
+/// Responses carry tokens and names, so they must not be cached.
 async fn private(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-fn described() -> OpenApiRouter<Arc<Site>> {
+fn described() -> OpenApiRouter<Arc<GcState>> {
     OpenApiRouter::with_openapi(describe::Description::openapi())
         .routes(routes!(create::create))
         .routes(routes!(join::join))
@@ -49,31 +49,31 @@ fn described() -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(me::me))
 }
 
-/// A JSON body whose refusals are ours.
+/// A JSON body whose rejections are [`ApiError`]s.
 struct Body<T>(T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Trouble;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Trouble> {
-        let service::Json(body) = service::Json::from_request(request, state).await?;
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let tenure_service::Json(body) = tenure_service::Json::from_request(request, state).await?;
         Ok(Self(body))
     }
 }
 
-/// A name that people see: so many characters, none of them for machines.
-fn checked_name(name: &str, least: usize, most: usize) -> Result<(), Trouble> {
+/// Validates a display name: its length, and no control characters.
+fn checked_name(name: &str, least: usize, most: usize) -> Result<(), ApiError> {
     let plain = !name.chars().any(char::is_control) && !name.trim().is_empty();
     if plain && (least..=most).contains(&name.chars().count()) {
         return Ok(());
     }
-    Err(Trouble::BadRequest(format!("display_name: {least} to {most} characters, and not only spaces")))
+    Err(ApiError::BadRequest(format!("display_name: expected {least} to {most} characters, not only spaces")))
 }
 
-fn checked_participants(number: u32) -> Result<(), Trouble> {
+fn checked_participants(number: u32) -> Result<(), ApiError> {
     let (least, most) = limits::PARTICIPANTS;
     if (least..=most).contains(&number) {
         return Ok(());
     }
-    Err(Trouble::BadRequest(format!("max_participants: {number} is not within {least} and {most}")))
+    Err(ApiError::BadRequest(format!("max_participants: {number} is not between {least} and {most}")))
 }

@@ -1,33 +1,33 @@
-//! Clients that cannot reach a controller.
+//! Reports of unreachable controllers.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use http::HeaderMap;
-use meet_wire::internal::UnreachableReason;
 use serde::{Deserialize, Serialize};
+use tenure_meet_wire::internal::UnreachableReason;
 use utoipa::ToSchema;
 
 use super::Body;
-use crate::gc::Site;
+use crate::error::ApiError;
+use crate::gc::GcState;
+use crate::identity::bearer;
 use crate::reports::Report;
-use crate::trouble::Trouble;
-use crate::who::bearer;
 
-/// A controller that cannot be reached.
+/// A report of an unreachable controller.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(title = "UnreachableReport", example = json!({ "mc_id": "mc-1", "reason": "timeout" }))]
 pub(super) struct ReportBody {
-    /// As the join answer named it.
+    /// The id from the join response.
     #[schema(max_length = 128)]
     mc_id: String,
-    /// What was met; unspecified if absent.
+    /// The observed failure. Unspecified if absent.
     reason: Option<Reason>,
 }
 
-/// What a client met.
+/// The failure that a client observed.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(title = "UnreachableReason")]
@@ -38,31 +38,31 @@ pub(super) enum Reason {
     TlsError,
 }
 
-/// How far the reports have come.
+/// The current tally.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "UnreachableTally")]
 pub(super) struct TallyBody {
-    /// Users that have reported within the last minute.
+    /// Users that reported within the last minute.
     reports: u32,
-    /// How many must.
+    /// Reports needed.
     quorum: u32,
-    /// Whether another controller takes the meeting because of it.
+    /// Whether the meeting is being moved to another controller.
     failover_started: bool,
 }
 
-/// Reports that the controller of a meeting cannot be reached. The bearer is the reporter's meeting token; each user counts once.
+/// Reports that the controller of a meeting is unreachable. The bearer is the reporter's meeting token. Each user counts once.
 #[utoipa::path(
     post, path = "/api/v1/meetings/{id}/unreachable", tag = "meetings", operation_id = "reportUnreachable",
     params(("id" = String, Path, description = "The id of the meeting")),
     request_body = ReportBody, responses((status = 200, body = TallyBody))
 )]
 pub(super) async fn unreachable(
-    State(site): State<Arc<Site>>,
+    State(state): State<Arc<GcState>>,
     headers: HeaderMap,
-    service::Path(id): service::Path<String>,
+    tenure_service::Path(id): tenure_service::Path<String>,
     Body(report): Body<ReportBody>,
-) -> Result<Json<TallyBody>, Trouble> {
-    let token = bearer(&headers).ok_or(Trouble::InvalidToken)?;
+) -> Result<Json<TallyBody>, ApiError> {
+    let token = bearer(&headers).ok_or(ApiError::InvalidToken)?;
     let reason = match report.reason {
         None | Some(Reason::Unspecified) => UnreachableReason::Unspecified,
         Some(Reason::ConnectionRefused) => UnreachableReason::ConnectionRefused,
@@ -70,6 +70,6 @@ pub(super) async fn unreachable(
         Some(Reason::TlsError) => UnreachableReason::TlsError,
     };
     let report = Report { meeting_id: &id, mc_id: &report.mc_id, token, reason };
-    let tally = site.unreachable(report).await?;
+    let tally = state.unreachable(report).await?;
     Ok(Json(TallyBody { reports: tally.reports, quorum: tally.quorum, failover_started: false }))
 }

@@ -1,37 +1,37 @@
 //! Meetings as clients see them.
 
-use meet_rpc::Card;
 use serde::Serialize;
+use tenure_meet_rpc::NodeInfo;
 use utoipa::ToSchema;
 
-use crate::assign::Home;
-use crate::book::Meeting;
+use crate::assign::Assignment;
+use crate::meetings::Meeting;
 
 /// A meeting.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "Meeting")]
 pub(super) struct MeetingBody {
     meeting_id: String,
-    /// What people are sent to join.
+    /// The code to share with participants.
     meeting_code: String,
     display_name: String,
     max_participants: u32,
     allow_guests: bool,
     host_user_id: String,
-    /// Where people join; a path unless the server knows its own address.
+    /// The join link: a path, unless the server knows its public URL.
     join_url: String,
 }
 
-/// Who has the meeting.
+/// The controller of the meeting.
 #[derive(Serialize, ToSchema)]
 #[schema(title = "McAssignment")]
 pub(super) struct McAssignment {
     mc_id: String,
-    /// Where to connect, as a whole URL.
+    /// The WebTransport URL.
     webtransport_endpoint: String,
-    /// For other services; empty when there is no such port.
+    /// The gRPC endpoint for other services. Empty if it has none.
     grpc_endpoint: String,
-    /// SHA-256 of the certificates that may be met there (base64); empty when an authority signed them.
+    /// SHA-256 hashes of the endpoint's certificates (base64). Empty if an authority signed them.
     certificate_hashes: Vec<String>,
 }
 
@@ -49,10 +49,10 @@ impl MeetingBody {
     }
 }
 
-impl From<Home> for McAssignment {
-    fn from(home: Home) -> Self {
-        let Card { webtransport_endpoint, grpc_endpoint, certificate_hashes, .. } = home.card;
-        // A name inside this process means nothing to a client.
+impl From<Assignment> for McAssignment {
+    fn from(home: Assignment) -> Self {
+        let NodeInfo { webtransport_endpoint, grpc_endpoint, certificate_hashes, .. } = home.node_info;
+        // An in-process endpoint is of no use to a client.
         let grpc_endpoint = if grpc_endpoint.starts_with("http") { grpc_endpoint } else { String::new() };
         Self { mc_id: home.mc_id, webtransport_endpoint, grpc_endpoint, certificate_hashes }
     }

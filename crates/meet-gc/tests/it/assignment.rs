@@ -1,38 +1,38 @@
-//! Where a meeting runs.
+//! Assignment of meetings to controllers.
 
 use std::sync::Arc;
 
-use lease::{Claim, Holder, Key, Store, Token, Ttl};
-use lease_keeper::OsEntropy;
-use lease_store::{Local, Metered, Redis};
-use meet_gc::Rules;
-use meet_rpc::Kind;
-use meet_wire::internal::RejectionReason;
-use testkit::RedisServer;
+use tenure_keeper::OsEntropy;
+use tenure_lease::{Claim, Holder, Key, Store, Token, Ttl};
+use tenure_meet_gc::Rules;
+use tenure_meet_rpc::Kind;
+use tenure_meet_wire::internal::RejectionReason;
+use tenure_store::{Local, Metered, Redis};
+use tenure_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::house::{Answer, HOST, House, LIMIT, OTHER, answer};
 use crate::nodes::{Mc, Verdict, hold};
+use crate::test_gc::{Answer, HOST, LIMIT, OTHER, TestGc, answer};
 
-/// How often controllers were asked.
+/// Assignment requests received by all controllers.
 fn asked(mcs: &[Mc]) -> usize {
     mcs.iter().map(Mc::asked).sum()
 }
 
-async fn mcs(house: &House, number: usize) -> Vec<Mc> {
+async fn mcs(test_gc: &TestGc, number: usize) -> Vec<Mc> {
     let mut mcs = Vec::new();
     for n in 0..number {
-        mcs.push(house.mc(&format!("mc-{n}")).await);
+        mcs.push(test_gc.mc(&format!("mc-{n}")).await);
     }
     mcs
 }
 
-/// Ten joins at once over all doors; gives the controllers that they were sent to.
-async fn ten_joins(house: &House, code: &str) -> Vec<String> {
+/// Ten concurrent joins across all servers. Returns the controllers they were sent to.
+async fn ten_joins(test_gc: &TestGc, code: &str) -> Vec<String> {
     let mut joins = JoinSet::new();
     for n in 0..10 {
-        let door = &house.doors[n % house.doors.len()];
-        let request = door.request(OTHER, reqwest::Method::GET, &format!("/meetings/{code}"));
+        let server = &test_gc.servers[n % test_gc.servers.len()];
+        let request = server.request(OTHER, reqwest::Method::GET, &format!("/meetings/{code}"));
         joins.spawn(async move { answer(request).await });
     }
     let answers = joins.join_all().await;
@@ -44,39 +44,39 @@ async fn ten_joins(house: &House, code: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn ten_joins_at_once_are_one_assignment() {
-    let mut house = House::new().await;
-    house.handlers().await;
-    let mcs = mcs(&house, 4).await;
-    let made = house.first().create().await;
-    let homes = ten_joins(&house, made.text("meeting_code")).await;
+async fn ten_concurrent_joins_make_one_assignment() {
+    let mut test_gc = TestGc::new().await;
+    test_gc.handlers().await;
+    let mcs = mcs(&test_gc, 4).await;
+    let made = test_gc.first().create().await;
+    let homes = ten_joins(&test_gc, made.text("meeting_code")).await;
     assert!(homes.iter().all(|home| *home == homes[0]), "{homes:?}");
     assert_eq!(asked(&mcs), 1);
 }
 
 #[tokio::test]
-async fn ten_joins_at_two_global_controllers_on_one_redis_are_one_assignment() {
+async fn ten_joins_at_two_global_controllers_on_one_redis_make_one_assignment() {
     let server = RedisServer::start().unwrap();
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
     for _ in 0..2 {
         stores.push(Arc::new(Redis::open(&format!("{}?quarantine_ms=0", server.url())).await.unwrap()));
     }
-    let mut house = House::on(stores, Rules::default()).await;
-    house.handlers().await;
-    let mcs = mcs(&house, 4).await;
-    let made = house.first().create().await;
-    let homes = ten_joins(&house, made.text("meeting_code")).await;
+    let mut test_gc = TestGc::on(stores, Rules::default()).await;
+    test_gc.handlers().await;
+    let mcs = mcs(&test_gc, 4).await;
+    let made = test_gc.first().create().await;
+    let homes = ten_joins(&test_gc, made.text("meeting_code")).await;
     assert!(homes.iter().all(|home| *home == homes[0]), "{homes:?}");
-    // Both may ask; one controller has it, and the other one said so.
+    // Both may send a request. One controller owns the meeting, and the other reports that.
     assert!((1..=2).contains(&asked(&mcs)), "{}", asked(&mcs));
     let lease = Key::new(format!("meeting:{}", made.text("meeting_id"))).unwrap();
-    let holder = house.store.inspect(&lease).await.unwrap().holder.unwrap();
+    let holder = test_gc.store.inspect(&lease).await.unwrap().holder.unwrap();
     assert_eq!(holder.as_str(), homes[0]);
-    assert_eq!(house.store.history(&lease).await.unwrap().len(), 1);
+    assert_eq!(test_gc.store.history(&lease).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_controller_that_does_not_take_a_meeting_is_followed_by_another() {
+async fn a_rejected_meeting_is_offered_to_another_controller() {
     let verdicts = [
         Verdict::Reject(RejectionReason::AtCapacity),
         Verdict::Reject(RejectionReason::Draining),
@@ -84,55 +84,58 @@ async fn a_controller_that_does_not_take_a_meeting_is_followed_by_another() {
         Verdict::Fail,
     ];
     for verdict in verdicts {
-        let mut house = House::new().await;
-        house.handlers().await;
-        let mcs = mcs(&house, 3).await;
+        let mut test_gc = TestGc::new().await;
+        test_gc.handlers().await;
+        let mcs = mcs(&test_gc, 3).await;
         mcs[..2].iter().for_each(|mc| mc.says(verdict.clone()));
-        let made = house.first().create().await;
-        let joined = house.first().join(HOST, made.text("meeting_code")).await;
+        let made = test_gc.first().create().await;
+        let joined = test_gc.first().join(HOST, made.text("meeting_code")).await;
         assert_eq!(joined.body["mc_assignment"]["mc_id"], "mc-2", "{verdict:?}: {joined:?}");
-        assert!(mcs.iter().all(|mc| mc.asked() <= 1), "nobody is asked twice");
+        assert!(mcs.iter().all(|mc| mc.asked() <= 1), "no controller is asked twice");
     }
 }
 
 #[tokio::test]
-async fn three_rejections_are_the_end_until_somebody_asks_again() {
-    let mut house = House::new().await;
-    house.handlers().await;
-    let mcs = mcs(&house, 5).await;
+async fn three_rejections_fail_the_join_until_the_next_one() {
+    let mut test_gc = TestGc::new().await;
+    test_gc.handlers().await;
+    let mcs = mcs(&test_gc, 5).await;
     mcs.iter().for_each(|mc| mc.says(Verdict::Reject(RejectionReason::AtCapacity)));
-    let made = house.first().create().await;
+    let made = test_gc.first().create().await;
     let code = made.text("meeting_code");
-    let refused = house.first().join(HOST, code).await;
+    let refused = test_gc.first().join(HOST, code).await;
     assert_eq!(refused.code(), (503, "SERVICE_UNAVAILABLE"));
     assert!(refused.headers.contains_key("retry-after"));
     assert_eq!(asked(&mcs), 3);
     assert!(mcs.iter().all(|mc| mc.asked() <= 1));
     mcs.iter().for_each(|mc| mc.says(Verdict::Take));
-    assert_eq!(house.first().join(HOST, code).await.status, 200);
+    assert_eq!(test_gc.first().join(HOST, code).await.status, 200);
 }
 
 #[tokio::test]
-async fn ten_joins_that_wait_for_one_refusal_all_hear_it_and_nobody_is_asked_again() {
-    service::telemetry::metrics_text();
+async fn ten_joins_share_one_rejection_without_further_requests() {
+    tenure_service::telemetry::metrics_text();
     let store: Arc<dyn Store> = Arc::new(Metered::new(Arc::new(Local::memory()) as Arc<dyn Store>));
-    let mut house = House::on(vec![store], Rules::default()).await;
-    house.handlers().await;
-    let mcs = mcs(&house, 5).await;
+    let mut test_gc = TestGc::on(vec![store], Rules::default()).await;
+    test_gc.handlers().await;
+    let mcs = mcs(&test_gc, 5).await;
     for mc in &mcs {
         mc.says(Verdict::Reject(RejectionReason::AtCapacity));
         mc.answers(false);
     }
-    let made = house.first().create().await;
+    let made = test_gc.first().create().await;
     let path = format!("/meetings/{}", made.text("meeting_code"));
     let mut joins = JoinSet::new();
     for _ in 0..10 {
-        let request = house.first().request(OTHER, reqwest::Method::GET, &path);
+        let request = test_gc.first().request(OTHER, reqwest::Method::GET, &path);
         joins.spawn(async move { answer(request).await });
     }
-    // Each looks once who has the meeting; the one that asks looks again.
-    let looked = || service::telemetry::metrics_text().contains("{verb=\"inspect\",result=\"ok\"} 11\n");
-    testkit::wait::until_async("all have looked", LIMIT, async || looked()).await.unwrap();
+    // Each join inspects the lease once. The one that assigns inspects it again.
+    let looked =
+        || tenure_service::telemetry::metrics_text().contains("{verb=\"inspect\",result=\"ok\"} 11\n");
+    tenure_testkit::wait::until_async("all joins have inspected the lease", LIMIT, async || looked())
+        .await
+        .unwrap();
     mcs.iter().for_each(|mc| mc.answers(true));
     for refused in joins.join_all().await {
         assert_eq!(refused.code(), (503, "SERVICE_UNAVAILABLE"));
@@ -141,14 +144,14 @@ async fn ten_joins_that_wait_for_one_refusal_all_hear_it_and_nobody_is_asked_aga
 }
 
 #[tokio::test]
-async fn without_a_handler_or_a_controller_there_is_no_meeting() {
-    let house = House::new().await;
-    let mc = house.mc("mc-1").await;
-    let made = house.first().create().await;
+async fn a_join_fails_without_a_handler_or_a_controller() {
+    let test_gc = TestGc::new().await;
+    let mc = test_gc.mc("mc-1").await;
+    let made = test_gc.first().create().await;
     let code = made.text("meeting_code");
-    assert_eq!(house.first().join(HOST, code).await.code(), (503, "SERVICE_UNAVAILABLE"));
+    assert_eq!(test_gc.first().join(HOST, code).await.code(), (503, "SERVICE_UNAVAILABLE"));
     assert_eq!(mc.asked(), 0);
-    let mut alone = House::new().await;
+    let mut alone = TestGc::new().await;
     alone.handlers().await;
     let made = alone.first().create().await;
     let refused = alone.first().join(HOST, made.text("meeting_code")).await;
@@ -156,78 +159,78 @@ async fn without_a_handler_or_a_controller_there_is_no_meeting() {
 }
 
 #[tokio::test]
-async fn one_handler_alone_is_used_and_said() {
-    let house = House::new().await;
-    let _handler = hold(&house.store, Kind::Handler, "mh-1", "a").await;
-    let mc = house.mc("mc-1").await;
-    let made = house.first().create().await;
-    assert_eq!(house.first().join(HOST, made.text("meeting_code")).await.status, 200);
-    let asked = mc.desk.asked.lock()[0].clone();
+async fn a_single_handler_is_used_and_counted() {
+    let test_gc = TestGc::new().await;
+    let _handler = hold(&test_gc.store, Kind::Handler, "mh-1", "a").await;
+    let mc = test_gc.mc("mc-1").await;
+    let made = test_gc.first().create().await;
+    assert_eq!(test_gc.first().join(HOST, made.text("meeting_code")).await.status, 200);
+    let asked = mc.fake.asked.lock()[0].clone();
     assert_eq!((asked.mh_assignments.len(), asked.degraded_placement), (1, true));
 }
 
 #[tokio::test]
-async fn a_meeting_whose_controller_left_is_given_to_another() {
-    let (house, mut first) = House::furnished().await;
-    let made = house.first().create().await;
+async fn a_meeting_moves_when_its_controller_leaves() {
+    let (test_gc, mut first) = TestGc::furnished().await;
+    let made = test_gc.first().create().await;
     let code = made.text("meeting_code");
-    let joined = house.first().join(HOST, code).await;
+    let joined = test_gc.first().join(HOST, code).await;
     assert_eq!(joined.body["mc_assignment"]["mc_id"], "mc-1");
-    let second = house.mc("mc-2").await;
+    let second = test_gc.mc("mc-2").await;
     first.leave().await;
-    let joined = house.first().join(HOST, code).await;
+    let joined = test_gc.first().join(HOST, code).await;
     assert_eq!(joined.body["mc_assignment"]["mc_id"], "mc-2", "{joined:?}");
     assert_eq!((first.asked(), second.asked()), (1, 1));
 }
 
 #[tokio::test]
-async fn a_meeting_that_ended_by_itself_is_given_out_again() {
-    let (house, mc) = House::furnished().await;
-    let made = house.first().create().await;
+async fn an_ended_meeting_is_assigned_again() {
+    let (test_gc, mc) = TestGc::furnished().await;
+    let made = test_gc.first().create().await;
     let code = made.text("meeting_code");
     for times in 1..=2 {
-        assert_eq!(house.first().join(HOST, code).await.status, 200);
+        assert_eq!(test_gc.first().join(HOST, code).await.status, 200);
         assert_eq!(mc.asked(), times);
         mc.end_meetings().await;
     }
 }
 
 #[tokio::test]
-async fn a_join_waits_until_the_lease_of_a_dead_controller_has_run_out() {
-    let (house, mc) = House::furnished().await;
-    let made = house.first().create().await;
-    // A controller that is not in the registry any more holds the meeting for another second.
+async fn a_join_waits_until_the_lease_of_a_dead_controller_expires() {
+    let (test_gc, mc) = TestGc::furnished().await;
+    let made = test_gc.first().create().await;
+    // An unregistered controller holds the meeting for another second.
     let key = Key::new(format!("meeting:{}", made.text("meeting_id"))).unwrap();
     let holder = Holder::new("mc-dead").unwrap();
     let claim = Claim::new(key, holder, Token::random(&OsEntropy), Ttl::from_secs(1).unwrap());
-    house.store.acquire(claim).await.unwrap();
-    let joined = house.first().join(HOST, made.text("meeting_code")).await;
+    test_gc.store.acquire(claim).await.unwrap();
+    let joined = test_gc.first().join(HOST, made.text("meeting_code")).await;
     assert_eq!(joined.body["mc_assignment"]["mc_id"], "mc-1", "{joined:?}");
     assert_eq!(mc.asked(), 1);
 }
 
 #[tokio::test]
-async fn who_already_owns_a_meeting_is_returned() {
-    let (house, first) = House::furnished().await;
-    let second = house.mc("mc-2").await;
-    let made = house.first().create().await;
+async fn the_owner_named_by_a_rejection_is_returned() {
+    let (test_gc, first) = TestGc::furnished().await;
+    let second = test_gc.mc("mc-2").await;
+    let made = test_gc.first().create().await;
     first.says(Verdict::Owned("mc-2".to_owned()));
     second.says(Verdict::Owned("mc-1".to_owned()));
-    let joined = house.first().join(HOST, made.text("meeting_code")).await;
+    let joined = test_gc.first().join(HOST, made.text("meeting_code")).await;
     assert_eq!(joined.status, 200, "{joined:?}");
     let home = joined.body["mc_assignment"]["mc_id"].as_str().unwrap();
     let other = if first.asked() == 1 { "mc-2" } else { "mc-1" };
-    assert_eq!(home, other, "the owner that was named, and not the one that was asked");
+    assert_eq!(home, other, "the named owner, not the controller that was asked");
 }
 
 #[tokio::test]
-async fn a_store_that_is_gone_is_503_and_not_a_hang() {
+async fn an_unavailable_store_returns_503_without_hanging() {
     let server = RedisServer::start().unwrap();
     let store: Arc<dyn Store> =
         Arc::new(Redis::open(&format!("{}?quarantine_ms=0", server.url())).await.unwrap());
-    let house = House::on(vec![store], Rules::default()).await;
-    let made = house.first().create().await;
+    let test_gc = TestGc::on(vec![store], Rules::default()).await;
+    let made = test_gc.first().create().await;
     server.kill9().unwrap();
-    let refused = house.first().join(HOST, made.text("meeting_code")).await;
+    let refused = test_gc.first().join(HOST, made.text("meeting_code")).await;
     assert_eq!(refused.code(), (503, "SERVICE_UNAVAILABLE"));
 }

@@ -1,9 +1,8 @@
-//! A global controller with its REST door on a port of its own, and controllers that do what they are told.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+//! A global controller with its REST server on a free port, and scripted controllers.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
 mod assignment;
 mod guests;
-mod house;
 mod meetings;
 mod nodes;
 mod openapi;
@@ -11,4 +10,5 @@ mod registry;
 mod reports;
 mod settings;
 mod sweep;
+mod test_gc;
 mod users;

@@ -3,51 +3,51 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use lease::{Holder, Key, Op, Store, Ttl};
-use lease_keeper::{Guard, Keeper, Terms};
-use meet_rpc::{Card, Gatekeeper, Keyring, Kind, Lines, Part};
-use meet_wire::internal::meeting_controller_service_server::{
+use parking_lot::Mutex;
+use tenure_keeper::{Guard, Keeper, Terms};
+use tenure_lease::{Holder, Key, Op, Store, Ttl};
+use tenure_meet_rpc::{ChannelPool, Gatekeeper, Keyring, Kind, NodeInfo, ServiceRole};
+use tenure_meet_wire::internal::meeting_controller_service_server::{
     MeetingControllerService, MeetingControllerServiceServer,
 };
-use meet_wire::internal::{
+use tenure_meet_wire::internal::{
     AssignMeetingRequest, AssignMeetingResponse, HealthStatus, MigrateMeetingsRequest,
     MigrateMeetingsResponse, ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest,
     RequestDrainResponse,
 };
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 type Act = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a controller does with an assignment.
+/// How a controller responds to an assignment.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Verdict {
-    /// Takes the lease, as a controller does.
+    /// Acquires the lease, as a controller does.
     Take,
     Reject(RejectionReason),
-    /// Says that somebody else has it.
+    /// Reports that another controller owns it.
     Owned(String),
-    /// Fails.
+    /// Fails the call.
     Fail,
 }
 
-/// A controller that holds its lease and does what it is told.
+/// A scripted controller that holds its lease.
 pub(crate) struct Mc {
-    pub(crate) desk: Desk,
+    pub(crate) fake: FakeController,
     lease: Option<Guard>,
 }
 
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct FakeController {
     id: String,
     keeper: Keeper,
     verdict: Arc<Mutex<Verdict>>,
-    /// Whether it answers at all.
+    /// Whether it responds at all.
     answers: watch::Sender<bool>,
     meetings: Arc<Mutex<Vec<Guard>>>,
-    /// Runs when it is asked, before it answers.
+    /// Runs on the next request, before the response.
     meanwhile: Arc<Mutex<Option<Act>>>,
     pub(crate) asked: Arc<Mutex<Vec<AssignMeetingRequest>>>,
     pub(crate) traces: Arc<Mutex<Vec<String>>>,
@@ -58,8 +58,8 @@ fn terms() -> Terms {
     Terms::new(Ttl::from_secs(9).unwrap())
 }
 
-pub(crate) fn card(id: &str, zone: &str) -> Card {
-    let card = Card {
+pub(crate) fn node_info(id: &str, zone: &str) -> NodeInfo {
+    let node_info = NodeInfo {
         region: "r".to_owned(),
         zone: zone.to_owned(),
         grpc_endpoint: format!("inproc:{id}"),
@@ -67,23 +67,28 @@ pub(crate) fn card(id: &str, zone: &str) -> Card {
         max_meetings: 100,
         max_participants: 1_000,
         max_streams: 100,
-        ..Card::default()
+        ..NodeInfo::default()
     };
-    card.certificates([[7_u8; 32].as_slice()])
+    node_info.certificates([[7_u8; 32].as_slice()])
 }
 
 /// Holds the lease of a node.
 pub(crate) async fn hold(store: &Arc<dyn Store>, kind: Kind, id: &str, zone: &str) -> (Keeper, Guard) {
     let keeper = Keeper::new(store.clone(), Holder::new(id).unwrap());
-    let terms = terms().meta(card(id, zone).meta().unwrap());
+    let terms = terms().meta(node_info(id, zone).meta().unwrap());
     let guard = keeper.try_acquire(kind.lease(id).unwrap(), terms).await.unwrap();
     (keeper, guard)
 }
 
 impl Mc {
-    pub(crate) async fn start(store: &Arc<dyn Store>, lines: &Lines, keys: &Keyring, id: &str) -> Self {
+    pub(crate) async fn start(
+        store: &Arc<dyn Store>,
+        channels: &ChannelPool,
+        keys: &Keyring,
+        id: &str,
+    ) -> Self {
         let (keeper, guard) = hold(store, Kind::Controller, id, "a").await;
-        let desk = Desk {
+        let fake = FakeController {
             id: id.to_owned(),
             keeper,
             verdict: Arc::new(Mutex::new(Verdict::Take)),
@@ -94,26 +99,26 @@ impl Mc {
             traces: Arc::default(),
             probes: Arc::default(),
         };
-        let routes = Routes::new(MeetingControllerServiceServer::new(desk.clone()));
-        lines.offer(id, Gatekeeper::new(Part::Mc, keys.clone()).guard(routes));
-        Self { desk, lease: Some(guard) }
+        let routes = Routes::new(MeetingControllerServiceServer::new(fake.clone()));
+        channels.offer(id, Gatekeeper::new(ServiceRole::Mc, keys.clone()).guard(routes));
+        Self { fake, lease: Some(guard) }
     }
 
     pub(crate) fn says(&self, verdict: Verdict) {
-        *self.desk.verdict.lock() = verdict;
+        *self.fake.verdict.lock() = verdict;
     }
 
-    /// Lets whoever asks wait, or answers them.
+    /// Blocks requests, or unblocks them.
     pub(crate) fn answers(&self, answers: bool) {
-        self.desk.answers.send_replace(answers);
+        self.fake.answers.send_replace(answers);
     }
 
-    /// Does this when it is asked next, before it answers.
+    /// Runs this on the next request, before the response.
     pub(crate) fn meanwhile(&self, act: impl Future<Output = ()> + Send + 'static) {
-        *self.desk.meanwhile.lock() = Some(Box::pin(act));
+        *self.fake.meanwhile.lock() = Some(Box::pin(act));
     }
 
-    /// Writes down, as a controller does, that a meeting runs with this handler.
+    /// Writes the state of a running meeting with this handler, as a controller does.
     pub(crate) async fn keep_row(&self, store: &Arc<dyn Store>, meeting: &str, handler: &str) {
         let row = serde_json::json!({
             "max_participants": 100, "allow_guests": true, "grace_ms": 30_000, "mute_epoch": 0, "ended": false,
@@ -127,27 +132,27 @@ impl Mc {
         store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
     }
 
-    /// How often it was asked to take a meeting.
+    /// Number of assignment requests received.
     pub(crate) fn asked(&self) -> usize {
-        self.desk.asked.lock().len()
+        self.fake.asked.lock().len()
     }
 
-    /// Gives everything back, as a controller that goes away does.
+    /// Releases everything, as a controller that shuts down does.
     pub(crate) async fn leave(&mut self) {
-        let guards: Vec<Guard> = self.desk.meetings.lock().drain(..).collect();
+        let guards: Vec<Guard> = self.fake.meetings.lock().drain(..).collect();
         for guard in guards.into_iter().chain(self.lease.take()) {
             guard.release().await.unwrap();
         }
     }
 
-    /// Gives its own lease back and keeps its meetings.
+    /// Releases its own lease and keeps its meetings.
     pub(crate) async fn leave_the_registry(&mut self) {
         self.lease.take().unwrap().release().await.unwrap();
     }
 
-    /// Gives its meetings back.
+    /// Releases its meetings.
     pub(crate) async fn end_meetings(&self) {
-        let guards: Vec<Guard> = self.desk.meetings.lock().drain(..).collect();
+        let guards: Vec<Guard> = self.fake.meetings.lock().drain(..).collect();
         for guard in guards {
             guard.release().await.unwrap();
         }
@@ -164,7 +169,7 @@ fn rejected(reason: RejectionReason, owner: &str) -> AssignMeetingResponse {
 }
 
 #[tonic::async_trait]
-impl MeetingControllerService for Desk {
+impl MeetingControllerService for FakeController {
     async fn assign_meeting(
         &self,
         request: Request<AssignMeetingRequest>,
@@ -182,7 +187,7 @@ impl MeetingControllerService for Desk {
         let answer = match verdict {
             Verdict::Reject(reason) => rejected(reason, ""),
             Verdict::Owned(owner) => rejected(RejectionReason::AlreadyOwned, &owner),
-            Verdict::Fail => return Err(Status::unavailable("told to fail")),
+            Verdict::Fail => return Err(Status::unavailable("scripted failure")),
             Verdict::Take => {
                 let key = Key::new(format!("meeting:{}", request.meeting_id)).unwrap();
                 if self.meetings.lock().iter().any(|guard| guard.lease().key == key) {
@@ -217,13 +222,13 @@ impl MeetingControllerService for Desk {
         &self,
         _: Request<RequestDrainRequest>,
     ) -> Result<Response<RequestDrainResponse>, Status> {
-        Err(Status::unimplemented("not asked for here"))
+        Err(Status::unimplemented("not used by these tests"))
     }
 
     async fn migrate_meetings(
         &self,
         _: Request<MigrateMeetingsRequest>,
     ) -> Result<Response<MigrateMeetingsResponse>, Status> {
-        Err(Status::unimplemented("not asked for here"))
+        Err(Status::unimplemented("not used by these tests"))
     }
 }

@@ -1,13 +1,13 @@
-//! The description of the routes.
+//! The OpenAPI description of the routes.
 
 use serde_json::Value;
 
-use crate::house::House;
+use crate::test_gc::TestGc;
 
 #[tokio::test]
-async fn every_route_is_described_with_its_errors() {
-    let house = House::new().await;
-    let api: Value = serde_json::to_value(meet_gc::routes(&house.first().gc).1).unwrap();
+async fn every_route_documents_its_errors() {
+    let test_gc = TestGc::new().await;
+    let api: Value = serde_json::to_value(tenure_meet_gc::routes(&test_gc.first().gc).1).unwrap();
     let table = [
         ("/api/v1/meetings", "post", "201"),
         ("/api/v1/meetings/{code}", "get", "200"),
@@ -25,7 +25,7 @@ async fn every_route_is_described_with_its_errors() {
         }
     }
     assert_eq!(api["paths"].as_object().unwrap().len(), table.len());
-    for schema in ["NewMeeting", "NewGuest", "Change", "ReportBody"] {
+    for schema in ["CreateMeeting", "GuestRequest", "Change", "ReportBody"] {
         assert_eq!(api["components"]["schemas"][schema]["additionalProperties"], false, "{schema}");
     }
 }

@@ -1,66 +1,67 @@
-//! Controllers that clients cannot reach.
+//! Reports of unreachable controllers.
 
 use std::sync::Arc;
 
-use lease::{Key, Op};
-use meet_wire::internal::ReportMcUnreachableRequest;
-use meet_wire::internal::global_controller_service_client::GlobalControllerServiceClient;
-use meet_wire::jwt::{GuestClaims, MeetingClaims};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tenure_lease::{Key, Op};
+use tenure_meet_wire::internal::ReportMcUnreachableRequest;
+use tenure_meet_wire::internal::global_controller_service_client::GlobalControllerServiceClient;
+use tenure_meet_wire::jwt::{GuestClaims, MeetingClaims};
 use tonic::Code;
 
-use crate::house::{Answer, HOST, House, OTHER, answer};
+use crate::test_gc::{Answer, HOST, OTHER, TestGc, answer};
 
-/// A user with its token for the meeting.
+/// A user with its meeting token.
 struct Member {
     user: String,
     token: String,
 }
 
 impl Member {
-    async fn join(house: &House, bearer: &str, code: &str) -> Self {
-        let joined = house.first().join(bearer, code).await;
-        let user = house.claims::<MeetingClaims>(&joined).sub;
+    async fn join(test_gc: &TestGc, bearer: &str, code: &str) -> Self {
+        let joined = test_gc.first().join(bearer, code).await;
+        let user = test_gc.claims::<MeetingClaims>(&joined).sub;
         Self { user, token: joined.text("token").to_owned() }
     }
 }
 
-/// Writes a seat as the controller of the meeting does.
-async fn sit(house: &House, meeting: &str, seat: &str, user: &str) {
-    let key = Key::new(format!("meeting:{meeting}:seat:{seat}")).unwrap();
-    let value = Arc::from(json!({"participant": seat, "user": user, "name": "x"}).to_string().into_bytes());
-    house.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
+/// Writes a participant record as the controller of the meeting does.
+async fn write_participant(test_gc: &TestGc, meeting: &str, participant: &str, user: &str) {
+    let key = Key::new(format!("meeting:{meeting}:seat:{participant}")).unwrap();
+    let value =
+        Arc::from(json!({"participant": participant, "user": user, "name": "x"}).to_string().into_bytes());
+    test_gc.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
 }
 
-async fn report(house: &House, token: &str, meeting: &str, body: Value) -> Answer {
+async fn report(test_gc: &TestGc, token: &str, meeting: &str, body: Value) -> Answer {
     let path = format!("/meetings/{meeting}/unreachable");
-    answer(house.first().request(token, Method::POST, &path).json(&body)).await
+    answer(test_gc.first().request(token, Method::POST, &path).json(&body)).await
 }
 
 #[tokio::test]
 async fn each_user_counts_once_and_more_than_half_are_a_quorum() {
-    let (house, mc) = House::furnished().await;
-    let made = house.first().create().await;
+    let (test_gc, mc) = TestGc::furnished().await;
+    let made = test_gc.first().create().await;
     let (id, code) = (made.text("meeting_id"), made.text("meeting_code"));
-    let ada = house.authority.user("ada", "", "", &[]).unwrap();
+    let ada = test_gc.authority.user("ada", "", "", &[]).unwrap();
     let mut members = Vec::new();
     for bearer in [HOST, OTHER, &ada] {
-        members.push(Member::join(&house, bearer, code).await);
+        members.push(Member::join(&test_gc, bearer, code).await);
     }
     for (n, member) in members.iter().enumerate() {
-        sit(&house, id, &format!("s{n}"), &member.user).await;
+        write_participant(&test_gc, id, &format!("s{n}"), &member.user).await;
     }
-    // The host sits there twice, and is one user.
-    sit(&house, id, "again", &members[0].user).await;
+    // The host has two participants but counts as one user.
+    write_participant(&test_gc, id, "again", &members[0].user).await;
     let body = || json!({"mc_id": "mc-1", "reason": "timeout"});
     let tally = |reports: u32| json!({"reports": reports, "quorum": 2, "failover_started": false});
-    assert_eq!(report(&house, &members[0].token, id, body()).await.body, tally(1));
-    assert_eq!(report(&house, &members[0].token, id, body()).await.body, tally(1));
-    assert_eq!(report(&house, &members[1].token, id, body()).await.body, tally(2));
+    assert_eq!(report(&test_gc, &members[0].token, id, body()).await.body, tally(1));
+    assert_eq!(report(&test_gc, &members[0].token, id, body()).await.body, tally(1));
+    assert_eq!(report(&test_gc, &members[1].token, id, body()).await.body, tally(2));
 
-    // The same by gRPC, under the reporter's own token.
-    let line = house.speaking("mc").to("inproc:gc").unwrap();
+    // The same over gRPC, with the reporter's own token.
+    let line = test_gc.speaking("mc").to("inproc:gc").unwrap();
     let mut client = GlobalControllerServiceClient::new(line);
     let request = ReportMcUnreachableRequest {
         mc_id: "mc-1".to_owned(),
@@ -72,58 +73,62 @@ async fn each_user_counts_once_and_more_than_half_are_a_quorum() {
     assert_eq!((answer.reports, answer.quorum, answer.failover_started), (3, 2, false));
     let forged = ReportMcUnreachableRequest { join_token: "a.b.c".to_owned(), ..request };
     assert_eq!(client.report_mc_unreachable(forged).await.unwrap_err().code(), Code::Unauthenticated);
-    assert_eq!(*mc.desk.probes.lock(), 1, "the controller was asked itself, at the first report");
+    assert_eq!(*mc.fake.probes.lock(), 1, "the first report probes the controller");
 }
 
 #[tokio::test]
-async fn a_report_counts_only_of_who_sits_there_about_who_has_the_meeting() {
-    let (house, mut mc) = House::furnished().await;
-    let made = house.first().create().await;
+async fn only_participants_may_report_the_current_owner() {
+    let (test_gc, mut mc) = TestGc::furnished().await;
+    let made = test_gc.first().create().await;
     let (id, code) = (made.text("meeting_id"), made.text("meeting_code"));
-    let host = Member::join(&house, HOST, code).await;
-    let stranger = Member::join(&house, OTHER, code).await;
-    sit(&house, id, "s1", &host.user).await;
+    let host = Member::join(&test_gc, HOST, code).await;
+    let stranger = Member::join(&test_gc, OTHER, code).await;
+    write_participant(&test_gc, id, "s1", &host.user).await;
     let body = || json!({"mc_id": "mc-1"});
-    assert_eq!(report(&house, &stranger.token, id, body()).await.code(), (403, "FORBIDDEN"));
+    assert_eq!(report(&test_gc, &stranger.token, id, body()).await.code(), (403, "FORBIDDEN"));
     for token in ["nonsense", HOST] {
-        assert_eq!(report(&house, token, id, body()).await.code(), (401, "INVALID_TOKEN"), "{token}");
+        assert_eq!(report(&test_gc, token, id, body()).await.code(), (401, "INVALID_TOKEN"), "{token}");
     }
-    let other = house.first().create().await;
-    let elsewhere = report(&house, &host.token, other.text("meeting_id"), body()).await;
+    let other = test_gc.first().create().await;
+    let elsewhere = report(&test_gc, &host.token, other.text("meeting_id"), body()).await;
     assert_eq!(elsewhere.code(), (401, "INVALID_TOKEN"));
-    assert_eq!(report(&house, &host.token, id, json!({"mc_id": "mc-9"})).await.code(), (409, "CONFLICT"));
+    assert_eq!(report(&test_gc, &host.token, id, json!({"mc_id": "mc-9"})).await.code(), (409, "CONFLICT"));
     for bad in [json!({}), json!({"mc_id": "mc-1", "reason": "bored"}), json!({"mc_id": "mc-1", "n": 1})] {
-        assert_eq!(report(&house, &host.token, id, bad.clone()).await.code(), (400, "BAD_REQUEST"), "{bad}");
+        assert_eq!(
+            report(&test_gc, &host.token, id, bad.clone()).await.code(),
+            (400, "BAD_REQUEST"),
+            "{bad}"
+        );
     }
-    let alone = report(&house, &host.token, id, body()).await;
+    let alone = report(&test_gc, &host.token, id, body()).await;
     assert_eq!(alone.body, json!({"reports": 1, "quorum": 1, "failover_started": false}));
     mc.leave_the_registry().await;
-    assert_eq!(report(&house, &host.token, id, body()).await.code(), (409, "CONFLICT"), "join again");
+    assert_eq!(report(&test_gc, &host.token, id, body()).await.code(), (409, "CONFLICT"), "join again");
 }
 
 #[tokio::test]
-async fn a_guest_may_report_as_well() {
-    let (house, _mc) = House::furnished().await;
-    let made = house.first().create().await;
+async fn a_guest_may_report_too() {
+    let (test_gc, _mc) = TestGc::furnished().await;
+    let made = test_gc.first().create().await;
     let (id, code) = (made.text("meeting_id"), made.text("meeting_code"));
-    let guest = house.first().guest(code, "Ada", None).await;
-    let joined = house.first().join(guest.text("token"), code).await;
-    let claims: GuestClaims = house.claims(&joined);
-    sit(&house, id, "s1", &claims.sub).await;
+    let guest = test_gc.first().guest(code, "Ada", None).await;
+    let joined = test_gc.first().join(guest.text("token"), code).await;
+    let claims: GuestClaims = test_gc.claims(&joined);
+    write_participant(&test_gc, id, "s1", &claims.sub).await;
     let body = json!({"mc_id": "mc-1", "reason": "connection_refused"});
-    assert_eq!(report(&house, joined.text("token"), id, body).await.body["reports"], 1);
+    assert_eq!(report(&test_gc, joined.text("token"), id, body).await.body["reports"], 1);
 }
 
 #[tokio::test]
-async fn who_reports_all_the_time_is_slowed_down() {
-    let (house, _mc) = House::furnished().await;
-    let made = house.first().create().await;
+async fn reports_are_rate_limited_by_user() {
+    let (test_gc, _mc) = TestGc::furnished().await;
+    let made = test_gc.first().create().await;
     let id = made.text("meeting_id");
-    let host = Member::join(&house, HOST, made.text("meeting_code")).await;
-    sit(&house, id, "s1", &host.user).await;
+    let host = Member::join(&test_gc, HOST, made.text("meeting_code")).await;
+    write_participant(&test_gc, id, "s1", &host.user).await;
     let mut slowed = false;
     for _ in 0..200 {
-        let answer = report(&house, &host.token, id, json!({"mc_id": "mc-1"})).await;
+        let answer = report(&test_gc, &host.token, id, json!({"mc_id": "mc-1"})).await;
         slowed = answer.status == 429;
         if slowed {
             break;

@@ -1,13 +1,13 @@
-//! Bounded mailboxes, measured where a mail is put in.
+//! Bounded mailboxes. Their depth is measured when a message is sent.
 
 use tokio::sync::mpsc;
 
 use crate::metric;
 
-/// A kind of actor.
+/// The type of an actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ActorType {
-    /// The one over all meetings.
+    /// The controller of all meetings.
     Controller,
     /// One meeting.
     Meeting,
@@ -18,16 +18,16 @@ pub enum ActorType {
 /// How full a mailbox is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// As it should be.
+    /// Few messages wait.
     Normal,
-    /// Fuller than it should be.
+    /// Many messages wait.
     Warning,
-    /// Much fuller.
+    /// The mailbox is close to its bound.
     Critical,
 }
 
 impl ActorType {
-    /// The word for logs and metrics.
+    /// The label in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Controller => "controller",
@@ -36,7 +36,7 @@ impl ActorType {
         }
     }
 
-    /// How a depth is to be taken.
+    /// The level of a depth.
     pub const fn level(self, depth: usize) -> Level {
         let (warning, critical) = match self {
             Self::Controller | Self::Meeting => (100, 500),
@@ -50,11 +50,11 @@ impl ActorType {
     }
 }
 
-/// The actor is no more.
+/// The actor has ended, or its mailbox is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Gone;
+pub(crate) struct MailboxClosed;
 
-/// Where mails for an actor are put in.
+/// The sending side of an actor's mailbox.
 pub(crate) struct Mailbox<T> {
     kind: ActorType,
     sender: mpsc::Sender<T>,
@@ -67,36 +67,36 @@ impl<T> Clone for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// A mailbox of this size, and where the actor takes its mails out.
+    /// A mailbox of this size and its receiver.
     pub(crate) fn new(kind: ActorType, size: usize) -> (Self, mpsc::Receiver<T>) {
         let (sender, receiver) = mpsc::channel(size);
         (Self { kind, sender }, receiver)
     }
 
-    fn measured(&self) {
-        // What waits, this one included.
+    fn record_depth(&self) {
+        // Includes the message just sent.
         metric::mailbox(self.kind, self.sender.max_capacity() - self.sender.capacity());
     }
 
-    /// Puts a mail in; waits while the mailbox is full.
-    pub(crate) async fn send(&self, mail: T) -> Result<(), Gone> {
-        self.sender.send(mail).await.map_err(|_| Gone)?;
-        self.measured();
+    /// Sends a message; waits while the mailbox is full.
+    pub(crate) async fn send(&self, message: T) -> Result<(), MailboxClosed> {
+        self.sender.send(message).await.map_err(|_| MailboxClosed)?;
+        self.record_depth();
         Ok(())
     }
 
-    /// Whether the actor takes no more mails.
+    /// Whether the actor has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Puts a mail in, or gives up at once.
-    pub(crate) fn try_send(&self, mail: T) -> Result<(), Gone> {
-        self.sender.try_send(mail).map_err(|_| {
+    /// Sends a message, or fails at once if the mailbox is full.
+    pub(crate) fn try_send(&self, message: T) -> Result<(), MailboxClosed> {
+        self.sender.try_send(message).map_err(|_| {
             metric::dropped(self.kind);
-            Gone
+            MailboxClosed
         })?;
-        self.measured();
+        self.record_depth();
         Ok(())
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depths_are_taken_as_the_table_says() {
+    fn depths_have_the_documented_levels() {
         let cases = [(0, 0), (49, 0), (50, 1), (99, 1), (100, 1), (200, 1), (201, 2)];
         let levels = [Level::Normal, Level::Warning, Level::Critical];
         for (depth, level) in cases {
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_mailbox_takes_no_more_and_a_mailbox_of_nobody_says_so() {
+    async fn sending_fails_if_the_mailbox_is_full_or_its_actor_has_ended() {
         let (mailbox, receiver) = Mailbox::new(ActorType::Meeting, 2);
         assert_eq!(
             (mailbox.try_send(1), mailbox.try_send(2), mailbox.try_send(3)),
-            (Ok(()), Ok(()), Err(Gone))
+            (Ok(()), Ok(()), Err(MailboxClosed))
         );
         drop(receiver);
-        assert_eq!(mailbox.send(4).await, Err(Gone));
+        assert_eq!(mailbox.send(4).await, Err(MailboxClosed));
     }
 }

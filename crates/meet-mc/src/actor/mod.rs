@@ -1,60 +1,62 @@
-//! Who owns what: a controller supervises meetings, a meeting supervises its connections. They talk by bounded mailboxes and end by cancellation,
-//! never by force.
+//! The actors: a controller supervises meetings, a meeting supervises its connections.
+//!
+//! They communicate through bounded mailboxes and end by cancellation, never by abort.
 
-mod cause;
+mod admission;
 mod connection;
 mod controller;
 mod exit;
 mod mailbox;
 mod meeting;
 mod outbox;
-mod port;
+mod remote;
+mod trace;
 
 pub use controller::{Assigned, Assignment, Controller, Counts, Options, Rejection, Running};
 pub use exit::Exit;
 pub use mailbox::{ActorType, Level};
-pub use port::{Home, MediaPort, MuteOrder, NoHandlers, NoHome};
+pub use remote::{GlobalController, MediaHandlers, MuteOrder, NoGlobalController, NoMediaHandlers};
 
-/// Bounds of actors, by name.
+/// Bounds of actors.
 pub mod limits {
     use std::time::Duration;
 
-    /// Mails that wait for a meeting or for the controller; whoever sends more waits.
+    /// Messages queued for a meeting or the controller; further senders wait.
     pub const MAILBOX: usize = 1_000;
-    /// Parcels that wait for a client; one more and it is too slow.
+    /// Items queued for a client; with one more the client is closed as too slow.
     pub const OUTBOX: usize = 256;
-    /// How long a client may take to open its stream and ask to join.
-    pub const KNOCK: Duration = Duration::from_secs(10);
-    /// How long a join is waited for.
-    pub const JOIN: Duration = Duration::from_secs(15);
-    /// How long settings that a running meeting takes over are waited for.
+    /// How long a client may take to open its stream and send the join request.
+    pub const JOIN_REQUEST: Duration = Duration::from_secs(10);
+    /// How long the meeting may take to answer a join.
+    pub const JOIN_ANSWER: Duration = Duration::from_secs(15);
+    /// How long a running meeting may take to adopt settings.
     pub const SETTINGS: Duration = Duration::from_secs(8);
-    /// How long a client that gets no seat may take to read why.
-    pub const FAREWELL: Duration = Duration::from_secs(5);
-    /// How long a client that is done may take to read so.
-    pub const PARTING: Duration = Duration::from_secs(1);
-    /// How long what nobody waits for may stay unwritten.
+    /// How long a rejected client may take to read the reason.
+    pub const READ_REJECTION: Duration = Duration::from_secs(5);
+    /// How long a client that left may take to read the confirmation.
+    pub const READ_CLOSE: Duration = Duration::from_secs(1);
+    /// How long asynchronous changes are collected before they are written.
     pub const FLUSH: Duration = Duration::from_millis(5);
-    /// How long until a write that failed is tried again.
+    /// How long until a failed write is retried.
     pub const RETRY: Duration = Duration::from_millis(500);
-    /// How often a controller says that it is alive.
-    pub const ALIVE: Duration = Duration::from_secs(5);
+    /// How often a meeting records that its controller is alive.
+    pub const HEARTBEAT: Duration = Duration::from_secs(5);
     /// Panics of a meeting that are survived.
     pub const PANICS: u32 = 1;
-    /// Participants that a new meeting is taken to have.
-    pub const ESTIMATE: usize = 10;
-    /// How long a claim of a meeting's lease may take.
+    /// Participants that a new meeting is expected to have.
+    pub const ESTIMATED_PARTICIPANTS: usize = 10;
+    /// How long the claim of a meeting's lease may take.
     pub const CLAIM: Duration = Duration::from_secs(2);
-    /// Most media handlers of a meeting.
+    /// Media handlers of a meeting.
     pub const HANDLERS: usize = 16;
-    /// How full a controller is that others are better for what is new, in percent.
-    pub const NEARLY_FULL: usize = 80;
-    /// How full a controller is that it says it is not ready, in percent.
-    pub const FULL: usize = 95;
-    /// How long the end of a meeting may take to be told.
-    pub const GOODBYE: Duration = Duration::from_secs(10);
-    /// How long media handlers may take to be told that a meeting is over.
+    /// Percentage of capacity from which a controller is degraded.
+    pub const DEGRADED_PERCENT: usize = 80;
+    /// Percentage of capacity from which a controller is not ready.
+    pub const FULL_PERCENT: usize = 95;
+    /// How long the notification of GC about an ended meeting may take.
+    pub const END_NOTIFICATION: Duration = Duration::from_secs(10);
+    /// How long the release of an ended meeting at its handlers may take.
     pub const RELEASE: Duration = Duration::from_secs(2);
-    /// How often media handlers are replaced because none takes the meeting.
+    /// How often media handlers are replaced because none accepts the meeting.
     pub const REPLACEMENTS: u32 = 3;
 }

@@ -1,9 +1,15 @@
-//! Words of the wire into words of meetings and back: here and nowhere else.
+//! The only place where messages of the signaling protocol become domain values and back.
+//!
+//! - `messages`: requests of clients, and events as clients and the log see them. A new message is added here.
+//! - `join`: the first message of a client and its answer.
+//! - `direct`: messages to one participant, and refusals.
 
-mod answer;
-mod ask;
-mod event;
+mod direct;
+mod join;
+mod messages;
+#[cfg(test)]
+mod tests;
 
-pub use answer::{handlers, refused, told, welcomed};
-pub use ask::{Knock, knock, request};
-pub use event::{happened, happening, participant};
+pub use direct::{direct_to_wire, error_code, error_payload, handlers_to_wire, refusal_to_wire};
+pub use join::{UnverifiedJoin, join_from_wire, welcome_to_wire};
+pub use messages::{event_from_wire, event_to_wire, participant_to_wire, request_from_wire};

@@ -1,20 +1,20 @@
-//! What waits to be written: the last value of each record, and entries of the log in their order.
+//! Queued writes: the last value of each record, and log entries in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lease::{Key, Op};
+use tenure_lease::{Key, Op};
 
 use crate::meeting::limits;
 
-/// Most operations in one step, beside the fence's own.
-pub(super) const STEP: usize = 56;
-/// Most that may wait.
-pub(super) const MOST: usize = 4_096;
+/// Operations in one commit, beside those of the fence.
+pub(super) const MAX_OPS: usize = 56;
+/// Operations that may be queued.
+pub(super) const MAX_QUEUED: usize = 4_096;
 
 #[derive(Clone, Default, Debug)]
 pub(super) struct Backlog {
-    /// None is a delete.
+    /// `None` deletes the record.
     records: BTreeMap<Key, Option<Arc<[u8]>>>,
     entries: Vec<Arc<[u8]>>,
 }
@@ -45,21 +45,21 @@ impl Backlog {
         self.len() == 0
     }
 
-    /// As much of it as fits into one step: entries first, so that no record is ahead of the log for long.
-    pub(super) fn step(&self) -> Option<Self> {
+    /// As much as fits into one commit. Entries come first, so that records are not ahead of the log for long.
+    pub(super) fn next_batch(&self) -> Option<Self> {
         if self.is_empty() {
             return None;
         }
-        let entries: Vec<_> = self.entries.iter().take(STEP / 2).cloned().collect();
-        let room = STEP - entries.len();
+        let entries: Vec<_> = self.entries.iter().take(MAX_OPS / 2).cloned().collect();
+        let room = MAX_OPS - entries.len();
         let records = self.records.iter().take(room).map(|(key, value)| (key.clone(), value.clone()));
         Some(Self { records: records.collect(), entries })
     }
 
-    /// Forgets a step that was written. A record that was changed since stays.
-    pub(super) fn done(&mut self, step: &Self) {
-        self.entries.drain(..step.entries.len());
-        self.records.retain(|key, value| step.records.get(key) != Some(value));
+    /// Removes a persisted batch. A record that changed since stays queued.
+    pub(super) fn remove(&mut self, batch: &Self) {
+        self.entries.drain(..batch.entries.len());
+        self.records.retain(|key, value| batch.records.get(key) != Some(value));
     }
 
     pub(super) fn ops(&self, log: &Key) -> Vec<Op> {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_bounded_keep_the_order_and_leave_nothing() {
+    fn batches_are_bounded_ordered_and_complete() {
         let mut backlog = Backlog::default();
         for number in 0..100 {
             backlog.put(Key::new(format!("r{}", number % 70)).unwrap(), value(number));
@@ -93,25 +93,25 @@ mod tests {
         }
         assert_eq!(backlog.len(), 170, "only the last value of a record");
         let mut entries = Vec::new();
-        while let Some(step) = backlog.step() {
-            assert!(step.len() <= STEP);
-            entries.extend(step.entries.clone());
-            backlog.done(&step);
+        while let Some(batch) = backlog.next_batch() {
+            assert!(batch.len() <= MAX_OPS);
+            entries.extend(batch.entries.clone());
+            backlog.remove(&batch);
         }
         assert_eq!(entries, (0..100).map(value).collect::<Vec<_>>());
     }
 
     #[test]
-    fn what_changed_while_a_step_was_written_stays() {
+    fn a_record_that_changed_during_a_commit_stays_queued() {
         let mut backlog = Backlog::default();
         let key = Key::new("r").unwrap();
         backlog.put(key.clone(), value(1));
-        let step = backlog.step().unwrap();
+        let batch = backlog.next_batch().unwrap();
         backlog.put(key.clone(), value(2));
         backlog.append(value(3));
-        backlog.done(&step);
+        backlog.remove(&batch);
         assert_eq!(backlog.len(), 2);
         backlog.delete(key);
-        assert_eq!(backlog.len(), 2, "a delete takes the place of the value");
+        assert_eq!(backlog.len(), 2, "a delete replaces the value");
     }
 }

@@ -1,106 +1,111 @@
-//! One write: fenced, marked with who writes, and pursued until it is known.
+//! One write: fenced, signed with the owner, and retried until its outcome is known.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Committed, Error, Generation, Happened, Key, Mode, Op, Record, Revision};
+use tenure_lease::{Clock, Committed, Error, Generation, Key, Mode, Op, Outcome, Record, Revision};
 
 use crate::breaker::TIMEOUT;
-use crate::ledger::{Desk, Ledger, LedgerError, refused};
+use crate::ledger::{ControllerState, Ledger, LedgerError, refused};
 use crate::metric;
 
-/// How long to wait before a write in doubt is looked at again.
+/// The pause before a write in doubt is retried.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a write may be in doubt; then the meeting is given up, since nobody knows what it says.
+/// How long a write may be in doubt. Then the ownership is given up, since the stored state is unknown.
 const DOUBT: Duration = Duration::from_secs(15);
-/// How often two records that say what they should, under a revision that is not known, are taken as they are.
+/// How often the owner records may have an unexpected revision although this controller wrote them.
 const SURPRISES: u32 = 3;
+/// The name of an owner that did not write its id.
+const UNKNOWN_OWNER: &str = "an unknown controller";
 
-/// What the store said.
-enum Said<T> {
-    /// This.
-    Answer(T),
-    /// That it cannot, or that it is not there: nothing happened.
-    No(String),
-    /// Nothing: it may have happened.
-    Nothing,
-    /// That it will not, ever.
-    Never(String),
+/// The outcome of a call to the store.
+enum StoreReply<T> {
+    Ok(T),
+    /// The call failed and was not applied.
+    NotApplied(String),
+    /// The call may have been applied.
+    Unknown,
+    /// The store refuses the call; a retry does not help.
+    Rejected(String),
 }
 
-/// Asks the store and tells the breaker how that went.
-async fn ask<T>(
-    desk: &Desk,
+/// Calls the store and reports the outcome to the circuit breaker.
+async fn call_store<T>(
+    shared: &ControllerState,
     clock: &Arc<dyn Clock>,
-    question: impl Future<Output = lease::Result<T>>,
-) -> Said<T> {
+    call: impl Future<Output = tenure_lease::Result<T>>,
+) -> StoreReply<T> {
     let began = clock.now();
-    let said = tokio::select! {
-        answer = question => match answer {
-            Ok(answer) => Said::Answer(answer),
-            Err(error @ (Error::Invalid { .. } | Error::Refused(_))) => Said::Never(error.to_string()),
-            Err(error) if error.happened() == Happened::No => Said::No(error.to_string()),
-            Err(_) => Said::Nothing,
+    let reply = tokio::select! {
+        result = call => match result {
+            Ok(value) => StoreReply::Ok(value),
+            Err(error @ (Error::Invalid { .. } | Error::Refused(_))) => StoreReply::Rejected(error.to_string()),
+            Err(error) if error.outcome() == Outcome::NotApplied => StoreReply::NotApplied(error.to_string()),
+            Err(_) => StoreReply::Unknown,
         },
-        () = clock.sleep_until(began + TIMEOUT) => Said::Nothing,
+        () = clock.sleep_until(began + TIMEOUT) => StoreReply::Unknown,
     };
     let now = clock.now();
-    metric::asked(now.since(began));
-    match &said {
-        Said::Answer(_) | Said::Never(_) => desk.breaker.lock().succeeded(),
-        Said::No(_) | Said::Nothing => desk.breaker.lock().failed(now),
+    metric::store_called(now.since(began));
+    match &reply {
+        StoreReply::Ok(_) | StoreReply::Rejected(_) => shared.breaker.lock().succeeded(),
+        StoreReply::NotApplied(_) | StoreReply::Unknown => shared.breaker.lock().failed(now),
     }
-    said
+    reply
 }
 
-/// Asks for something that can be asked again without harm.
-pub(super) async fn read<T>(
-    desk: &Desk,
+/// Reads from the store, through the circuit breaker.
+pub(super) async fn read_store<T>(
+    shared: &ControllerState,
     clock: &Arc<dyn Clock>,
-    question: impl Future<Output = lease::Result<T>>,
+    read: impl Future<Output = tenure_lease::Result<T>>,
 ) -> Result<T, LedgerError> {
     let now = clock.now();
-    if !desk.breaker.lock().allows(now) {
-        return Err(LedgerError::Unavailable("the breaker is open".to_owned()));
+    if !shared.breaker.lock().allows(now) {
+        return Err(breaker_open());
     }
-    match ask(desk, clock, question).await {
-        Said::Answer(answer) => Ok(answer),
-        Said::No(why) => Err(LedgerError::Unavailable(why)),
-        Said::Nothing => Err(LedgerError::Unavailable("no answer".to_owned())),
-        Said::Never(why) => Err(LedgerError::Refused(why)),
+    match call_store(shared, clock, read).await {
+        StoreReply::Ok(value) => Ok(value),
+        StoreReply::NotApplied(why) => Err(LedgerError::Unavailable(why)),
+        StoreReply::Unknown => Err(LedgerError::Unavailable("no reply".to_owned())),
+        StoreReply::Rejected(why) => Err(LedgerError::Refused(why)),
     }
 }
 
-/// The two records that operators see.
-pub(super) struct Signs {
+fn breaker_open() -> LedgerError {
+    LedgerError::Unavailable("the circuit breaker is open".to_owned())
+}
+
+/// The two records that show operators the last writer.
+pub(super) struct OwnerRecords {
     pub(super) generation: Option<Record>,
     pub(super) controller: Option<Record>,
 }
 
-impl Signs {
+impl OwnerRecords {
     pub(super) async fn read(ledger: &Ledger) -> Result<Self, LedgerError> {
-        let (desk, clock) = (&ledger.desk, &ledger.clock);
+        let (shared, clock) = (&ledger.shared, &ledger.clock);
         let generation = ledger.keys.generation().map_err(refused)?;
         let controller = ledger.keys.controller().map_err(refused)?;
         Ok(Self {
-            generation: read(desk, clock, desk.store.get(&generation)).await?,
-            controller: read(desk, clock, desk.store.get(&controller)).await?,
+            generation: read_store(shared, clock, shared.store.get(&generation)).await?,
+            controller: read_store(shared, clock, shared.store.get(&controller)).await?,
         })
     }
 
-    /// Whether a controller that holds `own` may write over them.
-    pub(super) fn admit(&self, own: Generation, mc_id: &str) -> Result<(), LedgerError> {
+    /// Whether controller `mc_id` may write with generation `own`.
+    pub(super) fn check(&self, own: Generation, mc_id: &str) -> Result<(), LedgerError> {
         let Some(record) = &self.generation else { return Ok(()) };
         let text = std::str::from_utf8(&record.value).unwrap_or_default();
         let controller =
             self.controller.as_ref().map(|record| String::from_utf8_lossy(&record.value).into_owned());
-        let stranger = controller.filter(|controller| controller != mc_id);
+        let other = controller.filter(|controller| controller != mc_id);
         match Generation::parse(text) {
             Ok(written) if written > own => Err(fenced_out()),
             Ok(written) if written < own => Ok(()),
-            Ok(_) => stranger.map_or(Ok(()), |stranger| Err(split_brain(stranger))),
-            // Nobody knows who wrote that.
-            Err(_) => Err(split_brain(stranger.unwrap_or_else(|| "somebody".to_owned()))),
+            Ok(_) => other.map_or(Ok(()), |other| Err(split_brain(other))),
+            // Not written by a controller.
+            Err(_) => Err(split_brain(other.unwrap_or_else(|| UNKNOWN_OWNER.to_owned()))),
         }
     }
 
@@ -115,14 +120,14 @@ fn fenced_out() -> LedgerError {
     LedgerError::FencedOut
 }
 
-fn split_brain(stranger: String) -> LedgerError {
+fn split_brain(other: String) -> LedgerError {
     metric::fenced_out("concurrent_write");
-    LedgerError::SplitBrain(stranger)
+    LedgerError::SplitBrain(other)
 }
 
 impl Ledger {
-    /// The operations that every write begins with: they say who writes, and hold only if nobody else wrote since.
-    fn signature(&self) -> Result<[Op; 2], LedgerError> {
+    /// The operations that begin every write: they name the writer, and fail if another controller wrote since.
+    fn owner_ops(&self) -> Result<[Op; 2], LedgerError> {
         let op = |key: Key, text: String, revision: Option<Revision>| {
             let value = Arc::from(text.into_bytes());
             match revision {
@@ -133,23 +138,23 @@ impl Ledger {
         let generation = self.held.generation().to_string();
         Ok([
             op(self.keys.generation().map_err(refused)?, generation, self.generation),
-            op(self.keys.controller().map_err(refused)?, self.desk.mc_id.clone(), self.controller),
+            op(self.keys.controller().map_err(refused)?, self.shared.mc_id.clone(), self.controller),
         ])
     }
 
-    /// Writes operations, all or none, and remembers if somebody else turned out to own the meeting.
+    /// Writes operations, all or none, and remembers if another controller turned out to own the meeting.
     pub(super) async fn commit(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
         tracing::debug!(target: metric::TARGET, lease = %self.held.key(), generation = %self.held.generation(), ops = ops.len(), "writing");
-        let written = self.pursue(ops, nonce).await;
-        self.outdone |= matches!(written, Err(LedgerError::FencedOut | LedgerError::SplitBrain(_)));
+        let written = self.commit_until_known(ops, nonce).await;
+        self.superseded |= matches!(written, Err(LedgerError::FencedOut | LedgerError::SplitBrain(_)));
         written
     }
 
-    /// If it cannot know which, it asks until the lease is lost or the doubt is too old; then the meeting is
-    /// lost.
-    async fn pursue(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
+    /// Retries a write in doubt until its outcome is known, the lease is lost or [`DOUBT`] has passed; in the latter two
+    /// cases the ownership is lost.
+    async fn commit_until_known(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
         let (mut in_doubt, mut surprises) = (false, 0);
-        let spend = nonce.map(Self::spend).transpose()?;
+        let spend = nonce.map(Self::spend_nonce).transpose()?;
         let began = self.clock.now();
         loop {
             let now = self.clock.now();
@@ -158,37 +163,38 @@ impl Ledger {
             }
             let permit = self.held.permit(Duration::ZERO).map_err(|_| LedgerError::Lost)?;
             let fence = permit.fence(Mode::Strict);
-            if !self.desk.breaker.lock().allows(now) {
+            if !self.shared.breaker.lock().allows(now) {
                 if !in_doubt {
-                    return Err(LedgerError::Unavailable("the breaker is open".to_owned()));
+                    return Err(breaker_open());
                 }
                 self.pause().await?;
                 continue;
             }
-            let mut all = self.signature()?.to_vec();
+            let mut all = self.owner_ops()?.to_vec();
             all.extend(spend.clone());
             all.extend_from_slice(ops);
-            match ask(&self.desk, &self.clock, self.desk.store.write_fenced(&fence, &all)).await {
-                Said::Answer(Committed::Written { revision }) => {
+            let write = self.shared.store.write_fenced(&fence, &all);
+            match call_store(&self.shared, &self.clock, write).await {
+                StoreReply::Ok(Committed::Written { revision }) => {
                     (self.generation, self.controller) = (Some(revision), Some(revision));
                     return Ok(());
                 }
-                Said::Answer(Committed::FencedOut { .. }) => return Err(fenced_out()),
-                Said::Answer(Committed::Conflict { index, .. }) if index >= 2 => {
+                StoreReply::Ok(Committed::FencedOut { .. }) => return Err(fenced_out()),
+                StoreReply::Ok(Committed::Conflict { index, .. }) if index >= 2 => {
                     return Err(LedgerError::NonceSpent);
                 }
-                Said::Answer(Committed::Conflict { .. }) => match self.look().await {
-                    // The write whose answer got lost: nobody else signs with this name and number.
+                StoreReply::Ok(Committed::Conflict { .. }) => match self.refresh_owner_records().await {
+                    // The write whose reply was lost: no other controller has this id and generation.
                     Ok(true) if in_doubt => return Ok(()),
                     Ok(_) if surprises < SURPRISES => surprises += 1,
-                    Ok(_) => return Err(split_brain("somebody".to_owned())),
+                    Ok(_) => return Err(split_brain(UNKNOWN_OWNER.to_owned())),
                     Err(LedgerError::Unavailable(_)) if in_doubt => self.pause().await?,
                     Err(error) => return Err(error),
                 },
-                Said::Never(why) => return Err(LedgerError::Refused(why)),
-                Said::No(why) if !in_doubt => return Err(LedgerError::Unavailable(why)),
-                Said::No(_) => self.pause().await?,
-                Said::Nothing => {
+                StoreReply::Rejected(why) => return Err(LedgerError::Refused(why)),
+                StoreReply::NotApplied(why) if !in_doubt => return Err(LedgerError::Unavailable(why)),
+                StoreReply::NotApplied(_) => self.pause().await?,
+                StoreReply::Unknown => {
                     in_doubt = true;
                     self.pause().await?;
                 }
@@ -196,19 +202,22 @@ impl Ledger {
         }
     }
 
-    /// Looks at who signed last: true if it was this controller, under a revision that it has not known. Ends if it was another.
-    async fn look(&mut self) -> Result<bool, LedgerError> {
-        let signs = Signs::read(self).await?;
-        signs.admit(self.held.generation(), &self.desk.mc_id)?;
-        let own =
-            signs.controller.as_ref().is_some_and(|record| record.value[..] == *self.desk.mc_id.as_bytes());
+    /// Reads the owner records again. True if this controller wrote them with a revision that was not known here; an
+    /// error if another controller wrote them.
+    async fn refresh_owner_records(&mut self) -> Result<bool, LedgerError> {
+        let owners = OwnerRecords::read(self).await?;
+        owners.check(self.held.generation(), &self.shared.mc_id)?;
+        let own = owners
+            .controller
+            .as_ref()
+            .is_some_and(|record| record.value[..] == *self.shared.mc_id.as_bytes());
         let before = (self.generation, self.controller);
-        (self.generation, self.controller) = signs.revisions();
+        (self.generation, self.controller) = owners.revisions();
         let together = self.generation == self.controller && self.generation.is_some();
         if !own {
-            // An older generation's sign cannot come back: somebody else changed it.
-            let stranger = signs.controller.map(|record| String::from_utf8_lossy(&record.value).into_owned());
-            return Err(split_brain(stranger.unwrap_or_else(|| "somebody".to_owned())));
+            // An older owner cannot write any more: another controller changed the records.
+            let other = owners.controller.map(|record| String::from_utf8_lossy(&record.value).into_owned());
+            return Err(split_brain(other.unwrap_or_else(|| UNKNOWN_OWNER.to_owned())));
         }
         Ok(together && before != (self.generation, self.controller))
     }

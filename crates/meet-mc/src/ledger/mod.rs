@@ -1,8 +1,8 @@
-//! What a meeting is written down in. Every write carries the fence of the meeting's lease and, in the same step, the generation and the
-//! controller's name that operators see; what happened is appended in that step as well.
+//! Persists a meeting. Every write carries the fence of the meeting's lease. In the same step it sets the generation and
+//! controller id that operators see, and appends the events to the log.
 //!
-//! A write either landed or did not. One whose answer got lost is pursued until it is known, for as long as the lease is held and 15 s at most:
-//! nobody is told yes or no before, and a meeting about which nobody knows is given up.
+//! A write whose reply is lost is retried until its outcome is known, while the lease is held and for at most 15 s. Until
+//! then no client gets an answer; after that the ownership is given up.
 
 mod backlog;
 mod commit;
@@ -10,43 +10,43 @@ mod load;
 
 use std::sync::Arc;
 
-use lease::{Clock, Key, Op, Revision, Store, Ttl, Wall};
-use lease_keeper::Held;
-use meet_wire::MeetingId;
-use meet_wire::signaling::ServerMessage;
 use parking_lot::Mutex;
 use prost::Message as _;
+use tenure_keeper::LeaseHandle;
+use tenure_lease::{Clock, Key, Op, Revision, Store, Ttl, Wall};
+use tenure_meet_wire::MeetingId;
+use tenure_meet_wire::signaling::ServerMessage;
 
 use crate::ledger::backlog::Backlog;
-use crate::meeting::{Change, Handler, Happening, Meeting, Phase, Settings, limits};
+use crate::meeting::{Change, Event, HandlerInfo, Meeting, Phase, Settings, limits};
 use crate::rows::MeetingRow;
-use crate::{Breaker, Keys, Pulse, convert, metric, rows};
+use crate::{CircuitBreaker, LatencyWindow, MeetingKeys, convert, metric, rows};
 
-/// Why nothing was written.
+/// Why a write failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// A greater generation owns the meeting. This controller does not.
+    /// A greater generation owns the meeting.
     #[error("FENCED_OUT: another controller owns the meeting")]
     FencedOut,
-    /// The same generation was written by another controller. This one gives up.
+    /// Another controller wrote with the same generation. This one gives up.
     #[error("SPLIT_BRAIN: {0} wrote with the same generation")]
     SplitBrain(String),
-    /// The lease is lost, or cannot be proven to be held. What was under way may have happened.
-    #[error("the lease of the meeting is lost")]
+    /// The lease is lost, or may be. A write in progress may have been applied.
+    #[error("meeting lease lost")]
     Lost,
-    /// The store is away. Nothing happened.
-    #[error("the store is away: {0}")]
+    /// The store is unavailable. Nothing was written.
+    #[error("store unavailable: {0}")]
     Unavailable(String),
-    /// Somebody spent the nonce before. Nothing happened.
-    #[error("the nonce is spent")]
+    /// The nonce was spent before. Nothing was written.
+    #[error("nonce already spent")]
     NonceSpent,
-    /// What should be written cannot be. Nothing happened.
-    #[error("cannot be written: {0}")]
+    /// The store refuses the operation, or a stored value is invalid. Nothing was written.
+    #[error("refused: {0}")]
     Refused(String),
 }
 
 impl LedgerError {
-    /// Whether the meeting is over for this controller.
+    /// Whether this controller no longer owns the meeting.
     pub const fn ends_ownership(&self) -> bool {
         matches!(self, Self::FencedOut | Self::SplitBrain(_) | Self::Lost)
     }
@@ -56,52 +56,52 @@ fn refused(error: impl std::fmt::Display) -> LedgerError {
     LedgerError::Refused(error.to_string())
 }
 
-/// What all meetings of a controller share.
+/// State that all meetings of a controller share.
 #[derive(Clone)]
-pub struct Desk {
+pub struct ControllerState {
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Its breaker.
-    pub breaker: Arc<Mutex<Breaker>>,
+    /// The store's circuit breaker.
+    pub breaker: Arc<Mutex<CircuitBreaker>>,
     /// The controller's id.
     pub mc_id: String,
-    /// How long its meetings take for what they do.
-    pub pulse: Arc<Pulse>,
+    /// How long meetings took to process messages, recently.
+    pub latency: Arc<LatencyWindow>,
 }
 
 /// The ledger of one meeting.
 pub struct Ledger {
-    desk: Desk,
+    shared: ControllerState,
     clock: Arc<dyn Clock>,
-    held: Held,
-    keys: Keys,
-    /// Of the two records that operators see; none while there is no such record.
+    held: LeaseHandle,
+    keys: MeetingKeys,
+    /// Revisions of the two owner records; `None` while there is no record.
     generation: Option<Revision>,
     controller: Option<Revision>,
     row: MeetingRow,
     backlog: Backlog,
-    /// Whether the store has said that somebody else owns the meeting.
-    outdone: bool,
+    /// Whether the store reported another owner.
+    superseded: bool,
 }
 
 impl Ledger {
-    /// Takes the meeting whose lease is held: reads what the last owner left and writes down that this one is here.
+    /// Opens the meeting whose lease is held: reads its state and records this owner.
     pub async fn open(
-        desk: Desk,
-        held: Held,
+        shared: ControllerState,
+        held: LeaseHandle,
         meeting: &MeetingId,
         settings: &Settings,
-        handlers: &[Handler],
+        handlers: &[HandlerInfo],
     ) -> Result<(Self, Meeting), LedgerError> {
-        load::open(desk, held, meeting, settings, handlers).await
+        load::open(shared, held, meeting, settings, handlers).await
     }
 
-    /// Writes changes down, with all that was noted before, and waits for it.
+    /// Persists changes together with everything queued before.
     pub async fn write(&mut self, changes: &[Change]) -> Result<(), LedgerError> {
         let row = self.row_after(changes);
         let mut fresh = Backlog::default();
-        self.add(&mut fresh, &row, changes)?;
-        if self.backlog.len() + fresh.len() > backlog::STEP {
+        self.add_changes(&mut fresh, &row, changes)?;
+        if self.backlog.len() + fresh.len() > backlog::MAX_OPS {
             self.flush().await?;
         }
         let mut together = self.backlog.clone();
@@ -117,63 +117,63 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes changes that nobody waits for. They are written with the next write or by [`Ledger::flush`], in their order.
-    pub fn note(&mut self, changes: &[Change]) -> Result<(), LedgerError> {
+    /// Queues changes. They are persisted by the next write or [`Ledger::flush`], in order.
+    pub fn enqueue(&mut self, changes: &[Change]) -> Result<(), LedgerError> {
         let row = self.row_after(changes);
         let mut fresh = Backlog::default();
-        self.add(&mut fresh, &row, changes)?;
-        if self.backlog.len() + fresh.len() > backlog::MOST {
-            return Err(LedgerError::Unavailable("too much is waiting to be written".to_owned()));
+        self.add_changes(&mut fresh, &row, changes)?;
+        if self.backlog.len() + fresh.len() > backlog::MAX_QUEUED {
+            return Err(LedgerError::Unavailable("the write queue is full".to_owned()));
         }
-        tracing::debug!(target: metric::TARGET, lease = %self.held.key(), ops = fresh.len(), "noted, to be written");
+        tracing::debug!(target: metric::TARGET, lease = %self.held.key(), ops = fresh.len(), "queued");
         self.backlog.extend(fresh);
         self.row = row;
         Ok(())
     }
 
-    /// Notes that this controller is alive.
-    pub fn note_alive(&mut self, now: Wall) -> Result<(), LedgerError> {
+    /// Queues a heartbeat of this controller.
+    pub fn enqueue_heartbeat(&mut self, now: Wall) -> Result<(), LedgerError> {
         let value = Arc::from(now.as_micros().to_string().into_bytes());
         self.backlog.put(self.keys.alive().map_err(refused)?, value);
         Ok(())
     }
 
-    /// Writes what was noted. What could not be written stays noted.
+    /// Persists everything queued. What fails stays queued.
     pub async fn flush(&mut self) -> Result<(), LedgerError> {
         let log = self.log()?;
-        while let Some(step) = self.backlog.step() {
-            self.commit(&step.ops(&log), None).await?;
-            self.backlog.done(&step);
+        while let Some(batch) = self.backlog.next_batch() {
+            self.commit(&batch.ops(&log), None).await?;
+            self.backlog.remove(&batch);
         }
         Ok(())
     }
 
-    /// Whether something waits to be written.
-    pub fn is_behind(&self) -> bool {
+    /// Whether changes are queued.
+    pub fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// Whether the store is taken to be there.
-    pub fn store_is_there(&self) -> bool {
-        self.desk.breaker.lock().is_closed()
+    /// Whether the store is considered available.
+    pub fn store_available(&self) -> bool {
+        self.shared.breaker.lock().is_closed()
     }
 
-    /// Takes away what a meeting that is over left. Generation, controller and the number of the last event stay.
+    /// Removes the records of a meeting that ended. The owner records and the last event number stay.
     pub async fn clear(&mut self) -> Result<(), LedgerError> {
         self.flush().await?;
         load::clear(self).await
     }
 
-    /// After the lease has ended by this controller's own clock, which lets it write nothing: whether somebody else has signed since. That is counted
-    /// like a write that was refused.
-    pub async fn inquire(&mut self) -> Result<(), LedgerError> {
-        if self.outdone {
+    /// Checks whether another controller has written since, after the lease expired on this controller's clock. That is
+    /// counted like a fenced write.
+    pub async fn check_superseded(&mut self) -> Result<(), LedgerError> {
+        if self.superseded {
             return Ok(());
         }
-        let signs = commit::Signs::read(self).await?;
-        let admitted = signs.admit(self.held.generation(), &self.desk.mc_id);
-        self.outdone = admitted.is_err();
-        admitted
+        let owners = commit::OwnerRecords::read(self).await?;
+        let checked = owners.check(self.held.generation(), &self.shared.mc_id);
+        self.superseded = checked.is_err();
+        checked
     }
 
     fn log(&self) -> Result<Key, LedgerError> {
@@ -194,36 +194,36 @@ impl Ledger {
         row
     }
 
-    fn add(&self, to: &mut Backlog, row: &MeetingRow, changes: &[Change]) -> Result<(), LedgerError> {
-        let lost = || LedgerError::Refused("a row cannot be encoded".to_owned());
+    fn add_changes(&self, to: &mut Backlog, row: &MeetingRow, changes: &[Change]) -> Result<(), LedgerError> {
+        let not_encoded = || LedgerError::Refused("row not encodable".to_owned());
         for change in changes {
             match change {
                 Change::Seat(seat) => {
                     let key = self.keys.seat(seat.participant).map_err(refused)?;
-                    to.put(key, rows::seat(seat).ok_or_else(lost)?);
+                    to.put(key, rows::encode_seat(seat).ok_or_else(not_encoded)?);
                 }
-                Change::SeatGone(participant) => to.delete(self.keys.seat(*participant).map_err(refused)?),
-                Change::Happened(happening) => to.append(entry(happening)),
+                Change::SeatRemoved(participant) => to.delete(self.keys.seat(*participant).map_err(refused)?),
+                Change::Event(event) => to.append(encode_event(event)),
                 Change::NonceSpent(_) | Change::MuteEpoch(_) | Change::Phase(_) => {}
                 Change::Handlers(_) | Change::Settings(_) => {}
             }
         }
         if *row != self.row {
             let key = self.keys.state().map_err(refused)?;
-            to.put(key, rows::encode(row).ok_or_else(lost)?);
+            to.put(key, rows::encode(row).ok_or_else(not_encoded)?);
         }
         Ok(())
     }
 
-    /// The nonce's record: written once, and by one.
-    fn spend(key: Key) -> Result<Op, LedgerError> {
+    /// The operation that spends a nonce; it fails if the nonce is spent.
+    fn spend_nonce(key: Key) -> Result<Op, LedgerError> {
         let ttl = Ttl::from_millis(limits::NONCE.as_millis() as u64).map_err(refused)?;
         Ok(Op::PutIfAbsent { key, value: Arc::from(b"spent".as_slice()), ttl: Some(ttl) })
     }
 }
 
-/// What happened as an entry of the log.
-fn entry(happening: &Happening) -> Arc<[u8]> {
-    let payload = Some(convert::happened(happening));
+/// An event as an entry of the log.
+fn encode_event(event: &Event) -> Arc<[u8]> {
+    let payload = Some(convert::event_to_wire(event));
     Arc::from(ServerMessage { payload, ..ServerMessage::default() }.encode_to_vec())
 }

@@ -1,328 +1,216 @@
-//! What an event leads to.
+//! What an input leads to: changes, effects, or a refusal.
 
-use bytes::Bytes;
-use lease::Wall;
-use meet_wire::binding::{BindingToken, Nonce};
-use meet_wire::{CloseCode, Id};
+use tenure_meet_wire::binding::{BindingToken, Nonce};
+use tenure_meet_wire::{CloseCode, Id};
 
-use crate::meeting::{Audience, Entry, Handler, Mutes, Phase, Presence, Profile, Seat, Settings, Stream};
+use crate::meeting::{Event, HandlerInfo, LoggedEvent, Mutes, Phase, Profile, Seat, Settings};
 
-/// How a write is waited for.
+/// When the changes must be persisted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Write {
-    /// There is nothing to write.
+    /// Nothing to persist.
     None,
-    /// Soon: what is lost with the controller can be made anew, or is a pity.
+    /// Soon, together with other changes. A crash may lose them.
     Async,
-    /// Before anybody is told. Without it nothing happens.
+    /// Before any participant is notified. If the write fails, nothing changes.
     Sync,
 }
 
-/// A change of the state, as it is written down.
+/// A change of the meeting's state, as it is persisted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// The seat is like this now.
+    /// Add or replace a seat.
     Seat(Box<Seat>),
-    /// The seat is no more.
-    SeatGone(Id),
-    /// The nonce is spent: nobody may spend it again.
+    /// Remove a seat.
+    SeatRemoved(Id),
+    /// Spend a nonce. It can be spent once.
     NonceSpent(Nonce),
-    /// The mute epoch is this now.
+    /// Set the mute epoch.
     MuteEpoch(u64),
-    /// The meeting is in this phase now.
+    /// Set the phase.
     Phase(Phase),
-    /// These are the media handlers now.
-    Handlers(Vec<Handler>),
-    /// These are the settings now.
+    /// Replace the media handlers.
+    Handlers(Vec<HandlerInfo>),
+    /// Replace the settings.
     Settings(Settings),
-    /// This happened, and everybody is told.
-    Happened(Happening),
+    /// Append an event to the log and publish it.
+    Event(Event),
 }
 
-/// Why somebody left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LeaveReason {
-    /// By their own will.
-    Voluntary,
-    /// By a host's will.
-    Kicked,
-    /// The meeting ended.
-    MeetingEnded,
-    /// They did not come back in time.
-    Timeout,
-}
-
-/// Something that happened, with a number of its own in the journal.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Happening {
-    /// Somebody took a seat.
-    Joined(Box<Profile>),
-    /// Somebody left it.
-    Left {
-        /// Who.
-        participant: Id,
-        /// Why.
-        reason: LeaveReason,
-    },
-    /// Somebody's connection was lost, or is back.
-    Presence {
-        /// Who.
-        participant: Id,
-        /// Whether connected.
-        here: bool,
-        /// How long the seat is kept, when not.
-        grace_ms: u32,
-    },
-    /// Somebody's mutes are like this now.
-    Muted {
-        /// Who.
-        participant: Id,
-        /// The mutes.
-        mutes: Mutes,
-    },
-    /// Somebody publishes.
-    Published {
-        /// Who.
-        participant: Id,
-        /// Under which number.
-        stream_id: u32,
-        /// What.
-        stream: Stream,
-    },
-    /// Somebody publishes it no more.
-    Unpublished {
-        /// Who.
-        participant: Id,
-        /// What.
-        stream_id: u32,
-    },
-    /// Somebody says something.
-    Chat {
-        /// Who.
-        participant: Id,
-        /// Under which name.
-        name: String,
-        /// What.
-        text: String,
-        /// When.
-        at: Wall,
-    },
-    /// Somebody's application says something.
-    Data {
-        /// Who.
-        participant: Id,
-        /// About what.
-        topic: String,
-        /// What.
-        payload: Bytes,
-        /// To whom; everybody when empty.
-        to: Vec<Id>,
-    },
-    /// The meeting is over.
-    Ended {
-        /// Why.
-        reason: String,
-    },
-}
-
-impl Happening {
-    /// For whom it is.
-    pub fn audience(&self) -> Audience {
-        match self {
-            Self::Data { participant, to, .. } if !to.is_empty() => {
-                Audience::Some(to.iter().copied().chain([*participant]).collect())
-            }
-            _ => Audience::All,
-        }
-    }
-
-    /// About how many bytes it takes.
-    pub(super) fn weight(&self) -> usize {
-        256 + match self {
-            Self::Chat { text, .. } => text.len(),
-            Self::Data { payload, topic, .. } => payload.len() + topic.len(),
-            Self::Joined(profile) => profile.name.len() + profile.user.len(),
-            _ => 0,
-        }
-    }
-}
-
-/// What somebody who took a seat is told.
+/// The answer to a successful join.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
     /// The seat, with the epoch of this connection.
     pub seat: Box<Seat>,
-    /// The proof for coming back.
+    /// The binding token for the next resume.
     pub token: BindingToken,
-    /// Whether it is the seat that was left.
+    /// Whether the seat was resumed.
     pub resumed: bool,
-    /// What was missed, to be sent next; none when `roster` is all there is.
-    pub replay: Option<Vec<Entry>>,
-    /// Everybody else; empty with a replay.
+    /// The missed events, sent after the answer; `None` if `roster` replaces them.
+    pub replay: Option<Vec<LoggedEvent>>,
+    /// The other participants; empty with a replay.
     pub roster: Vec<Profile>,
-    /// Where the client is after this, before the replay.
+    /// The last event that the answer covers, not counting the replay.
     pub event_seq: u64,
 }
 
-/// A word for one participant that is not on the journal.
+/// A message for one participant that is not in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Telling {
-    /// For a host: somebody wants to be unmuted.
-    AskedToUnmute {
-        /// Who.
+pub enum DirectMessage {
+    /// To a host: a participant asks to be unmuted.
+    UnmuteRequested {
+        /// The participant.
         participant: Id,
         /// The microphone.
         audio: bool,
         /// The camera.
         video: bool,
-        /// For how long the wish stands.
+        /// When the request lapses.
         expires_in_ms: u32,
     },
-    /// A host has answered.
+    /// To a participant: a host answered its unmute request.
     UnmuteAnswered {
-        /// Who is meant.
+        /// The participant.
         participant: Id,
-        /// The microphone.
+        /// Whether the microphone is unmuted.
         audio: bool,
-        /// The camera.
+        /// Whether the camera is unmuted.
         video: bool,
     },
-    /// For a host: what was asked for is enforced, or not everywhere.
-    Enforced {
-        /// Who is meant.
+    /// To a host: which handlers enforce the mute.
+    MuteEnforced {
+        /// The muted participant.
         participant: Id,
-        /// The epoch of the mute.
+        /// The mute epoch.
         epoch: u64,
-        /// Handlers that have not acknowledged.
+        /// Handlers that did not acknowledge.
         missing: Vec<String>,
     },
-    /// Go there.
+    /// Reconnect to another controller.
     Redirect {
-        /// Where.
+        /// The controller's endpoint.
         endpoint: String,
-        /// The hashes of the certificates there.
+        /// Hashes of the certificates there.
         certificates: Vec<Vec<u8>>,
     },
-    /// Nothing changes any more after this event.
+    /// The meeting is frozen after this event.
     Frozen {
         /// The last event.
         event_seq: u64,
     },
 }
 
-/// Something to do once the changes are written.
+/// An action to take once the changes are persisted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Let the connection in.
-    Welcome(Box<Welcome>),
-    /// The request took effect.
+    /// Acknowledge the request.
     Accept,
-    /// Tell one participant something.
-    Tell {
-        /// Whom.
+    /// Send a message to one participant.
+    Send {
+        /// The receiver.
         participant: Id,
-        /// What.
-        telling: Telling,
+        /// The message.
+        message: DirectMessage,
     },
-    /// Close a connection of a seat, and only that one.
+    /// Close one connection of a seat.
     Close {
-        /// Whose.
+        /// The participant.
         participant: Id,
-        /// Which.
+        /// The connection's epoch.
         epoch: u64,
-        /// Why.
+        /// The close code.
         code: CloseCode,
     },
-    /// Tell the media handlers of the meeting.
-    Register,
-    /// Have a mute enforced by every media handler, and the host told when it is.
-    Enforce {
-        /// Whose.
+    /// Register the meeting at its media handlers.
+    RegisterHandlers,
+    /// Have all media handlers enforce a mute, then report to the host.
+    EnforceMute {
+        /// The muted participant.
         participant: Id,
         /// The mutes.
         mutes: Mutes,
-        /// The host who asked.
+        /// The host that requested it.
         by: Id,
     },
-    /// Give the meeting up.
+    /// Stop owning the meeting: it ended.
     End,
 }
 
-/// All that an event leads to.
+/// Everything that an input leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Effects {
-    /// How the changes are written.
+    /// When the changes must be persisted.
     pub write: Write,
-    /// What changes. Whole or not at all.
+    /// The changes, applied all or not at all.
     pub changes: Vec<Change>,
-    /// What is done afterwards, in order.
+    /// The answer to a join.
+    pub welcome: Option<Box<Welcome>>,
+    /// Actions to take afterwards, in order.
     pub then: Vec<Effect>,
 }
 
 impl Effects {
-    /// Nothing.
+    /// No effects.
     pub const fn none() -> Self {
-        Self { write: Write::None, changes: Vec::new(), then: Vec::new() }
+        Self { write: Write::None, changes: Vec::new(), welcome: None, then: Vec::new() }
     }
 
     pub(super) fn new(write: Write, changes: Vec<Change>, then: Vec<Effect>) -> Self {
-        Self { write, changes, then }
+        Self { write, changes, welcome: None, then }
     }
 
-    /// What is told to everybody.
-    pub fn happenings(&self) -> impl Iterator<Item = &Happening> {
+    pub(super) fn with_welcome(self, welcome: Welcome) -> Self {
+        Self { welcome: Some(Box::new(welcome)), ..self }
+    }
+
+    /// The events among the changes.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.changes.iter().filter_map(|change| match change {
-            Change::Happened(happening) => Some(happening),
+            Change::Event(event) => Some(event),
             _ => None,
         })
     }
 }
 
-/// Why an event leads to nothing. Whoever asked is told.
+/// Why an input is refused. A refused input changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It makes no sense.
+    /// The request is malformed or out of bounds.
     #[error("{0}")]
     Invalid(&'static str),
-    /// Only a host may.
+    /// The request requires a host.
     #[error("only a host may do this")]
     Forbidden,
-    /// People without an account may not.
-    #[error("this meeting takes no guests")]
+    /// The meeting does not admit guests.
+    #[error("this meeting does not admit guests")]
     NoGuests,
-    /// There is nobody or nothing of that name.
+    /// The named participant, stream or request does not exist.
     #[error("{0}")]
     NotFound(&'static str),
-    /// It does not fit what is there.
+    /// The request does not fit the current state.
     #[error("{0}")]
     Conflict(&'static str),
-    /// It is full.
+    /// The meeting is full.
     #[error("the meeting is full")]
     Full,
-    /// Too often.
+    /// A limit was exceeded.
     #[error("{0}")]
-    TooOften(&'static str),
-    /// Nothing changes while the meeting moves.
-    #[error("the meeting is moving; keep the request")]
+    RateLimited(&'static str),
+    /// The meeting is frozen for a move.
+    #[error("the meeting is moving; retry later")]
     Moving,
-    /// The meeting is elsewhere.
+    /// The meeting moved to another controller.
     #[error("the meeting has moved")]
     Moved {
-        /// Where.
+        /// The controller's endpoint.
         endpoint: String,
-        /// The hashes of the certificates there.
+        /// Hashes of the certificates there.
         certificates: Vec<Vec<u8>>,
     },
-    /// The meeting is over.
-    #[error("the meeting is over")]
-    Over,
-    /// The seat has a newer connection, or is no more.
+    /// The meeting ended.
+    #[error("the meeting has ended")]
+    MeetingEnded,
+    /// The seat has a newer connection or was removed.
     #[error("this connection has no seat")]
     NoSeat,
-}
-
-/// Whether somebody is there, as others are told.
-pub(super) fn presence(seat: &Seat, grace_ms: u32) -> Happening {
-    let here = seat.presence == Presence::Here;
-    Happening::Presence { participant: seat.participant, here, grace_ms: if here { 0 } else { grace_ms } }
 }

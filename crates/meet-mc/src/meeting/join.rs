@@ -1,63 +1,68 @@
-//! Taking a seat, and coming back to it.
+//! Joining a meeting, and resuming a seat after a lost connection.
 
-use meet_wire::CloseCode;
-use meet_wire::binding::{BindingToken, Bound};
-use meet_wire::seq::Applied;
+use tenure_meet_wire::CloseCode;
+use tenure_meet_wire::binding::{BindingToken, Bound};
+use tenure_meet_wire::seq::Applied;
 
-use crate::meeting::effect::presence;
 use crate::meeting::{
-    Binding, Change, Context, Effect, Effects, Happening, Join, Meeting, Missed, Mutes, Presence, Previous,
-    Refusal, Resume, Role, Seat, Telling, Welcome, Write, limits,
+    Binding, Change, Context, DirectMessage, Effect, Effects, Event, Join, Meeting, Mutes, Presence,
+    PreviousBinding, Refusal, Replay, ResumeProof, Role, Seat, Welcome, Write, limits,
 };
 
-/// How a proof of a seat was found good.
-enum Proof<'a> {
-    /// It is the present one: it is spent now.
-    Present(&'a Seat),
-    /// It was spent a moment ago by this very attempt, whose answer got lost.
-    Again(&'a Seat),
+/// A valid proof of a seat.
+enum Verified<'a> {
+    /// The current binding: the resume spends its nonce.
+    Current(&'a Seat),
+    /// The previous binding, spent by the same attempt a moment ago: the answer was lost and is repeated.
+    Retransmitted(&'a Seat),
 }
 
-/// A seat for somebody: the one that was left if the proof is good, a new one otherwise. Which check a bad proof failed cannot be told from
-/// the answer.
+/// Resumes a seat if the proof is valid; otherwise takes a new seat. The answer does not reveal which check failed.
 pub(super) fn join(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Result<Effects, Refusal> {
-    match join.resume.as_ref().and_then(|resume| proof(meeting, join, resume, context)) {
-        Some(Proof::Present(seat)) => Ok(resume(meeting, join, seat, context)),
-        Some(Proof::Again(seat)) => Ok(again(meeting, join, seat, context)),
-        None => enter(meeting, join, context),
+    match join.resume.as_ref().and_then(|proof| verify(meeting, join, proof, context)) {
+        Some(Verified::Current(seat)) => Ok(resume(meeting, join, seat, context)),
+        Some(Verified::Retransmitted(seat)) => {
+            Ok(reconnect(meeting, join, seat, seat.clone(), None, context))
+        }
+        None => take_new_seat(meeting, join, context),
     }
 }
 
-/// The checks, in their order: the user, the token, the nonce, the time. The JWT was checked before.
-fn proof<'a>(meeting: &'a Meeting, join: &Join, shown: &Resume, context: &Context<'_>) -> Option<Proof<'a>> {
-    let seat = meeting.by_correlation(shown.correlation).filter(|seat| seat.user == join.user)?;
+/// Checks in this order: user, token, nonce, time. The JWT was verified before.
+fn verify<'a>(
+    meeting: &'a Meeting,
+    join: &Join,
+    proof: &ResumeProof,
+    context: &Context<'_>,
+) -> Option<Verified<'a>> {
+    let seat = meeting.seat_by_correlation(proof.correlation).filter(|seat| seat.user == join.user)?;
     let (previous, now) = (seat.binding.previous.as_ref(), context.now);
     let nonce = match previous {
-        Some(old) if old.correlation == shown.correlation => &old.nonce,
+        Some(old) if old.correlation == proof.correlation => &old.nonce,
         _ => &seat.binding.nonce,
     };
     let bound =
-        Bound { meeting: &meeting.id, correlation: shown.correlation, participant: seat.participant, nonce };
-    if !context.secrets.verify(&bound, &shown.token) {
+        Bound { meeting: &meeting.id, correlation: proof.correlation, participant: seat.participant, nonce };
+    if !context.secrets.verify(&bound, &proof.token) {
         return None;
     }
-    if seat.binding.correlation == shown.correlation {
-        // What is past its time is swept in a moment: it is over already.
+    if seat.binding.correlation == proof.correlation {
+        // A seat past its deadline is removed by the next timer: it no longer counts.
         let in_time = match seat.presence {
-            Presence::Here => true,
-            Presence::Away { until, .. } => {
+            Presence::Connected => true,
+            Presence::Disconnected { until, .. } => {
                 let longer = meeting.settings.grace.saturating_sub(meeting.settings.binding_ttl);
                 now.tick + longer < until
             }
         };
-        return in_time.then_some(Proof::Present(seat));
+        return in_time.then_some(Verified::Current(seat));
     }
     let age = now.wall.as_micros().saturating_sub(previous?.at.as_micros());
     let same = !join.attempt.is_empty() && previous?.attempt == join.attempt;
-    (same && u128::from(age) < limits::RETRANSMIT.as_micros()).then_some(Proof::Again(seat))
+    (same && u128::from(age) < limits::RETRANSMIT.as_micros()).then_some(Verified::Retransmitted(seat))
 }
 
-fn token(meeting: &Meeting, seat: &Seat, context: &Context<'_>) -> BindingToken {
+fn issue_token(meeting: &Meeting, seat: &Seat, context: &Context<'_>) -> BindingToken {
     context.secrets.issue(&Bound {
         meeting: &meeting.id,
         correlation: seat.binding.correlation,
@@ -66,56 +71,56 @@ fn token(meeting: &Meeting, seat: &Seat, context: &Context<'_>) -> BindingToken 
     })
 }
 
-/// A new seat.
-fn enter(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Result<Effects, Refusal> {
+fn take_new_seat(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Result<Effects, Refusal> {
     if join.role == Role::Guest && !meeting.settings.allow_guests {
         return Err(Refusal::NoGuests);
     }
     if meeting.seats.values().filter(|seat| seat.user == join.user).count() >= limits::SEATS_PER_USER {
-        return Err(Refusal::TooOften("this user has too many seats here"));
+        return Err(Refusal::RateLimited("this user has too many seats in the meeting"));
     }
     if meeting.seats.len() >= meeting.settings.max_participants.min(limits::SEATS) as usize {
         return Err(Refusal::Full);
     }
-    if meeting.seats.contains_key(&join.fresh.participant) {
-        return Err(Refusal::Conflict("there is such a participant already"));
+    if meeting.seats.contains_key(&join.ids.participant) {
+        return Err(Refusal::Conflict("the participant id is taken"));
     }
     let seat = Seat {
-        participant: join.fresh.participant,
+        participant: join.ids.participant,
         user: join.user.clone(),
         name: join.name.clone(),
         role: join.role,
         joined_at: context.now.wall,
-        presence: Presence::Here,
+        presence: Presence::Connected,
         epoch: 1,
         mutes: Mutes::default(),
-        ask: None,
+        unmute_request: None,
         streams: Default::default(),
         layout: None,
         applied: Applied::default(),
-        binding: Binding { correlation: join.fresh.correlation, nonce: join.fresh.nonce, previous: None },
+        binding: Binding { correlation: join.ids.correlation, nonce: join.ids.nonce, previous: None },
     };
-    let happened = Change::Happened(Happening::Joined(Box::new(seat.profile())));
+    let joined = Change::Event(Event::Joined(Box::new(seat.profile())));
     let welcome = Welcome {
-        token: token(meeting, &seat, context),
+        token: issue_token(meeting, &seat, context),
         resumed: false,
         replay: None,
         roster: meeting.seats.values().map(Seat::profile).collect(),
-        // Its own arrival is the last that it has seen.
-        event_seq: meeting.journal.last() + 1,
+        // The answer covers the participant's own join event.
+        event_seq: meeting.log.last() + 1,
         seat: Box::new(seat.clone()),
     };
-    let mut then = vec![Effect::Welcome(Box::new(welcome))];
+    let mut then = Vec::new();
     if meeting.seats.is_empty() {
-        then.push(Effect::Register);
+        then.push(Effect::RegisterHandlers);
     }
-    then.extend(open_asks(meeting, &seat, context));
-    Ok(Effects::new(Write::Sync, vec![Change::Seat(Box::new(seat)), happened], then))
+    then.extend(open_unmute_requests(meeting, &seat, context));
+    let changes = vec![Change::Seat(Box::new(seat)), joined];
+    Ok(Effects::new(Write::Sync, changes, then).with_welcome(welcome))
 }
 
-/// The seat that was left, with a new binding and a new connection.
+/// Resumes a seat: its nonce is spent, and the connection gets a new binding.
 fn resume(meeting: &Meeting, join: &Join, before: &Seat, context: &Context<'_>) -> Effects {
-    let previous = Previous {
+    let previous = PreviousBinding {
         correlation: before.binding.correlation,
         nonce: before.binding.nonce,
         attempt: join.attempt.clone(),
@@ -123,17 +128,12 @@ fn resume(meeting: &Meeting, join: &Join, before: &Seat, context: &Context<'_>) 
     };
     let spent = Change::NonceSpent(before.binding.nonce);
     let binding =
-        Binding { correlation: join.fresh.correlation, nonce: join.fresh.nonce, previous: Some(previous) };
+        Binding { correlation: join.ids.correlation, nonce: join.ids.nonce, previous: Some(previous) };
     let seat = Seat { binding, ..before.clone() };
-    back(meeting, join, before, seat, Some(spent), context)
+    reconnect(meeting, join, before, seat, Some(spent), context)
 }
 
-/// The seat as the lost answer said, on a new connection.
-fn again(meeting: &Meeting, join: &Join, before: &Seat, context: &Context<'_>) -> Effects {
-    back(meeting, join, before, before.clone(), None, context)
-}
-
-fn back(
+fn reconnect(
     meeting: &Meeting,
     join: &Join,
     before: &Seat,
@@ -141,51 +141,49 @@ fn back(
     spent: Option<Change>,
     context: &Context<'_>,
 ) -> Effects {
-    let seat = Seat { presence: Presence::Here, epoch: before.epoch + 1, ..seat };
+    let seat = Seat { presence: Presence::Connected, epoch: before.epoch + 1, ..seat };
     let mut changes: Vec<Change> = spent.into_iter().collect();
     changes.push(Change::Seat(Box::new(seat.clone())));
-    let was_away = before.presence != Presence::Here;
-    if was_away {
-        changes.push(Change::Happened(presence(&seat, 0)));
+    let was_disconnected = before.presence != Presence::Connected;
+    if was_disconnected {
+        changes.push(Change::Event(Event::presence(&seat, 0)));
     }
-    let missed = match meeting.journal.since(join.last_event_seq) {
-        Missed::These(entries) => Some(entries.into_iter().cloned().collect()),
-        Missed::TooMuch => None,
+    let replay = match meeting.log.since(join.last_event_seq) {
+        Replay::Events(events) => Some(events.into_iter().cloned().collect()),
+        Replay::Unavailable => None,
     };
     let others = meeting.seats.values().filter(|other| other.participant != seat.participant);
     let welcome = Welcome {
-        token: token(meeting, &seat, context),
+        token: issue_token(meeting, &seat, context),
         resumed: true,
-        roster: if missed.is_some() { Vec::new() } else { others.map(Seat::profile).collect() },
-        event_seq: if missed.is_some() { join.last_event_seq } else { meeting.journal.last() },
-        replay: missed,
+        roster: if replay.is_some() { Vec::new() } else { others.map(Seat::profile).collect() },
+        event_seq: if replay.is_some() { join.last_event_seq } else { meeting.log.last() },
+        replay,
         seat: Box::new(seat.clone()),
     };
     let mut then = Vec::new();
-    if !was_away {
+    if !was_disconnected {
         let (participant, epoch) = (before.participant, before.epoch);
         then.push(Effect::Close { participant, epoch, code: CloseCode::Superseded });
     }
-    then.push(Effect::Welcome(Box::new(welcome)));
-    then.extend(open_asks(meeting, &seat, context));
-    Effects::new(Write::Sync, changes, then)
+    then.extend(open_unmute_requests(meeting, &seat, context));
+    Effects::new(Write::Sync, changes, then).with_welcome(welcome)
 }
 
-/// A host who arrives learns who waits to be unmuted.
-fn open_asks(meeting: &Meeting, host: &Seat, context: &Context<'_>) -> Vec<Effect> {
+/// A host that connects receives the open unmute requests.
+fn open_unmute_requests(meeting: &Meeting, host: &Seat, context: &Context<'_>) -> Vec<Effect> {
     if host.role != Role::Host {
         return Vec::new();
     }
-    let tell = |seat: &Seat| {
-        let ask = seat.ask.filter(|ask| context.now.tick < ask.until)?;
-        let left = ask.until.since(context.now.tick).as_millis() as u32;
-        let telling = Telling::AskedToUnmute {
+    let send = |seat: &Seat| {
+        let request = seat.unmute_request.filter(|request| context.now.tick < request.until)?;
+        let message = DirectMessage::UnmuteRequested {
             participant: seat.participant,
-            audio: ask.audio,
-            video: ask.video,
-            expires_in_ms: left,
+            audio: request.audio,
+            video: request.video,
+            expires_in_ms: request.until.since(context.now.tick).as_millis() as u32,
         };
-        Some(Effect::Tell { participant: host.participant, telling })
+        Some(Effect::Send { participant: host.participant, message })
     };
-    meeting.seats.values().filter_map(tell).collect()
+    meeting.seats.values().filter_map(send).collect()
 }

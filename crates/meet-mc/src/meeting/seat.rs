@@ -1,195 +1,231 @@
-//! A seat: somebody in a meeting, connected or about to come back.
+//! A seat: a participant's place in a meeting, kept while its connection is lost.
 
 use std::collections::BTreeMap;
 
-use lease::{Tick, Wall};
-use meet_wire::Id;
-use meet_wire::binding::Nonce;
-use meet_wire::seq::Applied;
+use tenure_lease::{Tick, Wall};
+use tenure_meet_wire::Id;
+use tenure_meet_wire::binding::Nonce;
+use tenure_meet_wire::seq::Applied;
 
-/// What somebody may do.
+/// A participant's role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Leads: mutes, sends away, ends.
+    /// Controls the meeting.
     Host,
-    /// Takes part.
+    /// A participant with an account.
     Participant,
-    /// Takes part without an account.
+    /// A participant without an account.
     Guest,
 }
 
-/// Whether somebody is there.
+impl Role {
+    const ALL: [Self; 3] = [Self::Host, Self::Participant, Self::Guest];
+
+    /// The name in stored rows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Participant => "participant",
+            Self::Guest => "guest",
+        }
+    }
+
+    /// The role of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+}
+
+/// Whether a participant is connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// Connected.
-    Here,
-    /// The connection is lost, the seat is kept.
-    Away {
-        /// Since when, for who reads the record later.
+    Connected,
+    /// The connection is lost; the seat is kept.
+    Disconnected {
+        /// When the connection was lost, for the next owner.
         since: Wall,
-        /// Until when, on the owner's clock.
+        /// When the seat is removed, on this owner's clock.
         until: Tick,
     },
 }
 
-/// Who is muted by whom. Self-mutes are told and not enforced; a host's are enforced.
+/// Mutes of a participant. Self-mutes are published only; host mutes are enforced.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Mutes {
-    /// The participant's own microphone.
+    /// The participant muted its microphone.
     pub audio_self: bool,
-    /// The participant's own camera.
+    /// The participant muted its camera.
     pub video_self: bool,
-    /// By a host.
+    /// A host muted the microphone.
     pub audio_host: bool,
-    /// By a host.
+    /// A host muted the camera.
     pub video_host: bool,
-    /// The user who did that last.
+    /// The user that muted it last as host.
     pub by: Option<String>,
-    /// Why, in the host's words.
+    /// The host's reason.
     pub reason: String,
-    /// The meeting's mute epoch at the last change of what a host enforces.
+    /// The meeting's mute epoch at the last change of a host mute.
     pub epoch: u64,
 }
 
-/// A wish to be unmuted that no host has answered.
+/// An unanswered request to be unmuted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ask {
+pub struct UnmuteRequest {
     /// The microphone.
     pub audio: bool,
     /// The camera.
     pub video: bool,
-    /// When it lapses.
+    /// When the request lapses.
     pub until: Tick,
 }
 
-/// What a stream shows.
+/// The kind of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamKind {
-    /// Sound.
+    /// A microphone.
     Audio,
     /// A camera.
     Video,
-    /// A screen.
+    /// A shared screen.
     Screen,
 }
 
-/// Something that a participant publishes.
+impl StreamKind {
+    const ALL: [Self; 3] = [Self::Audio, Self::Video, Self::Screen];
+
+    /// The name in stored rows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Audio => "audio",
+            Self::Video => "video",
+            Self::Screen => "screen",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// A published stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stream {
-    /// What it shows.
+    /// The kind of media.
     pub kind: StreamKind,
-    /// What the application says about it.
+    /// Application metadata.
     pub metadata: String,
 }
 
-/// What a participant wants to see.
+/// A subscribed layout.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// The number of the layout's type on the wire.
+    /// The layout type's number on the wire.
     pub kind: i32,
-    /// How it is filled.
+    /// The layout's parameters.
     pub config: LayoutConfig,
-    /// Streams asked for by name.
+    /// Streams requested by number.
     pub streams: Vec<u32>,
 }
 
-/// How a layout is filled.
+/// The parameters of a layout.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LayoutConfig {
-    /// Rows of a grid.
+    /// Rows of the grid.
     pub rows: u32,
-    /// Columns of a grid.
+    /// Columns of the grid.
     pub columns: u32,
-    /// The most streams.
+    /// Maximum number of streams.
     pub max_streams: u32,
-    /// Users that come first.
+    /// Users shown first.
     pub pinned: Vec<String>,
-    /// Users that are left out.
+    /// Users not shown.
     pub excluded: Vec<String>,
-    /// Cameras before screens.
+    /// Prefer cameras to screens.
     pub prefer_video: bool,
-    /// The participant as well.
+    /// Show the participant itself.
     pub include_self: bool,
 }
 
-/// What proves that somebody who comes back is who left.
+/// The binding of a seat to its last connection, proven by a resume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Binding {
-    /// The connection that the token was given to.
+    /// The correlation id of that connection.
     pub correlation: Id,
-    /// The token's one-time part.
+    /// The nonce of its binding token.
     pub nonce: Nonce,
-    /// What was spent for the present one.
-    pub previous: Option<Previous>,
+    /// The binding spent for this one.
+    pub previous: Option<PreviousBinding>,
 }
 
-/// A spent binding, remembered for a retransmission of the request that spent it.
+/// A spent binding, kept to answer a retransmission of the resume that spent it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Previous {
-    /// Its connection.
+pub struct PreviousBinding {
+    /// Its correlation id.
     pub correlation: Id,
     /// Its nonce.
     pub nonce: Nonce,
     /// The attempt that spent it.
     pub attempt: String,
-    /// When.
+    /// When it was spent.
     pub at: Wall,
 }
 
-/// Somebody in a meeting.
+/// A participant's seat.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seat {
-    /// The seat.
+    /// The participant's id.
     pub participant: Id,
-    /// The person; the same person may have several.
+    /// The user. A user may have several seats.
     pub user: String,
-    /// The name that others see.
+    /// The name shown to others.
     pub name: String,
-    /// What the person may do.
+    /// The role.
     pub role: Role,
-    /// Since when.
+    /// When the participant joined.
     pub joined_at: Wall,
-    /// Whether somebody is there.
+    /// Whether the participant is connected.
     pub presence: Presence,
-    /// Rises with every connection: what an earlier one still says or does harms nobody.
+    /// Rises with every connection. Inputs of earlier connections are ignored.
     pub epoch: u64,
-    /// Mutes.
+    /// The mutes.
     pub mutes: Mutes,
-    /// An open wish to be unmuted.
-    pub ask: Option<Ask>,
-    /// What is published.
+    /// The open unmute request.
+    pub unmute_request: Option<UnmuteRequest>,
+    /// Published streams, by number.
     pub streams: BTreeMap<u32, Stream>,
-    /// What is wanted.
+    /// The subscribed layout.
     pub layout: Option<Layout>,
-    /// The greatest request that took effect.
+    /// The highest sequence number of an applied request.
     pub applied: Applied,
-    /// The proof for coming back.
+    /// The binding for the next resume.
     pub binding: Binding,
 }
 
-/// A seat as others see it.
+/// A seat as other participants see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// The seat.
+    /// The participant's id.
     pub participant: Id,
-    /// The person.
+    /// The user.
     pub user: String,
-    /// The name.
+    /// The name shown to others.
     pub name: String,
-    /// What the person may do.
+    /// The role.
     pub role: Role,
-    /// Since when.
+    /// When the participant joined.
     pub joined_at: Wall,
-    /// Whether somebody is connected.
-    pub here: bool,
-    /// Mutes.
+    /// Whether the participant is connected.
+    pub connected: bool,
+    /// The mutes.
     pub mutes: Mutes,
-    /// What is published.
+    /// Published streams, by number.
     pub streams: BTreeMap<u32, Stream>,
 }
 
 impl Seat {
-    /// The seat as others see it.
+    /// The seat as other participants see it.
     pub fn profile(&self) -> Profile {
         Profile {
             participant: self.participant,
@@ -197,14 +233,14 @@ impl Seat {
             name: self.name.clone(),
             role: self.role,
             joined_at: self.joined_at,
-            here: self.presence == Presence::Here,
+            connected: self.presence == Presence::Connected,
             mutes: self.mutes.clone(),
             streams: self.streams.clone(),
         }
     }
 
-    /// Whether the connection of this epoch is the one that counts.
-    pub fn is_here(&self, epoch: u64) -> bool {
-        self.epoch == epoch && self.presence == Presence::Here
+    /// Whether the connection of this epoch is the current one.
+    pub fn is_connected_with(&self, epoch: u64) -> bool {
+        self.epoch == epoch && self.presence == Presence::Connected
     }
 }

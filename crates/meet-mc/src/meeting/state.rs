@@ -3,30 +3,32 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lease::{Tick, Wall};
-use meet_wire::{Id, MeetingId};
+use tenure_lease::{Tick, Wall};
+use tenure_meet_wire::{Id, MeetingId};
 
-use crate::meeting::{Change, Journal, Phase, Presence, Role, Seat, limits};
+#[cfg(doc)]
+use crate::meeting::Input;
+use crate::meeting::{Change, EventLog, Phase, Presence, Role, Rule, Seat, Trigger, limits};
 
-/// Both times of one moment: one to decide by, one to write down.
+/// The current time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// On the owner's clock.
+    /// Monotonic, for deadlines.
     pub tick: Tick,
-    /// For people and for who comes after.
+    /// Wall clock, for records and people.
     pub wall: Wall,
 }
 
-/// What a meeting was made with, or what was changed since.
+/// Settings of a meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The most seats.
+    /// Maximum number of seats.
     pub max_participants: u32,
-    /// Whether people without an account may join.
+    /// Whether guests may join.
     pub allow_guests: bool,
-    /// How long a seat is kept after a loss.
+    /// How long a seat is kept after its connection is lost.
     pub grace: Duration,
-    /// How long after a loss the proof of a seat is good.
+    /// How long after the loss the seat can be resumed.
     pub binding_ttl: Duration,
 }
 
@@ -36,64 +38,64 @@ impl Default for Settings {
     }
 }
 
-/// A media handler of the meeting, in the order of its rank.
+/// A media handler of the meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Handler {
+pub struct HandlerInfo {
     /// Its id.
     pub id: String,
-    /// Where clients reach it.
+    /// The endpoint for clients.
     pub webtransport_endpoint: String,
-    /// Where controllers reach it.
+    /// The endpoint for controllers.
     pub grpc_endpoint: String,
-    /// Whether it is the first choice.
+    /// Whether it is the primary handler.
     pub primary: bool,
-    /// The hashes of its certificates.
+    /// Hashes of its certificates.
     pub certificates: Vec<Vec<u8>>,
 }
 
-/// A meeting.
+/// The state of one meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meeting {
-    /// Its name.
+    /// The meeting's id.
     pub id: MeetingId,
-    /// By what joins are judged.
+    /// The settings, checked at each join.
     pub settings: Settings,
-    /// Where it is in its move.
+    /// The lifecycle phase.
     pub phase: Phase,
-    /// Who is in it, in the order of joining.
+    /// The seats, in join order.
     pub seats: BTreeMap<Id, Seat>,
-    /// What happened.
-    pub journal: Journal,
-    /// Rises with every change of what a host enforces.
+    /// The last events.
+    pub log: EventLog,
+    /// Rises with every change of a host mute.
     pub mute_epoch: u64,
-    /// Its media handlers.
-    pub handlers: Vec<Handler>,
-    /// Since when nobody has a seat.
+    /// The media handlers, best first.
+    pub handlers: Vec<HandlerInfo>,
+    /// When the last seat was removed; `None` while there are seats.
     pub empty_since: Option<Tick>,
 }
 
 impl Meeting {
-    /// A meeting that nobody has joined.
-    pub fn new(id: MeetingId, settings: Settings, handlers: Vec<Handler>, now: Now) -> Self {
+    /// A meeting without seats.
+    pub fn new(id: MeetingId, settings: Settings, handlers: Vec<HandlerInfo>, now: Now) -> Self {
         Self {
             id,
             settings,
             phase: Phase::Active,
             seats: BTreeMap::new(),
-            journal: Journal::default(),
+            log: EventLog::default(),
             mute_epoch: 0,
             handlers,
             empty_since: Some(now.tick),
         }
     }
 
-    /// Who may be asked and told as a host now.
+    /// The connected hosts.
     pub fn hosts(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.values().filter(|seat| seat.role == Role::Host && seat.presence == Presence::Here)
+        self.seats.values().filter(|seat| seat.role == Role::Host && seat.presence == Presence::Connected)
     }
 
-    /// The seat to which a connection with this id belongs, by its present or its spent binding.
-    pub fn by_correlation(&self, correlation: Id) -> Option<&Seat> {
+    /// The seat whose current or previous binding has this correlation id.
+    pub fn seat_by_correlation(&self, correlation: Id) -> Option<&Seat> {
         self.seats.values().find(|seat| {
             let previous = seat.binding.previous.as_ref();
             seat.binding.correlation == correlation
@@ -101,22 +103,26 @@ impl Meeting {
         })
     }
 
-    /// When time alone changes something next.
+    /// The next deadline at which [`Input::Timer`] changes something; none while timers are ignored.
     pub fn next_deadline(&self) -> Option<Tick> {
-        let away = self.seats.values().filter_map(|seat| match seat.presence {
-            Presence::Away { until, .. } => Some(until),
-            Presence::Here => None,
+        if self.phase.rule(Trigger::Timer) != Rule::Apply {
+            return None;
+        }
+        let seats = self.seats.values().filter_map(|seat| match seat.presence {
+            Presence::Disconnected { until, .. } => Some(until),
+            Presence::Connected => None,
         });
-        let asks = self.seats.values().filter_map(|seat| seat.ask.map(|ask| ask.until));
-        away.chain(asks).chain(self.empty_since.map(|since| since + limits::EMPTY)).min()
+        let requests =
+            self.seats.values().filter_map(|seat| seat.unmute_request.map(|request| request.until));
+        seats.chain(requests).chain(self.empty_since.map(|since| since + limits::EMPTY)).min()
     }
 
-    /// Takes changes that were written down.
-    pub fn absorb(&mut self, changes: &[Change], now: Now) {
+    /// Applies changes once they are persisted.
+    pub fn apply_changes(&mut self, changes: &[Change], now: Now) {
         for change in changes {
             match change {
                 Change::Seat(seat) => drop(self.seats.insert(seat.participant, (**seat).clone())),
-                Change::SeatGone(participant) => drop(self.seats.remove(participant)),
+                Change::SeatRemoved(participant) => drop(self.seats.remove(participant)),
                 Change::MuteEpoch(epoch) => self.mute_epoch = *epoch,
                 Change::Phase(phase) => {
                     self.phase = phase.clone();
@@ -126,7 +132,7 @@ impl Meeting {
                 }
                 Change::Handlers(handlers) => self.handlers.clone_from(handlers),
                 Change::Settings(settings) => self.settings.clone_from(settings),
-                Change::Happened(happening) => self.journal.append(happening.clone()),
+                Change::Event(event) => self.log.append(event.clone()),
                 Change::NonceSpent(_) => {}
             }
         }

@@ -1,34 +1,34 @@
-//! People in a meeting: they join, talk, drop and come back.
+//! Participants join, chat, disconnect and resume.
 
 use std::sync::Arc;
 
-use lease::{Clock, Store};
-use lease_store::{Local, TokioClock};
-use meet_wire::jwt::{MeetingClaims, Role, SigningKey, sign};
-use meet_wire::signaling::client_message::Payload as Ask;
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::signaling::{
+use tenure_lease::{Clock, Store};
+use tenure_meet_wire::jwt::{MeetingClaims, Role, SigningKey, sign};
+use tenure_meet_wire::signaling::client_message::Payload as ClientPayload;
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::signaling::{
     ChatRequest, DataRequest, ErrorCode, HostMuteRequest, JoinRequest, LeaveReason, LeaveRequest, Ping,
     Presence, ServerMessage, UnmuteRequest, UnmuteResponse,
 };
-use meet_wire::transport::{Closed, Session as _};
+use tenure_meet_wire::transport::{Closed, Session as _};
+use tenure_store::{Local, TokioClock};
 
-use crate::club::{Club, key};
+use crate::harness::{Harness, key};
 
 pub(crate) fn store() -> (Arc<TokioClock>, Arc<dyn Store>) {
     let clock = Arc::new(TokioClock::default());
     (clock.clone(), Arc::new(Local::memory_on(clock)))
 }
 
-async fn club() -> (Arc<TokioClock>, Club) {
+async fn harness() -> (Arc<TokioClock>, Harness) {
     let (clock, store) = store();
-    let club = Club::open(&store, "mc-1");
-    club.assign().await;
-    (clock, club)
+    let harness = Harness::open(&store, "mc-1");
+    harness.assign().await;
+    (clock, harness)
 }
 
-fn chat(text: &str) -> Ask {
-    Ask::ChatRequest(ChatRequest { text: text.to_owned() })
+fn chat(text: &str) -> ClientPayload {
+    ClientPayload::ChatRequest(ChatRequest { text: text.to_owned() })
 }
 
 fn said(message: &ServerMessage) -> Option<(u64, String)> {
@@ -46,11 +46,11 @@ fn presence(message: &ServerMessage) -> Option<Presence> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_join_see_each_other_and_talk_in_one_order() {
-    let (_clock, mut club) = club().await;
-    let (mut ada, first) = club.join("ada", Role::Host).await;
+async fn participants_see_each_other_and_receive_events_in_one_order() {
+    let (_clock, mut harness) = harness().await;
+    let (mut ada, first) = harness.join("ada", Role::Host).await;
     assert!(first.existing_participants.is_empty() && !first.resumed && first.event_seq == 1);
-    let (mut bob, second) = club.join("bob", Role::Participant).await;
+    let (mut bob, second) = harness.join("bob", Role::Participant).await;
     assert_eq!(second.existing_participants[0].name, "ADA");
     let joined = ada.next().await;
     assert!(
@@ -62,10 +62,10 @@ async fn people_join_see_each_other_and_talk_in_one_order() {
     assert_eq!(bob.until(said).await, (3, "hello".to_owned()));
     let accepted = bob.next().await;
     assert!(matches!(accepted.payload, Some(Payload::Accepted(_))) && accepted.seq == seq);
-    // For some only: the others see that there was something.
+    // Only for some: the others receive the event number.
     let to = vec![first.participant_id.clone()];
-    let (mut cyd, _) = club.join("cyd", Role::Participant).await;
-    bob.ask(Ask::DataRequest(DataRequest {
+    let (mut cyd, _) = harness.join("cyd", Role::Participant).await;
+    bob.ask(ClientPayload::DataRequest(DataRequest {
         topic: "t".to_owned(),
         payload: "x".into(),
         to_participant_ids: to,
@@ -77,33 +77,33 @@ async fn people_join_see_each_other_and_talk_in_one_order() {
         matches!(message.payload, Some(Payload::DataMessage(_))).then_some(message.event_seq)
     });
     assert_eq!(data.await, 5);
-    bob.ask(Ask::Ping(Ping { nonce: 7 })).await;
+    bob.ask(ClientPayload::Ping(Ping { nonce: 7 })).await;
     let pong = bob.until(|message| match &message.payload {
         Some(Payload::Pong(pong)) => Some(pong.nonce),
         _ => None,
     });
     assert_eq!(pong.await, 7);
-    bob.ask(Ask::LeaveRequest(LeaveRequest {})).await;
+    bob.ask(ClientPayload::LeaveRequest(LeaveRequest {})).await;
     assert_eq!(bob.ended().await, Closed::Code(0));
     let left = ada.until(|message| match &message.payload {
         Some(Payload::ParticipantLeft(left)) => Some(left.reason()),
         _ => None,
     });
     assert_eq!(left.await, LeaveReason::Voluntary);
-    assert_eq!(club.controller.counts().await.participants, 2);
+    assert_eq!(harness.controller.counts().await.participants, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_drops_is_grayed_out_and_comes_back_to_the_same_seat_with_nothing_missed() {
-    let (_clock, mut club) = club().await;
-    let (mut ada, _) = club.join("ada", Role::Host).await;
-    let (bob, first) = club.join("bob", Role::Participant).await;
+async fn a_disconnected_participant_resumes_the_same_seat_without_missing_events() {
+    let (_clock, mut harness) = harness().await;
+    let (mut ada, _) = harness.join("ada", Role::Host).await;
+    let (bob, first) = harness.join("bob", Role::Participant).await;
     bob.wire.cut();
     assert_eq!(ada.until(presence).await, Presence::Disconnected);
     ada.ask(chat("one")).await;
     ada.ask(chat("two")).await;
     ada.until(|message| said(message).filter(|(_, text)| text == "two")).await;
-    let (mut bob, back) = club.resume("bob", Role::Participant, &first, 2).await;
+    let (mut bob, back) = harness.resume("bob", Role::Participant, &first, 2).await;
     assert!(back.resumed && back.replay && back.participant_id == first.participant_id);
     assert_ne!(back.binding_token, first.binding_token);
     let mut seen = Vec::new();
@@ -115,10 +115,10 @@ async fn who_drops_is_grayed_out_and_comes_back_to_the_same_seat_with_nothing_mi
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_come_back_is_gone_after_thirty_seconds() {
-    let (clock, mut club) = club().await;
-    let (mut ada, _) = club.join("ada", Role::Host).await;
-    let (bob, first) = club.join("bob", Role::Participant).await;
+async fn a_disconnected_participant_is_removed_after_thirty_seconds() {
+    let (clock, mut harness) = harness().await;
+    let (mut ada, _) = harness.join("ada", Role::Host).await;
+    let (bob, first) = harness.join("bob", Role::Participant).await;
     let began = clock.now();
     bob.wire.cut();
     ada.until(presence).await;
@@ -128,30 +128,30 @@ async fn who_does_not_come_back_is_gone_after_thirty_seconds() {
     });
     assert_eq!(left.await, (first.participant_id.clone(), LeaveReason::Timeout));
     assert_eq!(clock.now().since(began).as_secs(), 30);
-    let (_bob, anew) = club.resume("bob", Role::Participant, &first, 2).await;
+    let (_bob, anew) = harness.resume("bob", Role::Participant, &first, 2).await;
     assert!(!anew.resumed && anew.participant_id != first.participant_id);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_connection_closes_the_older_one_and_keeps_the_seat() {
-    let (_clock, mut club) = club().await;
-    let (mut old, first) = club.join("bob", Role::Participant).await;
-    let (mut new, back) = club.resume("bob", Role::Participant, &first, 1).await;
+    let (_clock, mut harness) = harness().await;
+    let (mut old, first) = harness.join("bob", Role::Participant).await;
+    let (mut new, back) = harness.resume("bob", Role::Participant, &first, 1).await;
     assert!(back.resumed);
     assert_eq!(old.ended().await, Closed::Code(4001));
     new.ask(chat("still here")).await;
     assert_eq!(new.until(said).await.1, "still here");
-    assert_eq!(club.controller.counts().await.participants, 1);
+    assert_eq!(harness.controller.counts().await.participants, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_host_mutes_somebody_who_asks_and_is_unmuted() {
-    let (_clock, mut club) = club().await;
-    let (mut ada, _) = club.join("ada", Role::Host).await;
-    let (mut bob, seat) = club.join("bob", Role::Participant).await;
+async fn a_muted_participant_requests_unmute_and_the_host_grants_it() {
+    let (_clock, mut harness) = harness().await;
+    let (mut ada, _) = harness.join("ada", Role::Host).await;
+    let (mut bob, seat) = harness.join("bob", Role::Participant).await;
     let bob_id = seat.participant_id.clone();
     let mute = |participant_id: String| {
-        Ask::HostMuteRequest(HostMuteRequest {
+        ClientPayload::HostMuteRequest(HostMuteRequest {
             participant_id,
             audio: true,
             video: false,
@@ -171,22 +171,22 @@ async fn the_host_mutes_somebody_who_asks_and_is_unmuted() {
         _ => None,
     };
     assert!(bob.until(muted).await);
-    bob.ask(Ask::UnmuteRequest(UnmuteRequest { request_audio: true, request_video: false })).await;
+    bob.ask(ClientPayload::UnmuteRequest(UnmuteRequest { request_audio: true, request_video: false })).await;
     let asked = ada.until(|message| match &message.payload {
         Some(Payload::UnmuteRequest(asked)) => Some(asked.participant_id.clone()),
         _ => None,
     });
     assert_eq!(asked.await, bob_id);
     let grant = UnmuteResponse { participant_id: bob_id, audio_approved: true, video_approved: false };
-    ada.ask(Ask::UnmuteResponse(grant)).await;
+    ada.ask(ClientPayload::UnmuteResponse(grant)).await;
     assert!(!bob.until(muted).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_may_not_join_is_told_so_and_every_bad_token_reads_the_same() {
-    let (_clock, mut club) = club().await;
-    let good = club.request("ada", Role::Host);
-    let claims = club.claims("ada", Role::Host);
+async fn refused_joins_get_a_reason_and_all_bad_tokens_the_same() {
+    let (_clock, mut harness) = harness().await;
+    let good = harness.request("ada", Role::Host);
+    let claims = harness.claims("ada", Role::Host);
     let with = |claims: MeetingClaims, key: &SigningKey| JoinRequest {
         join_token: sign(key, &claims).unwrap(),
         ..good.clone()
@@ -202,7 +202,7 @@ async fn whoever_may_not_join_is_told_so_and_every_bad_token_reads_the_same() {
         JoinRequest { join_token: "x".repeat(8_193), ..good.clone() },
     ];
     for request in bad {
-        let mut client = club.ask_to_join(request).await;
+        let mut client = harness.ask_to_join(request).await;
         let (code, text) = client.error().await;
         assert_eq!(
             (code, text.as_str()),
@@ -210,28 +210,28 @@ async fn whoever_may_not_join_is_told_so_and_every_bad_token_reads_the_same() {
         );
     }
     let elsewhere = with(MeetingClaims { meeting_id: "abd".to_owned(), ..claims }, &key());
-    let mut client = club.ask_to_join(JoinRequest { meeting_id: "abd".to_owned(), ..elsewhere }).await;
+    let mut client = harness.ask_to_join(JoinRequest { meeting_id: "abd".to_owned(), ..elsewhere }).await;
     assert_eq!(client.error().await.0, ErrorCode::NotFound);
     let long = JoinRequest { participant_name: "x".repeat(257), ..good };
-    assert_eq!(club.ask_to_join(long).await.error().await.0, ErrorCode::InvalidRequest);
-    let mut client = club.connect().await;
+    assert_eq!(harness.ask_to_join(long).await.error().await.0, ErrorCode::InvalidRequest);
+    let mut client = harness.connect().await;
     client.ask(chat("me first")).await;
     assert_eq!(client.error().await.0, ErrorCode::InvalidRequest);
     for garbage in [&[0xff; 8][..], &[0, 0, 0, 2, 0xff, 0xff], &[0; 4]] {
-        let mut client = club.connect().await;
+        let mut client = harness.connect().await;
         client.raw(garbage).await;
         assert_eq!(client.ended().await, Closed::Code(4005));
     }
-    let mut silent = club.connect().await;
-    assert_eq!(silent.ended().await, Closed::Code(4005), "who says nothing for ten seconds");
-    assert_eq!(club.controller.counts().await.participants, 0);
+    let mut silent = harness.connect().await;
+    assert_eq!(silent.ended().await, Closed::Code(4005), "no join request within ten seconds");
+    assert_eq!(harness.controller.counts().await.participants, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_nothing_is_closed_and_keeps_nobody_waiting() {
-    let (_clock, mut club) = club().await;
-    let (mut ada, _) = club.join("ada", Role::Host).await;
-    let (slow, _) = club.join("slow", Role::Participant).await;
+async fn a_client_that_does_not_read_is_closed_and_delays_no_other() {
+    let (_clock, mut harness) = harness().await;
+    let (mut ada, _) = harness.join("ada", Role::Host).await;
+    let (slow, _) = harness.join("slow", Role::Participant).await;
     let (mut heard, mut gray) = (0, false);
     for number in 0..800 {
         ada.ask(chat(&number.to_string())).await;
@@ -242,14 +242,14 @@ async fn a_client_that_takes_nothing_is_closed_and_keeps_nobody_waiting() {
         }
     }
     assert_eq!(slow.session.closed().await, Closed::Code(4006));
-    assert!(gray, "everybody saw it go");
+    assert!(gray, "the disconnect was published");
 }
 
 #[tokio::test(start_paused = true)]
 async fn garbage_after_the_join_closes_that_client_only() {
-    let (_clock, mut club) = club().await;
-    let (mut ada, _) = club.join("ada", Role::Host).await;
-    let (mut bob, _) = club.join("bob", Role::Participant).await;
+    let (_clock, mut harness) = harness().await;
+    let (mut ada, _) = harness.join("ada", Role::Host).await;
+    let (mut bob, _) = harness.join("bob", Role::Participant).await;
     bob.raw(&[0xff; 8]).await;
     assert_eq!(bob.ended().await, Closed::Code(4005));
     assert_eq!(ada.until(presence).await, Presence::Disconnected);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Key, Motive, Revoke, Store};
-use lease_store::{Local, TokioClock};
-use meet_mc::meeting::{Event, Presence, Request, Role, Settings};
-use meet_mc::{Ledger, LedgerError};
+use tenure_lease::{Clock, Key, Revoke, RevokeReason, Store};
+use tenure_meet_mc::meeting::{Input, Presence, Request, Role, Settings};
+use tenure_meet_mc::{Ledger, LedgerError};
+use tenure_store::{Local, TokioClock};
 
-use crate::house::{Mc, desk, hold, meeting};
-use crate::mishap::{Fate, Mishap};
+use crate::fixture::{Mc, hold, meeting, shared};
+use tenure_testkit_meet::{FaultyStore, WriteFault};
 
 fn engine() -> (Arc<TokioClock>, Arc<dyn Store>) {
     let clock = Arc::new(TokioClock::default());
@@ -27,7 +27,7 @@ async fn log(store: &Arc<dyn Store>) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_owner_finds_every_seat_away_every_mute_and_every_event() {
+async fn the_next_owner_restores_seats_mutes_and_events() {
     let (_clock, store) = engine();
     let mut one = Mc::take(&store, "mc-1").await.unwrap();
     let ada = one.seat("ada", Role::Host).await.unwrap();
@@ -45,27 +45,27 @@ async fn the_next_owner_finds_every_seat_away_every_mute_and_every_event() {
     one.guard.release().await.unwrap();
 
     let mut two = Mc::take(&store, "mc-2").await.unwrap();
-    assert_eq!(two.state.journal, before.journal);
+    assert_eq!(two.state.log, before.log);
     assert_eq!((two.state.mute_epoch, two.state.seats.len()), (1, 2));
-    assert!(two.state.seats.values().all(|seat| matches!(seat.presence, Presence::Away { .. })));
+    assert!(two.state.seats.values().all(|seat| matches!(seat.presence, Presence::Disconnected { .. })));
     assert_eq!(text(&store, "meeting:abc:mc").await.as_deref(), Some("mc-2"));
-    // Bob comes back to his seat, still muted, and has missed nothing.
+    // Bob resumes the seat, still muted, with a full replay.
     let back = two.join(two.returning(&bob)).await.unwrap();
     assert!(back.resumed && back.seat.participant == bob.seat.participant && back.seat.mutes.audio_host);
     assert_eq!(back.replay.unwrap().iter().map(|entry| entry.seq).collect::<Vec<_>>(), [3, 4]);
     assert_eq!(log(&store).await, [1, 2, 3, 4, 5]);
-    assert_eq!(two.state.journal.last(), 5);
+    assert_eq!(two.state.log.last(), 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_was_there_when_the_owner_died_has_until_thirty_five_seconds_after_its_last_sign() {
+async fn seats_of_a_dead_owner_last_thirty_five_seconds_after_its_last_heartbeat() {
     let (clock, store) = engine();
     let mut one = Mc::take(&store, "mc-1").await.unwrap();
     let bob = one.seat("bob", Role::Participant).await.unwrap();
     clock.sleep_until(clock.now() + Duration::from_secs(60)).await;
-    one.ledger.note_alive(one.now().wall).unwrap();
+    one.ledger.enqueue_heartbeat(one.now().wall).unwrap();
     one.ledger.flush().await.unwrap();
-    // It dies; nobody saw bob go.
+    // The owner dies before a disconnect is recorded.
     drop(one);
     tokio::time::advance(Duration::from_secs(34)).await;
     let mut two = Mc::take(&store, "mc-2").await.unwrap();
@@ -73,7 +73,7 @@ async fn whoever_was_there_when_the_owner_died_has_until_thirty_five_seconds_aft
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seat_that_ran_out_with_its_owner_is_swept_by_the_next() {
+async fn the_next_owner_removes_an_expired_seat() {
     let (_clock, store) = engine();
     let mut one = Mc::take(&store, "mc-1").await.unwrap();
     let bob = one.seat("bob", Role::Participant).await.unwrap();
@@ -82,27 +82,27 @@ async fn a_seat_that_ran_out_with_its_owner_is_swept_by_the_next() {
     let mut two = Mc::take(&store, "mc-2").await.unwrap();
     let late = two.join(two.returning(&bob)).await.unwrap();
     assert!(!late.resumed && late.seat.participant != bob.seat.participant);
-    two.perform(&Event::Time).await.unwrap();
+    two.perform(&Input::Timer).await.unwrap();
     assert_eq!(two.state.seats.keys().collect::<Vec<_>>(), [&late.seat.participant]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_got_lost_is_pursued_and_lands_once() {
+async fn a_write_whose_reply_is_lost_is_retried_and_lands_once() {
     for fates in [
-        vec![Fate::AnswerLost],
-        vec![Fate::Lost],
-        vec![Fate::Hangs],
-        vec![Fate::Lost, Fate::AnswerLost],
-        vec![Fate::AnswerLost, Fate::Away],
-        vec![Fate::Lost, Fate::Away, Fate::Hangs],
+        vec![WriteFault::ReplyLost],
+        vec![WriteFault::RequestLost],
+        vec![WriteFault::Hangs],
+        vec![WriteFault::RequestLost, WriteFault::ReplyLost],
+        vec![WriteFault::ReplyLost, WriteFault::Unavailable],
+        vec![WriteFault::RequestLost, WriteFault::Unavailable, WriteFault::Hangs],
     ] {
         let (_clock, inner) = engine();
-        let mishap = Mishap::new(inner.clone());
-        let store: Arc<dyn Store> = mishap.clone();
+        let faulty = FaultyStore::new(inner.clone());
+        let store: Arc<dyn Store> = faulty.clone();
         let mut mc = Mc::take(&store, "mc-1").await.unwrap();
-        mishap.next(&fates);
+        faulty.fail_next_writes(&fates);
         let ada = mc.seat("ada", Role::Host).await.unwrap();
-        assert_eq!(mishap.left(), 0, "{fates:?}");
+        assert_eq!(faulty.remaining_faults(), 0, "{fates:?}");
         assert_eq!(log(&inner).await, [1], "{fates:?}: joined once");
         mc.chat(&ada.seat, "still here").await.unwrap();
         mc.ledger.flush().await.unwrap();
@@ -111,41 +111,41 @@ async fn a_write_whose_answer_got_lost_is_pursued_and_lands_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_changes_nothing_and_is_asked_again_by_itself() {
+async fn an_unavailable_store_changes_nothing_and_is_retried() {
     let (clock, inner) = engine();
-    let mishap = Mishap::new(inner.clone());
-    let store: Arc<dyn Store> = mishap.clone();
+    let faulty = FaultyStore::new(inner.clone());
+    let store: Arc<dyn Store> = faulty.clone();
     let mut mc = Mc::take(&store, "mc-1").await.unwrap();
     let ada = mc.seat("ada", Role::Host).await.unwrap();
-    mishap.always(Some(Fate::Away));
+    faulty.fail_all_writes(Some(WriteFault::Unavailable));
     let before = mc.state.clone();
     for _ in 0..5 {
         assert!(matches!(mc.seat("bob", Role::Participant).await, Err(LedgerError::Unavailable(_))));
     }
-    assert_eq!(mc.state, before, "nobody joined");
-    assert!(!mc.ledger.store_is_there(), "the breaker is open");
-    // Chat goes on in memory.
+    assert_eq!(mc.state, before, "no seat was taken");
+    assert!(!mc.ledger.store_available(), "the breaker is open");
+    // Chat continues in memory.
     mc.chat(&ada.seat, "only in memory").await.unwrap();
-    assert!(mc.ledger.is_behind());
-    mishap.always(None);
+    assert!(mc.ledger.has_backlog());
+    faulty.fail_all_writes(None);
     assert!(
         matches!(mc.ledger.flush().await, Err(LedgerError::Unavailable(_))),
-        "nobody asks while it is open"
+        "not called while it is open"
     );
     clock.sleep_until(clock.now() + Duration::from_secs(5)).await;
     mc.ledger.flush().await.unwrap();
-    assert!(mc.ledger.store_is_there() && !mc.ledger.is_behind());
+    assert!(mc.ledger.store_available() && !mc.ledger.has_backlog());
     assert_eq!(log(&inner).await, [1, 2]);
     mc.seat("bob", Role::Participant).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_in_doubt_ends_with_the_lease_and_not_with_a_guess() {
+async fn a_write_in_doubt_fails_when_the_lease_ends() {
     let (clock, inner) = engine();
-    let mishap = Mishap::new(inner.clone());
-    let store: Arc<dyn Store> = mishap.clone();
+    let faulty = FaultyStore::new(inner.clone());
+    let store: Arc<dyn Store> = faulty.clone();
     let mut mc = Mc::take(&store, "mc-1").await.unwrap();
-    mishap.always(Some(Fate::Lost));
+    faulty.fail_all_writes(Some(WriteFault::RequestLost));
     let lease = mc.guard.share();
     let revoke = async {
         clock.sleep_until(clock.now() + Duration::from_secs(2)).await;
@@ -154,7 +154,7 @@ async fn a_write_in_doubt_ends_with_the_lease_and_not_with_a_guess() {
             key: lease.key().clone(),
             generation: status.generation.unwrap(),
             delay: Some(Duration::ZERO),
-            reason: Motive::default(),
+            reason: RevokeReason::default(),
         };
         inner.revoke(revoke).await.unwrap();
     };
@@ -164,12 +164,12 @@ async fn a_write_in_doubt_ends_with_the_lease_and_not_with_a_guess() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubt_that_does_not_end_gives_the_meeting_up_though_the_lease_is_held() {
+async fn a_write_in_doubt_for_too_long_ends_the_ownership() {
     let (clock, inner) = engine();
-    let mishap = Mishap::new(inner.clone());
-    let store: Arc<dyn Store> = mishap.clone();
+    let faulty = FaultyStore::new(inner.clone());
+    let store: Arc<dyn Store> = faulty.clone();
     let mut mc = Mc::take(&store, "mc-1").await.unwrap();
-    mishap.always(Some(Fate::Lost));
+    faulty.fail_all_writes(Some(WriteFault::RequestLost));
     let began = clock.now();
     assert_eq!(mc.seat("ada", Role::Host).await.map(|_| ()), Err(LedgerError::Lost));
     assert!(clock.now().since(began) < Duration::from_secs(30));
@@ -177,7 +177,7 @@ async fn a_doubt_that_does_not_end_gives_the_meeting_up_though_the_lease_is_held
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_a_step_of_notes_is_written_in_order() {
+async fn more_than_one_batch_is_written_in_order() {
     let (_clock, store) = engine();
     let mut mc = Mc::take(&store, "mc-1").await.unwrap();
     let ada = mc.seat("ada", Role::Host).await.unwrap();
@@ -185,14 +185,14 @@ async fn more_than_a_step_of_notes_is_written_in_order() {
         mc.chat(&ada.seat, &number.to_string()).await.unwrap();
     }
     mc.seat("bob", Role::Participant).await.unwrap();
-    assert!(!mc.ledger.is_behind(), "a write takes along what was noted before it");
+    assert!(!mc.ledger.has_backlog(), "a write takes along what was noted before it");
     let state = mc.state.clone();
     mc.guard.release().await.unwrap();
-    assert_eq!(Mc::take(&store, "mc-2").await.unwrap().state.journal, state.journal);
+    assert_eq!(Mc::take(&store, "mc-2").await.unwrap().state.log, state.log);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_meeting_that_is_over_leaves_only_its_number_and_can_be_held_again() {
+async fn an_ended_meeting_leaves_only_its_event_number_and_can_be_opened_again() {
     let (_clock, store) = engine();
     let mut mc = Mc::take(&store, "mc-1").await.unwrap();
     let ada = mc.seat("ada", Role::Host).await.unwrap();
@@ -201,19 +201,19 @@ async fn a_meeting_that_is_over_leaves_only_its_number_and_can_be_held_again() {
     mc.ledger.clear().await.unwrap();
     let generation = mc.guard.generation();
     mc.guard.release().await.unwrap();
-    let prefix = lease::Prefix::new("meeting:abc").unwrap();
-    let left = store.scan(&lease::Query::new(prefix)).await.unwrap();
+    let prefix = tenure_lease::Prefix::new("meeting:abc").unwrap();
+    let left = store.scan(&tenure_lease::Query::new(prefix)).await.unwrap();
     let keys: Vec<&str> = left.items.iter().map(|record| record.key.as_str()).collect();
     assert_eq!(keys, ["meeting:abc:gen", "meeting:abc:mc"]);
     assert_eq!(text(&store, "meeting:abc:gen").await, Some(generation.to_string()));
     let mut again = Mc::take(&store, "mc-1").await.unwrap();
     assert!(again.guard.generation() > generation && again.state.seats.is_empty());
     again.seat("ada", Role::Host).await.unwrap();
-    assert_eq!(again.state.journal.last(), 5, "joined, joined, ended, put away, joined");
+    assert_eq!(again.state.log.last(), 5, "joined, joined, ended, put away, joined");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_meeting_whose_owner_ended_it_and_died_is_put_away_by_the_next() {
+async fn the_next_owner_removes_a_meeting_whose_owner_died_after_ending_it() {
     let (_clock, store) = engine();
     let mut mc = Mc::take(&store, "mc-1").await.unwrap();
     let ada = mc.seat("ada", Role::Host).await.unwrap();
@@ -231,37 +231,37 @@ async fn a_nonce_that_the_store_knows_as_spent_is_not_spent_again() {
     let bob = mc.seat("bob", Role::Participant).await.unwrap();
     let key = Key::new(format!("meeting:abc:nonce:{}", bob.seat.binding.nonce.to_hex())).unwrap();
     let value = b"spent".as_slice().into();
-    store.commit(&[lease::Op::Put { key, value, ttl: None }]).await.unwrap();
+    store.commit(&[tenure_lease::Op::Put { key, value, ttl: None }]).await.unwrap();
     let join = mc.returning(&bob);
     assert_eq!(mc.join(join.clone()).await.map(|_| ()), Err(LedgerError::NonceSpent));
     assert_eq!(mc.state.seats[&bob.seat.participant].epoch, 1, "nothing happened");
-    let anew = mc.join(meet_mc::meeting::Join { resume: None, ..join }).await.unwrap();
+    let anew = mc.join(tenure_meet_mc::meeting::Join { resume: None, ..join }).await.unwrap();
     assert!(!anew.resumed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_without_the_lease_cannot_open_the_ledger_of_a_later_one() {
+async fn a_controller_without_the_lease_cannot_open_the_ledger_of_a_later_owner() {
     let (_clock, store) = engine();
     let (_keeper, old) = hold(&store, "mc-1").await;
     let stale = old.share();
     old.release().await.unwrap();
     let two = Mc::take(&store, "mc-2").await.unwrap();
-    let opened = Ledger::open(desk(&store, "mc-1"), stale, &meeting(), &Settings::default(), &[]).await;
+    let opened = Ledger::open(shared(&store, "mc-1"), stale, &meeting(), &Settings::default(), &[]).await;
     assert_eq!(opened.map(|_| ()).unwrap_err(), LedgerError::FencedOut);
     drop(two);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_finds_its_lease_over_learns_who_signed_since_and_counts_that_once() {
+async fn an_expired_owner_detects_the_next_writer_and_counts_it_once() {
     let (_clock, store) = engine();
     let mut one = Mc::take(&store, "mc-1").await.unwrap();
     one.seat("ada", Role::Host).await.unwrap();
     let (key, generation) = (one.guard.key().clone(), one.guard.generation());
     let delay = Some(Duration::ZERO);
-    store.revoke(Revoke { key, generation, delay, reason: Motive::default() }).await.unwrap();
-    assert_eq!(one.ledger.inquire().await, Ok(()), "nobody, so far");
+    store.revoke(Revoke { key, generation, delay, reason: RevokeReason::default() }).await.unwrap();
+    assert_eq!(one.ledger.check_superseded().await, Ok(()), "no other writer yet");
     let two = Mc::take(&store, "mc-2").await.unwrap();
-    assert_eq!(one.ledger.inquire().await, Err(LedgerError::FencedOut));
-    assert_eq!(one.ledger.inquire().await, Ok(()), "known and counted");
+    assert_eq!(one.ledger.check_superseded().await, Err(LedgerError::FencedOut));
+    assert_eq!(one.ledger.check_superseded().await, Ok(()), "known and counted");
     assert_eq!(text(&store, "meeting:abc:gen").await.unwrap(), two.guard.generation().to_string());
 }

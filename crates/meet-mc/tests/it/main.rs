@@ -2,16 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
 
 mod actors;
-mod club;
-mod faces;
+mod api;
 mod faults;
-mod house;
+mod fixture;
+mod harness;
 mod ledger;
 mod media;
-mod mishap {
-    pub(crate) use testkit_meet::{Fate, Mishap};
-}
-mod neighbours;
 mod network;
+mod peers;
 mod redis;
 mod settings;

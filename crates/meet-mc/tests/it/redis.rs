@@ -1,14 +1,14 @@
-//! The ledger on Redis: what operators see, and two controllers that both believe.
+//! The ledger on Redis: the owner records, and two controllers that both believe that they own a meeting.
 
 use std::sync::Arc;
 
-use lease::{Motive, Revoke, Store};
-use lease_store::Redis;
-use meet_mc::LedgerError;
-use meet_mc::meeting::Role;
-use testkit::RedisServer;
+use tenure_lease::{Revoke, RevokeReason, Store};
+use tenure_meet_mc::LedgerError;
+use tenure_meet_mc::meeting::Role;
+use tenure_store::Redis;
+use tenure_testkit::RedisServer;
 
-use crate::house::Mc;
+use crate::fixture::Mc;
 
 async fn open(server: &RedisServer) -> Arc<dyn Store> {
     Arc::new(Redis::open(&format!("{}?quarantine_ms=0", server.url())).await.unwrap())
@@ -20,7 +20,7 @@ fn say(server: &RedisServer, words: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_see_generation_and_controller_of_the_last_write_without_an_end() {
+async fn owner_records_show_the_last_writer_and_never_expire() {
     let server = RedisServer::start().unwrap();
     let mut mc = Mc::take(&open(&server).await, "mc-1").await.unwrap();
     mc.seat("ada", Role::Host).await.unwrap();
@@ -39,19 +39,19 @@ async fn a_controller_that_lost_the_meeting_is_fenced_out_at_its_first_write() {
     let ada = one.seat("ada", Role::Host).await.unwrap();
     let delay = Some(std::time::Duration::ZERO);
     let (key, generation) = (one.guard.key().clone(), one.guard.generation());
-    second.revoke(Revoke { key, generation, delay, reason: Motive::default() }).await.unwrap();
+    second.revoke(Revoke { key, generation, delay, reason: RevokeReason::default() }).await.unwrap();
     let mut two = Mc::take(&second, "mc-2").await.unwrap();
-    let before = two.state.journal.last();
+    let before = two.state.log.last();
     one.chat(&ada.seat, "from the past").await.unwrap();
     let written = one.ledger.flush().await;
     assert!(written.as_ref().is_err_and(LedgerError::ends_ownership), "{written:?}");
     two.seat("bob", Role::Participant).await.unwrap();
-    assert_eq!(two.state.journal.last(), before + 1, "the log has no gap and nothing of the old owner");
+    assert_eq!(two.state.log.last(), before + 1, "the log has no gap and nothing of the old owner");
     assert_eq!(say(&server, &["GET", "meeting:abc:mc"]), "mc-2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_controllers_name_under_the_same_generation_is_a_split_brain() {
+async fn another_controller_id_with_the_same_generation_is_a_split_brain() {
     let server = RedisServer::start().unwrap();
     let mut mc = Mc::take(&open(&server).await, "mc-1").await.unwrap();
     mc.seat("ada", Role::Host).await.unwrap();

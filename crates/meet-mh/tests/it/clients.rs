@@ -1,18 +1,18 @@
-//! Clients at the front of a handler.
+//! Clients of a handler.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use meet_mh::{Front, PATH};
-use meet_wire::signaling::mh_client_message::Payload as Ask;
-use meet_wire::signaling::mh_server_message::Payload;
-use meet_wire::signaling::{ErrorCode, MhClientMessage, MhConnectRequest, MhServerMessage};
-use meet_wire::transport::memory::{self, Dialer, Session};
-use meet_wire::transport::{Closed, Connect, MessageReader, MessageWriter, Paths, Session as _};
+use tenure_meet_mh::{PATH, SessionAcceptor};
+use tenure_meet_wire::signaling::mh_client_message::Payload as ClientPayload;
+use tenure_meet_wire::signaling::mh_server_message::Payload;
+use tenure_meet_wire::signaling::{ErrorCode, MhClientMessage, MhConnectRequest, MhServerMessage};
+use tenure_meet_wire::transport::memory::{self, Dialer, Session};
+use tenure_meet_wire::transport::{Closed, Connect, MessageReader, MessageWriter, Paths, Session as _};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::house::{BOB, House, house};
+use crate::harness::{BOB, Harness, harness};
 
 struct Hall {
     dialer: Dialer,
@@ -20,11 +20,11 @@ struct Hall {
     _tasks: JoinSet<()>,
 }
 
-fn hall(house: &House) -> Hall {
+fn hall(harness: &Harness) -> Hall {
     let (listener, dialer) = memory::listener();
     let mut paths = Paths::new(Arc::new(listener));
     let way = Arc::new(paths.way(PATH));
-    let (front, stop) = (Front::new(house.handler.clone()), CancellationToken::new());
+    let (front, stop) = (SessionAcceptor::new(harness.handler.clone()), CancellationToken::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(paths.run());
     tasks.spawn(front.serve(way, stop.clone()));
@@ -47,7 +47,7 @@ impl Hall {
         let (send, receive) = session.open_bi().await.unwrap();
         let (mut writer, reader) = (MessageWriter::new(send), MessageReader::new(receive));
         let request = MhConnectRequest { join_token, participant_id: BOB.to_owned() };
-        let payload = Some(Ask::ConnectRequest(request));
+        let payload = Some(ClientPayload::ConnectRequest(request));
         writer.send(&MhClientMessage { payload, seq: 1, ..MhClientMessage::default() }).await.unwrap();
         Client { session, reader, _writer: writer }
     }
@@ -67,16 +67,16 @@ impl Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_of_a_registered_meeting_is_taken_in_and_told_that_there_is_no_media_yet() {
-    let house = house(10);
-    let hall = hall(&house);
-    house.register(1).await;
-    let mut bob = hall.connect(house.token("abc")).await;
+async fn a_client_of_a_registered_meeting_is_admitted_without_media() {
+    let harness = harness(10);
+    let hall = hall(&harness);
+    harness.register(1).await;
+    let mut bob = hall.connect(harness.token("abc")).await;
     let Payload::ConnectResponse(answer) = bob.next().await else { panic!("no welcome") };
-    assert!(answer.waiting_for_mute_mask, "nobody has named what is muted");
+    assert!(answer.waiting_for_mute_mask, "no mask is known");
     assert_eq!(bob.error().await, ErrorCode::StreamError);
-    house.mute(1, 1, true).await;
-    let mut again = hall.connect(house.token("abc")).await;
+    harness.mute(1, 1, true).await;
+    let mut again = hall.connect(harness.token("abc")).await;
     let Payload::ConnectResponse(answer) = again.next().await else { panic!("no welcome") };
     assert!(!answer.waiting_for_mute_mask);
     hall.stop.cancel();
@@ -84,31 +84,31 @@ async fn a_client_of_a_registered_meeting_is_taken_in_and_told_that_there_is_no_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_meeting_that_nobody_registers_ends_the_connection_after_fifteen_seconds() {
-    let house = house(10);
-    let hall = hall(&house);
-    let began = house.now();
-    let mut bob = hall.connect(house.token("abc")).await;
+async fn a_connection_to_an_unregistered_meeting_ends_after_fifteen_seconds() {
+    let harness = harness(10);
+    let hall = hall(&harness);
+    let began = harness.now();
+    let mut bob = hall.connect(harness.token("abc")).await;
     assert_eq!(bob.error().await, ErrorCode::NotFound);
-    assert_eq!(house.now().since(began).as_secs(), 15);
+    assert_eq!(harness.now().since(began).as_secs(), 15);
     assert_eq!(bob.session.closed().await, Closed::Code(0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_came_before_its_meeting_was_registered_is_taken_in_then() {
-    let house = house(10);
-    let hall = hall(&house);
-    let mut bob = hall.connect(house.token("abc")).await;
-    house.pass(Duration::from_secs(10)).await;
-    house.register(1).await;
+async fn a_client_is_admitted_once_its_meeting_is_registered() {
+    let harness = harness(10);
+    let hall = hall(&harness);
+    let mut bob = hall.connect(harness.token("abc")).await;
+    harness.pass(Duration::from_secs(10)).await;
+    harness.register(1).await;
     assert!(matches!(bob.next().await, Payload::ConnectResponse(_)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_tokens_silence_and_nonsense_get_nobody_in() {
-    let house = house(10);
-    let hall = hall(&house);
-    house.register(1).await;
+async fn bad_tokens_silence_and_garbage_are_refused() {
+    let harness = harness(10);
+    let hall = hall(&harness);
+    harness.register(1).await;
     let mut forged = hall.connect("a.b.c".to_owned()).await;
     assert_eq!(forged.error().await, ErrorCode::Unauthorized);
     let silent = hall.dial().await.unwrap();
@@ -121,13 +121,13 @@ async fn bad_tokens_silence_and_nonsense_get_nobody_in() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_handler_refuses_the_next_client_and_the_next_meeting() {
-    let house = house(1);
-    let hall = hall(&house);
+    let harness = harness(1);
+    let hall = hall(&harness);
     let first = hall.dial().await.unwrap();
     assert!(hall.dial().await.is_none());
-    assert!(!house.register(1).await.accepted);
+    assert!(!harness.register(1).await.accepted);
     first.wire().cut();
     while hall.dial().await.is_none() {
-        house.pass(Duration::from_millis(10)).await;
+        harness.pass(Duration::from_millis(10)).await;
     }
 }

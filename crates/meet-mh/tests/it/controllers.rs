@@ -1,73 +1,74 @@
-//! What meeting controllers ask of a handler.
+//! Calls of meeting controllers to a handler.
 
-use meet_mh::Refuse;
-use meet_wire::MeetingId;
-use meet_wire::internal::{MhRejectionReason, RegisterMeetingRequest, ReleaseMeetingRequest};
-use meet_wire::jwt::ServiceType;
+use tenure_meet_mh::RefuseMeetings;
+use tenure_meet_wire::MeetingId;
+use tenure_meet_wire::internal::{MhRejectionReason, RegisterMeetingRequest, ReleaseMeetingRequest};
+use tenure_meet_wire::jwt::ServiceType;
 
-use crate::house::house;
+use crate::harness::harness;
 
 fn abc() -> MeetingId {
     MeetingId::parse("abc").unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_meeting_is_registered_by_its_owner_and_not_by_one_that_was() {
-    let house = house(10);
-    assert!(house.register(7).await.accepted);
-    let stale = house.register(6).await;
+async fn only_the_current_owner_registers_a_meeting() {
+    let harness = harness(10);
+    assert!(harness.register(7).await.accepted);
+    let stale = harness.register(6).await;
     assert_eq!((stale.accepted, stale.rejection_reason()), (false, MhRejectionReason::StaleGeneration));
-    assert!(house.register(8).await.accepted);
-    assert_eq!(house.handler.meeting(&abc()).unwrap().generation, 8);
-    let mut mc = house.as_part(ServiceType::MeetingController);
+    assert!(harness.register(8).await.accepted);
+    assert_eq!(harness.handler.meeting(&abc()).unwrap().generation, 8);
+    let mut mc = harness.as_part(ServiceType::MeetingController);
     let release = |generation| ReleaseMeetingRequest { meeting_id: "abc".to_owned(), generation };
     mc.release_meeting(release(7)).await.unwrap();
-    assert_eq!(house.handler.meetings(), 1, "the word of an older owner counts for nothing");
+    assert_eq!(harness.handler.meeting_count(), 1, "an older owner is ignored");
     mc.release_meeting(release(8)).await.unwrap();
-    assert_eq!(house.handler.meetings(), 0);
+    assert_eq!(harness.handler.meeting_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mute_is_acknowledged_with_the_epoch_that_is_held() {
-    let house = house(10);
-    assert!(!house.mute(7, 1, true).await.enforced, "nobody registered the meeting");
-    house.register(7).await;
-    let held = house.mute(7, 2, true).await;
-    assert_eq!((held.enforced, held.mute_epoch), (true, 2));
-    let older = house.mute(7, 1, false).await;
+async fn a_mute_is_acknowledged_with_the_current_epoch() {
+    let harness = harness(10);
+    assert!(!harness.mute(7, 1, true).await.enforced, "the meeting is not registered");
+    harness.register(7).await;
+    let entry = harness.mute(7, 2, true).await;
+    assert_eq!((entry.enforced, entry.mute_epoch), (true, 2));
+    let older = harness.mute(7, 1, false).await;
     assert_eq!((older.enforced, older.mute_epoch), (false, 2));
-    let stale = house.mute(6, 9, false).await;
+    let stale = harness.mute(6, 9, false).await;
     assert_eq!((stale.enforced, stale.rejection_reason()), (false, MhRejectionReason::StaleGeneration));
-    let bob = meet_wire::Id::parse(crate::house::BOB).unwrap();
-    assert!(house.handler.meeting(&abc()).unwrap().mask(bob).unwrap().audio);
+    let bob = tenure_meet_wire::Id::parse(crate::harness::BOB).unwrap();
+    assert!(harness.handler.meeting(&abc()).unwrap().mask(bob).unwrap().audio);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_was_told_to_refuse_takes_no_new_meeting_and_keeps_those_it_has() {
-    let house = house(10);
-    for (refuse, reason) in
-        [(Refuse::AtCapacity, MhRejectionReason::AtCapacity), (Refuse::Draining, MhRejectionReason::Draining)]
-    {
-        house.handler.refuse(refuse);
-        let answer = house.register(1).await;
+async fn a_refusing_handler_accepts_no_new_meeting_and_keeps_its_own() {
+    let harness = harness(10);
+    for (refuse, reason) in [
+        (RefuseMeetings::AtCapacity, MhRejectionReason::AtCapacity),
+        (RefuseMeetings::Draining, MhRejectionReason::Draining),
+    ] {
+        harness.handler.set_refuse(refuse);
+        let answer = harness.register(1).await;
         assert_eq!((answer.accepted, answer.rejection_reason()), (false, reason));
     }
-    house.handler.refuse(Refuse::Nothing);
-    assert!(house.register(1).await.accepted);
-    house.handler.refuse(Refuse::Draining);
-    assert!(house.register(2).await.accepted, "its next owner finds it");
+    harness.handler.set_refuse(RefuseMeetings::Nothing);
+    assert!(harness.register(1).await.accepted);
+    harness.handler.set_refuse(RefuseMeetings::Draining);
+    assert!(harness.register(2).await.accepted, "its next owner finds it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_controllers_are_heard_and_only_with_ids_that_can_be() {
-    let house = house(10);
+async fn only_controllers_with_valid_ids_are_accepted() {
+    let harness = harness(10);
     let request = RegisterMeetingRequest { meeting_id: "abc".to_owned(), ..Default::default() };
     for stranger in [ServiceType::GlobalController, ServiceType::MediaHandler] {
-        let refused = house.as_part(stranger).register_meeting(request.clone()).await.unwrap_err();
+        let refused = harness.as_part(stranger).register_meeting(request.clone()).await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::PermissionDenied);
     }
-    let mut mc = house.as_part(ServiceType::MeetingController);
+    let mut mc = harness.as_part(ServiceType::MeetingController);
     let bad = RegisterMeetingRequest { meeting_id: String::new(), ..request };
     assert_eq!(mc.register_meeting(bad).await.unwrap_err().code(), tonic::Code::InvalidArgument);
-    assert_eq!(house.handler.meetings(), 0);
+    assert_eq!(harness.handler.meeting_count(), 0);
 }

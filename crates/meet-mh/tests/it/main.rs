@@ -3,5 +3,5 @@
 
 mod clients;
 mod controllers;
-mod house;
+mod harness;
 mod registry;

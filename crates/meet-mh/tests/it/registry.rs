@@ -1,25 +1,25 @@
-//! What a handler tells GC.
+//! The registration and the load reports at GC.
 
 use std::sync::Arc;
 
-use meet_mh::{Attendance, Front, PATH};
-use meet_rpc::node::{Duty, Listing, Member, Report};
-use meet_rpc::{Gatekeeper, Part};
-use meet_wire::internal::media_handler_registry_service_server::{
+use parking_lot::Mutex;
+use tenure_meet_mh::{HandlerRegistration, PATH, SessionAcceptor};
+use tenure_meet_rpc::node::{Listing, Member, Report, ReportIntervals};
+use tenure_meet_rpc::{Gatekeeper, ServiceRole};
+use tenure_meet_wire::internal::media_handler_registry_service_server::{
     MediaHandlerRegistryService, MediaHandlerRegistryServiceServer,
 };
-use meet_wire::internal::{
+use tenure_meet_wire::internal::{
     HealthStatus, MhLoadReport, MhLoadReportResponse, RegisterMhRequest, RegisterMhResponse,
 };
-use meet_wire::transport::{Connect, Paths, memory};
-use parking_lot::Mutex;
+use tenure_meet_wire::transport::{Connect, Paths, memory};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use crate::house::{House, house};
+use crate::harness::{Harness, harness};
 
 #[derive(Clone, Default)]
 struct Gc {
@@ -48,10 +48,10 @@ impl MediaHandlerRegistryService for Gc {
     }
 }
 
-fn attendance(house: &House) -> (Gc, Attendance, watch::Sender<Vec<Vec<u8>>>) {
+fn attendance(harness: &Harness) -> (Gc, HandlerRegistration, watch::Sender<Vec<Vec<u8>>>) {
     let gc = Gc::default();
     let routes = Routes::new(MediaHandlerRegistryServiceServer::new(gc.clone()));
-    house.lines.offer("gc", Gatekeeper::new(Part::Gc, house.keyring.clone()).guard(routes));
+    harness.channels.offer("gc", Gatekeeper::new(ServiceRole::Gc, harness.keyring.clone()).guard(routes));
     let (certificates, seen) = watch::channel(vec![vec![3; 32]]);
     let listing = Listing {
         region: "here".to_owned(),
@@ -62,46 +62,46 @@ fn attendance(house: &House) -> (Gc, Attendance, watch::Sender<Vec<Vec<u8>>>) {
         version: "1".to_owned(),
     };
     let gc_endpoint = "inproc:gc".to_owned();
-    (gc, Attendance { handler: house.handler.clone(), listing, gc_endpoint }, certificates)
+    (gc, HandlerRegistration { handler: harness.handler.clone(), listing, gc_endpoint }, certificates)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_registers_with_its_card_and_takes_the_interval_that_it_is_told() {
-    let house = house(10);
-    let (gc, member, _certificates) = attendance(&house);
-    let duty = member.register(&member.card()).await.unwrap();
-    assert_eq!(duty, Duty { fast: std::time::Duration::from_secs(2), full: None });
-    let told = gc.registered.lock()[0].clone();
-    assert_eq!((told.handler_id.as_str(), told.zone.as_str(), told.max_streams), ("mh-1", "b", 10));
-    assert_eq!(told.certificate_sha256.len(), 1);
+async fn a_handler_registers_and_uses_the_report_interval_of_the_answer() {
+    let harness = harness(10);
+    let (gc, member, _certificates) = attendance(&harness);
+    let intervals = member.register(&member.node_info()).await.unwrap();
+    assert_eq!(intervals, ReportIntervals { fast: std::time::Duration::from_secs(2), full: None });
+    let sent = gc.registered.lock()[0].clone();
+    assert_eq!((sent.handler_id.as_str(), sent.zone.as_str(), sent.max_streams), ("mh-1", "b", 10));
+    assert_eq!(sent.certificate_sha256.len(), 1);
     member.report(Report::Fast).await.unwrap();
-    let told = gc.reported.lock()[0].clone();
-    assert_eq!((told.mh_id.as_str(), told.current_streams, told.max_streams), ("mh-1", 0, 10));
-    assert_eq!((told.cpu_percent, told.memory_percent), (5, 6));
-    assert_eq!(told.health_status(), HealthStatus::Healthy);
+    let sent = gc.reported.lock()[0].clone();
+    assert_eq!((sent.mh_id.as_str(), sent.current_streams, sent.max_streams), ("mh-1", 0, 10));
+    assert_eq!((sent.cpu_percent, sent.memory_percent), (5, 6));
+    assert_eq!(sent.health_status(), HealthStatus::Healthy);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tenth_of_its_streams_more_is_told_at_once_and_less_than_that_is_not() {
-    let house = house(20);
-    let (_gc, member, _certificates) = attendance(&house);
+async fn a_load_change_of_ten_percent_is_reported_at_once() {
+    let harness = harness(20);
+    let (_gc, member, _certificates) = attendance(&harness);
     let (listener, dialer) = memory::listener();
     let mut paths = Paths::new(Arc::new(listener));
     let way = Arc::new(paths.way(PATH));
     let mut tasks = JoinSet::new();
     tasks.spawn(paths.run());
-    tasks.spawn(Front::new(house.handler.clone()).serve(way, CancellationToken::new()));
+    tasks.spawn(SessionAcceptor::new(harness.handler.clone()).serve(way, CancellationToken::new()));
     let dial = async || dialer.dial(Connect { path: PATH.to_owned(), ..Connect::default() }).await.unwrap();
     let _one = dial().await;
     tokio::select! {
         biased;
-        () = member.stirred() => panic!("one in twenty is no change"),
-        () = house.pass(std::time::Duration::from_millis(100)) => {}
+        () = member.report_due() => panic!("five percent is not a change"),
+        () = harness.pass(std::time::Duration::from_millis(100)) => {}
     }
     let _two = dial().await;
-    member.stirred().await;
+    member.report_due().await;
     member.report(Report::Fast).await.unwrap();
     let _three = dial().await;
     let _four = dial().await;
-    member.stirred().await;
+    member.report_due().await;
 }

@@ -1,8 +1,8 @@
-//! Calls between parts of meetings: over the network and inside the process.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+//! Calls between the roles of meetings, over the network and inside the process.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
+mod channels;
 mod gate;
-mod house;
-mod lines;
+mod harness;
 mod node;
 mod tokens;

@@ -1,43 +1,44 @@
-//! A node and its place in the registry, under virtual time, with a global controller that is scripted.
+//! Registration of a node under virtual time, with a scripted global controller.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease::{Clock, Holder, Key, Motive, Phase, Revoke, Store, Tick, Ttl};
-use lease_keeper::{Keeper, Terms};
-use lease_store::{Local, TokioClock};
-use meet_rpc::node::{Duty, Listing, Member, Node, Report, Standing};
-use meet_rpc::{Card, Kind};
 use parking_lot::Mutex;
+use tenure_keeper::{Keeper, Terms};
+use tenure_lease::{Clock, Holder, Key, Phase, Revoke, RevokeReason, Store, Tick, Ttl};
+use tenure_meet_rpc::node::{Listing, Member, Node, RegistrationState, Report, ReportIntervals};
+use tenure_meet_rpc::{Kind, NodeInfo};
+use tenure_store::{Local, TokioClock};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-const DUTY: Duty = Duty { fast: Duration::from_secs(10), full: Some(Duration::from_secs(30)) };
+const INTERVALS: ReportIntervals =
+    ReportIntervals { fast: Duration::from_secs(10), full: Some(Duration::from_secs(30)) };
 
-/// What GC was told, and what it answers next.
+/// What GC received, and its next responses.
 struct Script {
     clock: Arc<TokioClock>,
     registered: Mutex<Vec<Tick>>,
     reported: Mutex<Vec<(Report, Tick)>>,
     registrations: Mutex<VecDeque<Status>>,
     reports: Mutex<VecDeque<Status>>,
-    stir: Notify,
+    due: Notify,
     listing: Listing,
 }
 
 #[async_trait]
 impl Member for Script {
-    fn card(&self) -> Card {
-        self.listing.card()
+    fn node_info(&self) -> NodeInfo {
+        self.listing.node_info()
     }
 
-    async fn register(&self, _card: &Card) -> Result<Duty, Status> {
+    async fn register(&self, _node_info: &NodeInfo) -> Result<ReportIntervals, Status> {
         self.registered.lock().push(self.clock.now());
-        self.registrations.lock().pop_front().map_or(Ok(DUTY), Err)
+        self.registrations.lock().pop_front().map_or(Ok(INTERVALS), Err)
     }
 
     async fn report(&self, report: Report) -> Result<(), Status> {
@@ -45,26 +46,26 @@ impl Member for Script {
         self.reports.lock().pop_front().map_or(Ok(()), Err)
     }
 
-    async fn stirred(&self) {
-        self.stir.notified().await;
+    async fn report_due(&self) {
+        self.due.notified().await;
     }
 
-    async fn changed(&self, card: &Card) {
-        self.listing.changed(card).await;
+    async fn changed(&self, node_info: &NodeInfo) {
+        self.listing.changed(node_info).await;
     }
 }
 
-struct World {
+struct Fixture {
     clock: Arc<TokioClock>,
     store: Arc<dyn Store>,
     script: Arc<Script>,
     certificates: watch::Sender<Vec<Vec<u8>>>,
-    standing: watch::Receiver<Standing>,
+    registration: watch::Receiver<RegistrationState>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
 
-fn world(registrations: Vec<Status>) -> World {
+fn fixture(registrations: Vec<Status>) -> Fixture {
     let clock = Arc::new(TokioClock::default());
     let store: Arc<dyn Store> = Arc::new(Local::memory_on(clock.clone()));
     let (certificates, seen) = watch::channel(vec![vec![1; 32]]);
@@ -82,21 +83,21 @@ fn world(registrations: Vec<Status>) -> World {
         reported: Mutex::default(),
         registrations: Mutex::new(registrations.into()),
         reports: Mutex::default(),
-        stir: Notify::new(),
+        due: Notify::new(),
         listing,
     });
     let keeper = Keeper::new(store.clone(), Holder::new("mc-1").unwrap());
     let terms = Terms::new(Ttl::from_secs(9).unwrap());
     let node = Node::new(Kind::Controller, keeper, "mc-1", terms, script.clone()).unwrap();
-    let (standing, stop) = (node.standing(), CancellationToken::new());
+    let (registration, stop) = (node.registration_state(), CancellationToken::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(node.run(stop.clone()));
-    World { clock, store, script, certificates, standing, stop, tasks }
+    Fixture { clock, store, script, certificates, registration, stop, tasks }
 }
 
-impl World {
-    async fn is(&mut self, wanted: Standing) {
-        self.standing.wait_for(|standing| *standing == wanted).await.unwrap();
+impl Fixture {
+    async fn is(&mut self, wanted: RegistrationState) {
+        self.registration.wait_for(|registration| *registration == wanted).await.unwrap();
     }
 
     async fn pass(&self, time: Duration) {
@@ -108,100 +109,106 @@ impl World {
     }
 }
 
-/// Seconds between moments, rounded.
+/// The gaps between instants, in rounded seconds.
 fn gaps(ticks: &[Tick]) -> Vec<u64> {
     ticks.windows(2).map(|pair| (pair[1].since(pair[0]).as_millis() as u64 + 500) / 1_000).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_holds_its_lease_with_its_card_before_it_registers_and_then_reports_as_told() {
-    let mut world = world(Vec::new());
-    world.is(Standing::Registered).await;
-    let lease = world.store.inspect(&World::key()).await.unwrap();
+async fn a_node_publishes_its_info_in_its_lease_then_registers_and_reports() {
+    let mut fixture = fixture(Vec::new());
+    fixture.is(RegistrationState::Registered).await;
+    let lease = fixture.store.inspect(&Fixture::key()).await.unwrap();
     assert_eq!(lease.holder.unwrap().as_str(), "mc-1");
-    let card = Card::read(&lease.meta).unwrap();
-    assert_eq!((card.region.as_str(), card.raw_certificates().len()), ("here", 1));
-    world.pass(Duration::from_secs(61)).await;
-    let reported = world.script.reported.lock().clone();
+    let node_info = NodeInfo::read(&lease.meta).unwrap();
+    assert_eq!((node_info.region.as_str(), node_info.raw_certificates().len()), ("here", 1));
+    fixture.pass(Duration::from_secs(61)).await;
+    let reported = fixture.script.reported.lock().clone();
     let kinds: Vec<Report> = reported.iter().map(|(report, _)| *report).collect();
     let (fast, full) = (Report::Fast, Report::Full);
     assert_eq!(kinds, [fast, fast, full, fast, fast, full]);
     let times: Vec<Tick> = reported.iter().map(|(_, at)| *at).collect();
     assert_eq!(gaps(&times), [10; 5]);
-    assert_eq!(world.script.registered.lock().len(), 1);
+    assert_eq!(fixture.script.registered.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_that_is_refused_is_tried_again_ever_more_slowly_and_nothing_is_reported_before() {
+async fn a_rejected_registration_is_retried_with_backoff_before_any_report() {
     let refusals = vec![Status::unavailable("no"); 7];
-    let mut world = world(refusals);
-    world.is(Standing::Held).await;
-    world.is(Standing::Registered).await;
-    assert_eq!(gaps(&world.script.registered.lock()), [1, 2, 4, 8, 16, 30, 30]);
-    assert!(world.script.reported.lock().is_empty());
+    let mut fixture = fixture(refusals);
+    fixture.is(RegistrationState::LeaseHeld).await;
+    fixture.is(RegistrationState::Registered).await;
+    assert_eq!(gaps(&fixture.script.registered.lock()), [1, 2, 4, 8, 16, 30, 30]);
+    assert!(fixture.script.reported.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gc_that_has_forgotten_the_node_is_told_again_and_other_troubles_wait_for_the_next_report() {
-    let mut world = world(Vec::new());
-    world.is(Standing::Registered).await;
-    world.script.reports.lock().extend([Status::unavailable("busy"), Status::not_found("who?")]);
-    world.pass(Duration::from_secs(11)).await;
-    assert_eq!(world.script.registered.lock().len(), 1, "one report that failed changes nothing");
-    world.pass(Duration::from_secs(10)).await;
-    assert_eq!(world.script.registered.lock().len(), 2);
-    world.is(Standing::Registered).await;
+async fn a_node_registers_again_when_gc_forgot_it_and_ignores_other_report_errors() {
+    let mut fixture = fixture(Vec::new());
+    fixture.is(RegistrationState::Registered).await;
+    fixture.script.reports.lock().extend([Status::unavailable("busy"), Status::not_found("unknown node")]);
+    fixture.pass(Duration::from_secs(11)).await;
+    assert_eq!(
+        fixture.script.registered.lock().len(),
+        1,
+        "one failed report does not trigger a registration"
+    );
+    fixture.pass(Duration::from_secs(10)).await;
+    assert_eq!(fixture.script.registered.lock().len(), 2);
+    fixture.is(RegistrationState::Registered).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_stirs_is_reported_at_once() {
-    let mut world = world(Vec::new());
-    world.is(Standing::Registered).await;
-    world.pass(Duration::from_secs(1)).await;
-    world.script.stir.notify_one();
-    world.pass(Duration::from_millis(10)).await;
-    assert_eq!(world.script.reported.lock().len(), 1);
+async fn a_change_is_reported_at_once() {
+    let mut fixture = fixture(Vec::new());
+    fixture.is(RegistrationState::Registered).await;
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.script.due.notify_one();
+    fixture.pass(Duration::from_millis(10)).await;
+    assert_eq!(fixture.script.reported.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_lost_its_lease_says_so_and_comes_back_with_a_greater_generation() {
-    let mut world = world(Vec::new());
-    world.is(Standing::Registered).await;
-    let before = world.store.inspect(&World::key()).await.unwrap().generation.unwrap();
+async fn a_node_that_lost_its_lease_reacquires_it_with_a_greater_generation() {
+    let mut fixture = fixture(Vec::new());
+    fixture.is(RegistrationState::Registered).await;
+    let before = fixture.store.inspect(&Fixture::key()).await.unwrap().generation.unwrap();
     let revoke = Revoke {
-        key: World::key(),
+        key: Fixture::key(),
         generation: before,
         delay: Some(Duration::ZERO),
-        reason: Motive::default(),
+        reason: RevokeReason::default(),
     };
-    world.store.revoke(revoke).await.unwrap();
-    world.is(Standing::Lost).await;
-    world.is(Standing::Registered).await;
-    let after = world.store.inspect(&World::key()).await.unwrap();
+    fixture.store.revoke(revoke).await.unwrap();
+    fixture.is(RegistrationState::LeaseLost).await;
+    fixture.is(RegistrationState::Registered).await;
+    let after = fixture.store.inspect(&Fixture::key()).await.unwrap();
     assert!(after.generation.unwrap() > before && after.phase == Phase::Held);
-    assert_eq!(world.script.registered.lock().len(), 2);
+    assert_eq!(fixture.script.registered.lock().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_certificate_is_read_in_the_lease_by_whoever_looks() {
-    let mut world = world(Vec::new());
-    world.is(Standing::Registered).await;
-    world.certificates.send_replace(vec![vec![1; 32], vec![2; 32]]);
+async fn a_new_certificate_is_published_in_the_lease() {
+    let mut fixture = fixture(Vec::new());
+    fixture.is(RegistrationState::Registered).await;
+    fixture.certificates.send_replace(vec![vec![1; 32], vec![2; 32]]);
     loop {
-        let lease = world.store.inspect(&World::key()).await.unwrap();
-        if Card::read(&lease.meta).is_some_and(|card| card.raw_certificates() == [vec![1; 32], vec![2; 32]]) {
+        let lease = fixture.store.inspect(&Fixture::key()).await.unwrap();
+        if NodeInfo::read(&lease.meta)
+            .is_some_and(|node_info| node_info.raw_certificates() == [vec![1; 32], vec![2; 32]])
+        {
             break;
         }
-        world.pass(Duration::from_millis(10)).await;
+        fixture.pass(Duration::from_millis(10)).await;
     }
-    world.is(Standing::Registered).await;
+    fixture.is(RegistrationState::Registered).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_told_to_stop_gives_its_place_back() {
-    let mut world = world(Vec::new());
-    world.is(Standing::Registered).await;
-    world.stop.cancel();
-    world.tasks.join_next().await.unwrap().unwrap();
-    assert_eq!(world.store.inspect(&World::key()).await.unwrap().phase, Phase::Free);
+async fn a_stopped_node_releases_its_lease() {
+    let mut fixture = fixture(Vec::new());
+    fixture.is(RegistrationState::Registered).await;
+    fixture.stop.cancel();
+    fixture.tasks.join_next().await.unwrap().unwrap();
+    assert_eq!(fixture.store.inspect(&Fixture::key()).await.unwrap().phase, Phase::Free);
 }

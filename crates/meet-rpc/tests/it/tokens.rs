@@ -1,4 +1,4 @@
-//! Tokens from an authority elsewhere, while it is there and while it is not.
+//! Tokens from a remote authority, while it is reachable and while it is not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,21 +8,24 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::post;
-use lease::{Clock, Sleep, Tick, Wall};
-use lease_store::TokioClock;
-use meet_rpc::{BadAddress, Credentials, Fetched, Minted, NoToken, Part, StartError, Tokens, limits};
 use parking_lot::Mutex;
-use testkit::wait;
+use tenure_lease::{Clock, Sleep, Tick, Wall};
+use tenure_meet_rpc::{
+    BadAddress, Credentials, FetchedTokens, MintedTokens, ServiceRole, StartError, TokenError, TokenSource,
+    limits,
+};
+use tenure_store::TokioClock;
+use tenure_testkit::wait;
 use tokio::task::JoinSet;
 
-use crate::house::{House, SECRET, SOON, clock, serve};
+use crate::harness::{Harness, SECRET, SOON, clock, serve};
 
 fn asking(address: String) -> Credentials {
     let (client_id, client_secret) = ("mc".to_owned(), SECRET.to_owned());
-    Credentials { part: Part::Mc, address, client_id, client_secret, insecure: false }
+    Credentials { role: ServiceRole::Mc, address, client_id, client_secret, insecure: false }
 }
 
-/// An authority that answers what it is told to.
+/// An authority with scripted responses.
 #[derive(Clone, Default)]
 struct Scripted {
     status: Arc<Mutex<StatusCode>>,
@@ -56,71 +59,72 @@ impl Scripted {
 }
 
 #[tokio::test]
-async fn a_client_with_its_secret_gets_tokens_that_the_authority_signed() {
-    let house = House::open().await;
+async fn a_client_with_its_secret_gets_signed_tokens() {
+    let harness = Harness::open().await;
     let mut servers = JoinSet::new();
-    let address = serve(meet_ac::routes(house.authority.clone()), &mut servers).await;
-    let tokens = Fetched::start(asking(format!("http://{address}/oauth/token")), clock()).await.unwrap();
-    assert!(house.call(tokens).await.unwrap().accepted);
+    let address = serve(tenure_meet_ac::routes(harness.authority.clone()), &mut servers).await;
+    let tokens =
+        FetchedTokens::start(asking(format!("http://{address}/oauth/token")), clock()).await.unwrap();
+    assert!(harness.call(tokens).await.unwrap().accepted);
 }
 
 #[tokio::test]
-async fn wrong_credentials_end_the_start() {
-    let house = House::open().await;
+async fn wrong_credentials_fail_the_start() {
+    let harness = Harness::open().await;
     let mut servers = JoinSet::new();
-    let address = serve(meet_ac::routes(house.authority.clone()), &mut servers).await;
+    let address = serve(tenure_meet_ac::routes(harness.authority.clone()), &mut servers).await;
     let mut wrong = asking(format!("http://{address}/oauth/token"));
     wrong.client_secret = "a wrong secret".to_owned();
     let shown = format!("{wrong:?}");
     assert!(!shown.contains("a wrong secret"), "{shown}");
-    let error = Fetched::start(wrong, clock()).await.err().unwrap();
-    assert!(matches!(&error, StartError::Refused(NoToken::Refused(_))), "{error}");
+    let error = FetchedTokens::start(wrong, clock()).await.err().unwrap();
+    assert!(matches!(&error, StartError::Refused(TokenError::Refused(_))), "{error}");
     assert!(!error.to_string().contains("a wrong secret"), "{error}");
 }
 
 #[tokio::test]
-async fn plain_http_to_another_machine_is_refused_at_the_start() {
+async fn plain_http_to_another_host_fails_the_start() {
     let far = asking("http://ac.example.com/oauth/token".to_owned());
-    let error = Fetched::start(far, clock()).await.err().unwrap();
+    let error = FetchedTokens::start(far, clock()).await.err().unwrap();
     assert!(matches!(error, StartError::Address(BadAddress::Insecure(_))), "{error}");
 }
 
 #[tokio::test]
-async fn an_authority_that_is_not_there_yet_is_asked_until_it_is() {
+async fn an_unavailable_authority_is_retried_until_it_responds() {
     let mut servers = JoinSet::new();
     let (authority, address) = Scripted::open(3_600, &mut servers).await;
     authority.say(StatusCode::SERVICE_UNAVAILABLE);
     let clock = Arc::new(Hasty::default());
-    let tokens = Fetched::start(asking(address), clock).await.unwrap();
+    let tokens = FetchedTokens::start(asking(address), clock).await.unwrap();
     let none = tokens.bearer().await.unwrap_err();
-    assert!(matches!(none, NoToken::Unavailable(_)), "{none}");
+    assert!(matches!(none, TokenError::Unavailable(_)), "{none}");
     authority.say(StatusCode::OK);
     let there = async || tokens.bearer().await.is_ok();
     wait::until_async("there is a token", SOON, there).await.unwrap();
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_no_token_and_no_end() {
+async fn an_unreachable_authority_yields_no_token_and_no_failure() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/oauth/token", listener.local_addr().unwrap());
     drop(listener);
-    let tokens = Fetched::start(asking(address), Arc::new(Hasty::default())).await.unwrap();
-    assert!(matches!(tokens.bearer().await, Err(NoToken::Unavailable(_))));
+    let tokens = FetchedTokens::start(asking(address), Arc::new(Hasty::default())).await.unwrap();
+    assert!(matches!(tokens.bearer().await, Err(TokenError::Unavailable(_))));
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_before_it_ends_and_kept_while_it_cannot_be() {
+async fn a_token_is_renewed_before_it_expires_and_kept_when_renewal_fails() {
     let mut servers = JoinSet::new();
     let (authority, address) = Scripted::open(3_600, &mut servers).await;
     let clock = Arc::new(Hasty::default());
-    let tokens = Fetched::start(asking(address), clock.clone()).await.unwrap();
+    let tokens = FetchedTokens::start(asking(address), clock.clone()).await.unwrap();
     assert_eq!(tokens.bearer().await.unwrap(), "token-1");
     clock.pass(2_600);
     assert_eq!(tokens.bearer().await.unwrap(), "token-1");
     clock.pass(200);
     let renewed = async || tokens.bearer().await.unwrap() != "token-1";
     wait::until_async("the token is renewed", SOON, renewed).await.unwrap();
-    // The authority goes away: the token is used until a tenth before its end, and then nothing is.
+    // While the authority is down, the token is used until a tenth of its lifetime is left.
     authority.say(StatusCode::INTERNAL_SERVER_ERROR);
     clock.pass(3_000);
     assert!(tokens.bearer().await.is_ok());
@@ -132,10 +136,10 @@ async fn a_token_is_renewed_before_it_ends_and_kept_while_it_cannot_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_minted_token_is_used_for_three_quarters_of_its_life() {
+async fn a_minted_token_is_used_for_three_quarters_of_its_lifetime() {
     let clock = Arc::new(TokioClock::default());
     let made = AtomicU64::new(0);
-    let tokens = Minted::new(clock.clone(), move || {
+    let tokens = MintedTokens::new(clock.clone(), move || {
         Ok((made.fetch_add(1, Ordering::Relaxed).to_string(), Duration::from_secs(100)))
     });
     assert_eq!(tokens.bearer().await.unwrap(), "0");
@@ -145,7 +149,7 @@ async fn a_minted_token_is_used_for_three_quarters_of_its_life() {
     assert_eq!(tokens.bearer().await.unwrap(), "1");
 }
 
-/// A clock that a test moves. Pauses before another try are over at once; the bound of a question is real.
+/// A clock that the test advances. Retry pauses end at once; request deadlines use real time.
 #[derive(Clone, Default)]
 struct Hasty(Arc<AtomicU64>);
 

@@ -1,34 +1,34 @@
-//! What tokens say.
+//! Token claims.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The kind of a token, its `token_type`. One kind is never taken for another.
+/// The kind of a token, its `token_type`. A token of one kind is never accepted as another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A member's seat in one meeting.
+    /// Access of a member to one meeting.
     Meeting,
-    /// A guest's seat in one meeting.
+    /// Access of a guest to one meeting.
     Guest,
-    /// A person, before any meeting.
+    /// A user, independent of any meeting.
     User,
-    /// A part of the service.
+    /// A service.
     Service,
 }
 
-/// Claims that a token can carry.
+/// The claims of one kind of token.
 pub trait Claims: Serialize + DeserializeOwned {
     /// The kind of token that carries them.
     const KIND: Kind;
 
-    /// What the token says its kind is.
+    /// The `token_type` in the token.
     fn kind(&self) -> Kind;
 
-    /// When it was made, in seconds since 1970.
+    /// Issue time, in seconds since the Unix epoch.
     fn iat(&self) -> u64;
 
-    /// When it ends, in seconds since 1970.
+    /// Expiry, in seconds since the Unix epoch.
     fn exp(&self) -> u64;
 }
 
@@ -57,31 +57,31 @@ claims!(GuestClaims, Guest);
 claims!(UserClaims, User);
 claims!(ServiceClaims, Service);
 
-/// What a participant may do.
+/// The role of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Leads the meeting.
+    /// Host of the meeting.
     Host,
-    /// Takes part.
+    /// A participant with an account.
     Participant,
-    /// Takes part without an account.
+    /// A guest without an account.
     Guest,
 }
 
-/// Where a participant comes from.
+/// The origin of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParticipantType {
-    /// Of the organisation that the meeting belongs to.
+    /// A member of the meeting's organization.
     Member,
-    /// Of another one.
+    /// A member of another organization.
     External,
-    /// Of none.
+    /// Not a member of any organization.
     Guest,
 }
 
-/// Which part of the service somebody is.
+/// The type of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceType {
@@ -94,7 +94,7 @@ pub enum ServiceType {
 }
 
 impl ServiceType {
-    /// The word for tokens, logs and metrics.
+    /// The label for tokens, logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::GlobalController => "global-controller",
@@ -104,7 +104,7 @@ impl ServiceType {
     }
 }
 
-/// A member's seat in one meeting.
+/// Access of a member to one meeting.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MeetingClaims {
     /// The user.
@@ -113,31 +113,31 @@ pub struct MeetingClaims {
     pub token_type: Kind,
     /// The meeting.
     pub meeting_id: String,
-    /// The user's organisation.
+    /// The user's organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_org_id: Option<String>,
-    /// The meeting's organisation.
+    /// The meeting's organization.
     #[serde(default)]
     pub meeting_org_id: String,
-    /// Where the user comes from.
+    /// The origin of the user.
     pub participant_type: ParticipantType,
-    /// What the user may do.
+    /// The role of the user.
     pub role: Role,
-    /// What else the user may do.
+    /// Additional capabilities.
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// When it was made.
+    /// Issue time.
     pub iat: u64,
-    /// When it ends.
+    /// Expiry.
     pub exp: u64,
-    /// Its own id.
+    /// Token id.
     pub jti: String,
 }
 
-/// A guest's seat in one meeting.
+/// Access of a guest to one meeting.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GuestClaims {
-    /// The guest; kept over renewals so that a guest can come back to its seat.
+    /// The guest. Stable across renewals, so that a guest can resume.
     pub sub: String,
     /// Always [`Kind::Guest`].
     pub token_type: Kind,
@@ -147,59 +147,59 @@ pub struct GuestClaims {
     pub participant_type: ParticipantType,
     /// Always [`Role::Guest`].
     pub role: Role,
-    /// The name that the guest gave.
+    /// The display name of the guest.
     pub display_name: String,
-    /// Whether the guest waits to be let in.
+    /// Whether the guest waits to be admitted.
     #[serde(default)]
     pub waiting_room: bool,
-    /// When it was made.
+    /// Issue time.
     pub iat: u64,
-    /// When it ends.
+    /// Expiry.
     pub exp: u64,
-    /// Its own id.
+    /// Token id.
     pub jti: String,
 }
 
-/// A person, before any meeting.
+/// A user, independent of any meeting.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UserClaims {
     /// The user.
     pub sub: String,
     /// Always [`Kind::User`].
     pub token_type: Kind,
-    /// The user's organisation.
+    /// The user's organization.
     #[serde(default)]
     pub org_id: String,
-    /// Where to write to the user.
+    /// The user's email address.
     #[serde(default)]
     pub email: String,
-    /// What the user may do.
+    /// The user's roles.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// When it was made.
+    /// Issue time.
     pub iat: u64,
-    /// When it ends.
+    /// Expiry.
     pub exp: u64,
-    /// Its own id.
+    /// Token id.
     pub jti: String,
 }
 
-/// A part of the service.
+/// A service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServiceClaims {
     /// The client id.
     pub sub: String,
     /// Always [`Kind::Service`].
     pub token_type: Kind,
-    /// The scopes, with spaces between them.
+    /// The scopes, separated by spaces.
     pub scope: String,
-    /// Which part it is.
+    /// The type of the service.
     pub service_type: ServiceType,
-    /// When it was made.
+    /// Issue time.
     pub iat: u64,
-    /// When it ends.
+    /// Expiry.
     pub exp: u64,
-    /// Its own id.
+    /// Token id.
     pub jti: String,
 }
 

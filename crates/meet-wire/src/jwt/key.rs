@@ -1,4 +1,4 @@
-//! Keys: those that sign, and those that are published.
+//! Signing keys and published keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::limits;
 
-/// A key that signs. Its name is the thumbprint of its public half (RFC 7638).
+/// A signing key. Its `kid` is the thumbprint of its public key (RFC 7638).
 pub struct SigningKey {
     kid: String,
     pair: Ed25519KeyPair,
@@ -24,7 +24,7 @@ pub struct Jwk {
     pub kty: String,
     /// Always `Ed25519`.
     pub crv: String,
-    /// Its name.
+    /// The key id.
     pub kid: String,
     /// The public key.
     pub x: String,
@@ -36,31 +36,31 @@ pub struct Jwk {
     pub purpose: Option<String>,
 }
 
-/// What `/.well-known/jwks.json` says.
+/// The content of `/.well-known/jwks.json`.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Jwks {
     /// The keys.
     pub keys: Vec<Jwk>,
 }
 
-/// The keys whose signatures are taken, by name.
+/// The keys that verify signatures, by `kid`.
 #[derive(Clone, Default, Debug)]
 pub struct KeySet(BTreeMap<String, [u8; 32]>);
 
 impl SigningKey {
-    /// The key that grows from 32 random bytes.
+    /// Derives the key from 32 random bytes.
     pub fn from_seed(seed: &[u8; 32]) -> Option<Self> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
         let kid = thumbprint(pair.public_key().as_ref());
         Some(Self { kid, pair })
     }
 
-    /// Its name.
+    /// The key id.
     pub fn kid(&self) -> &str {
         &self.kid
     }
 
-    /// Its public half.
+    /// The public key.
     pub fn public(&self) -> Jwk {
         Jwk {
             kty: "OKP".to_owned(),
@@ -77,7 +77,7 @@ impl SigningKey {
     }
 }
 
-/// The name of a public key.
+/// The `kid` of a public key.
 fn thumbprint(public: &[u8]) -> String {
     let x = URL_SAFE_NO_PAD.encode(public);
     let canonical = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);
@@ -85,7 +85,7 @@ fn thumbprint(public: &[u8]) -> String {
 }
 
 impl Jwks {
-    /// Reads a published set. At most 16 keys; what is not of our kind is left out by [`KeySet::from`].
+    /// Parses a published set of at most 16 keys. [`KeySet::from`] skips keys of other types.
     pub fn parse(json: &[u8]) -> Option<Self> {
         let set: Self = serde_json::from_slice(json).ok()?;
         (set.keys.len() <= limits::KEYS).then_some(set)
@@ -105,12 +105,12 @@ impl From<&Jwks> for KeySet {
 }
 
 impl KeySet {
-    /// Whether there is a key of this name.
+    /// Whether the set contains this key.
     pub fn knows(&self, kid: &str) -> bool {
         self.0.contains_key(kid)
     }
 
-    /// Whether the signature is of the key with this name; none when there is no such key.
+    /// Whether the key with this `kid` made the signature. `None` if the key is unknown.
     pub(super) fn verify(&self, kid: &str, message: &[u8], signature: &[u8]) -> Option<bool> {
         let public = self.0.get(kid)?;
         Some(UnparsedPublicKey::new(&ED25519, public).verify(message, signature).is_ok())
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn key_name_and_signature_are_those_of_the_standard() {
+    fn kid_and_signature_match_the_rfc_vectors() {
         let key = known();
         assert_eq!(key.public().x, "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
         assert_eq!(key.kid(), "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_set_is_read_back_and_foreign_keys_are_left_out() {
+    fn a_published_set_round_trips_without_foreign_keys() {
         let own = known().public();
         let foreign = [
             Jwk { kty: "RSA".to_owned(), kid: "a".to_owned(), ..own.clone() },
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_debug_output_shows_a_signing_key() {
+    fn debug_output_hides_the_signing_key() {
         let shown = format!("{:?}", known());
         assert_eq!(shown, "SigningKey(kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k)");
     }

@@ -1,39 +1,39 @@
-//! Tokens, made and checked.
+//! Issues and verifies tokens.
 
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lease::Wall;
 use serde::{Deserialize, Serialize};
+use tenure_lease::Wall;
 
 use crate::jwt::{Claims, KeySet, SigningKey};
 use crate::limits;
 
-/// Why a token is not taken. Whoever showed it is told one sentence, whatever the reason.
+/// Why a token was rejected. The caller sees the same message for every reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("The access token is invalid or expired")]
 pub enum JwtError {
     /// Longer than 8 KiB.
     TooLong,
-    /// Not three parts of base64url, or not the JSON it should be.
+    /// Not three base64url segments, or not the expected JSON.
     Malformed,
-    /// Another algorithm than EdDSA, or something in the header that must be understood and is not.
+    /// An algorithm other than EdDSA, or a critical header extension.
     Algorithm,
-    /// Signed by nobody we know.
+    /// Signed with an unknown key.
     UnknownKey,
-    /// Not signed by its key.
+    /// The signature does not verify.
     Signature,
-    /// Of another kind.
+    /// A token of another kind.
     Kind,
-    /// Over.
+    /// Expired.
     Expired,
-    /// Made in the future.
+    /// Issued in the future.
     Future,
 }
 
 impl JwtError {
-    /// The word for logs and metrics.
+    /// The label for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TooLong => "too_long",
@@ -59,7 +59,7 @@ struct Header<'a> {
     crit: Option<serde_json::Value>,
 }
 
-/// A token with these claims.
+/// Signs a token with these claims.
 pub fn sign<C: Claims>(key: &SigningKey, claims: &C) -> Result<String, JwtError> {
     let header = Header { alg: "EdDSA", kid: Some(key.kid()), typ: Some("JWT"), crit: None };
     let part = |json: Result<Vec<u8>, _>| json.map(|json| URL_SAFE_NO_PAD.encode(json));
@@ -72,7 +72,7 @@ pub fn sign<C: Claims>(key: &SigningKey, claims: &C) -> Result<String, JwtError>
     if token.len() > limits::TOKEN { Err(JwtError::TooLong) } else { Ok(token) }
 }
 
-/// Checks tokens against the keys it knows.
+/// Verifies tokens against a set of keys.
 #[derive(Clone, Debug)]
 pub struct Checker {
     keys: KeySet,
@@ -80,12 +80,12 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// A checker that lets issuers be five minutes ahead.
+    /// Creates a checker that tolerates five minutes of clock skew.
     pub fn new(keys: KeySet) -> Self {
         Self { keys, skew: limits::SKEW }
     }
 
-    /// How far ahead issuers may be; ten minutes are the most.
+    /// Sets the tolerated clock skew of issuers, up to ten minutes.
     #[must_use]
     pub fn skew(self, skew: Duration) -> Self {
         Self { skew: skew.min(limits::SKEW_MAX), ..self }
@@ -96,12 +96,12 @@ impl Checker {
         &self.keys
     }
 
-    /// The claims of a good token.
+    /// Verifies a token and returns its claims.
     pub fn check<C: Claims>(&self, token: &str, now: Wall) -> Result<C, JwtError> {
         self.check_ended(token, now, Duration::ZERO)
     }
 
-    /// The claims of a token that is good or ended less than `since` ago: only to tell who asks again.
+    /// Also accepts a token that expired less than `since` ago. Use it only to recognize the bearer, never to authorize.
     pub fn check_ended<C: Claims>(&self, token: &str, now: Wall, since: Duration) -> Result<C, JwtError> {
         let claims = self.signed::<C>(token)?;
         let now = now.as_micros() / 1_000_000;
@@ -114,7 +114,7 @@ impl Checker {
         Ok(claims)
     }
 
-    /// The claims, once the signature is known to be good.
+    /// Verifies the signature and returns the claims.
     fn signed<C: Claims>(&self, token: &str) -> Result<C, JwtError> {
         if token.len() > limits::TOKEN {
             return Err(JwtError::TooLong);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_these_characters_and_gives_its_claims_back() {
+    fn a_token_matches_the_known_vector_and_round_trips() {
         let token = sign(&key(1), &claims()).unwrap();
         let (message, _) = token.rsplit_once('.').unwrap();
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_counts_from_skew_before_it_was_made_until_it_ends() {
+    fn a_token_is_valid_from_its_issue_time_minus_skew_until_it_expires() {
         let checker = checker(&[&key(1)]);
         let token = sign(&key(1), &claims()).unwrap();
         let check = |seconds| checker.check::<MeetingClaims>(&token, at(seconds)).map(|_| ());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_eddsa_by_a_known_key_is_taken() {
+    fn only_eddsa_with_a_known_key_is_accepted() {
         let checker = checker(&[&key(1)]);
         let kid = key(1).kid().to_owned();
         let body = serde_json::to_string(&claims()).unwrap();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_of_a_token_can_be_changed() {
+    fn any_changed_bit_invalidates_a_token() {
         let checker = checker(&[&key(1)]);
         let token = sign(&key(1), &claims()).unwrap();
         for at_byte in 0..token.len() {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_of_token_is_never_taken_for_another() {
+    fn one_kind_of_token_is_never_accepted_as_another() {
         let checker = checker(&[&key(1)]);
         let token = sign(&key(1), &claims()).unwrap();
         assert_eq!(checker.check::<ServiceClaims>(&token, at(NOW)), Err(JwtError::Kind));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_8192_bytes_is_taken_and_one_more_is_not() {
+    fn a_token_of_8192_bytes_is_accepted_and_a_longer_one_is_not() {
         let checker = checker(&[&key(1)]);
         let sized = |len| MeetingClaims { meeting_org_id: "x".repeat(len), ..claims() };
         let longest = (5_000..7_000).rev().find_map(|len| sign(&key(1), &sized(len)).ok()).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_reads_the_same_to_who_showed_the_token() {
+    fn every_rejection_has_the_same_message() {
         let texts = [JwtError::TooLong, JwtError::Signature, JwtError::Expired, JwtError::Kind]
             .map(|e| e.to_string());
         assert!(texts.iter().all(|text| text == "The access token is invalid or expired"));

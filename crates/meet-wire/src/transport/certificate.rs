@@ -1,34 +1,34 @@
-//! The certificate of an endpoint that has none from an authority: clients know it by its hash.
+//! The self-signed certificate of an endpoint, which clients pin by its hash.
 //!
-//! Browsers take such a certificate only if it is P-256 and valid for at most 14 days. Two are kept: the one that serves, and the one
-//! that will. The second begins to be valid when the first has served nine days, and both hashes are published all the time, so that
-//! no client ever meets a certificate that it was not told of.
+//! Browsers accept such a certificate only if it uses P-256 and is valid for at most 14 days. A pair is kept: the current one and
+//! the next one. The next one becomes valid when the current one has served nine days. Both hashes are always published, so a
+//! client never sees a certificate whose hash it does not have.
 
 use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lease::Wall;
 use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tenure_lease::Wall;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long a certificate is valid, the time before its start included.
+/// Validity of a certificate, including the backdated time.
 const VALID: Duration = Duration::from_secs(13 * 86_400);
-/// How long it serves.
+/// How long a certificate is served.
 const SERVES: Duration = Duration::from_secs(9 * 86_400);
-/// How much earlier than now it begins, for clients whose clocks are late.
+/// How far a certificate is backdated, for clients with slow clocks.
 const EARLY: Duration = Duration::from_secs(300);
 
-/// A certificate could not be made or used.
+/// A certificate could not be created or used.
 #[derive(Debug, thiserror::Error)]
-#[error("the certificate of the WebTransport endpoint: {0}")]
+#[error("WebTransport certificate: {0}")]
 pub struct CertificateError(String);
 
-/// A certificate and its key.
+/// A certificate and its private key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Certificate {
     not_before_s: u64,
@@ -38,7 +38,7 @@ pub struct Certificate {
     key: String,
 }
 
-/// The certificate that serves and the next one. This is also the form in which it is kept; it is secret.
+/// The current certificate and the next one. This is also the stored form; it is secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Pair {
     current: Certificate,
@@ -52,7 +52,8 @@ impl Certificate {
         let mut params = CertificateParams::new(names.to_vec()).map_err(failed)?;
         params.distinguished_name.push(DnType::CommonName, "tenure meetings");
         let moment = |seconds: u64| {
-            let seconds = i64::try_from(seconds).map_err(|_| CertificateError("no such time".to_owned()))?;
+            let seconds =
+                i64::try_from(seconds).map_err(|_| CertificateError("time out of range".to_owned()))?;
             time::OffsetDateTime::from_unix_timestamp(seconds)
                 .map_err(|error| CertificateError(error.to_string()))
         };
@@ -66,7 +67,7 @@ impl Certificate {
         })
     }
 
-    /// Until when it is the one that serves, in seconds since 1970.
+    /// When it stops being served, in seconds since the Unix epoch.
     const fn serves_until(&self) -> u64 {
         self.not_before_s + EARLY.as_secs() + SERVES.as_secs()
     }
@@ -79,20 +80,20 @@ impl Certificate {
             .map_err(|error| CertificateError(error.to_string()))
     }
 
-    /// Its private key.
+    /// The private key.
     pub fn private_key(&self) -> Result<PrivateKeyDer<'static>, CertificateError> {
         let key = STANDARD.decode(&self.key).map_err(|error| CertificateError(error.to_string()))?;
         Ok(PrivatePkcs8KeyDer::from(key).into())
     }
 
-    /// The SHA-256 of the certificate, by which clients know it.
+    /// The SHA-256 hash that clients pin.
     pub fn sha256(&self) -> Result<[u8; 32], CertificateError> {
         Ok(Sha256::digest(self.der()?).into())
     }
 }
 
 impl Pair {
-    /// A new pair for these names and addresses.
+    /// Creates a pair for these names and addresses.
     pub fn new(names: &[String], now: Wall) -> Result<Self, CertificateError> {
         let start = (now.as_micros() / 1_000_000).saturating_sub(EARLY.as_secs());
         let current = Certificate::new(names, start)?;
@@ -100,23 +101,23 @@ impl Pair {
         Ok(Self { current, next })
     }
 
-    /// What to serve with now.
+    /// The current certificate.
     pub fn current(&self) -> &Certificate {
         &self.current
     }
 
-    /// The hashes to publish: of the one that serves and of the next.
+    /// The hashes to publish, of the current and of the next certificate.
     pub fn hashes(&self) -> Result<[[u8; 32]; 2], CertificateError> {
         Ok([self.current.sha256()?, self.next.sha256()?])
     }
 
-    /// When to ask [`Pair::turned`] again.
+    /// When to call [`Pair::turned`] again.
     pub fn due(&self) -> Wall {
         Wall::from_micros(self.current.serves_until().saturating_mul(1_000_000))
     }
 
-    /// The pair after its turn, if it is due: the next one serves, and a new next one is made. A pair that was not looked at for so long
-    /// that its next one is spent as well is replaced whole; so is one from a clock that was set back.
+    /// The pair after a rotation, if one is due: the next certificate becomes current and a new next one is created. If the next
+    /// certificate has expired too, or the clock was set back, both are replaced.
     pub fn turned(&self, names: &[String], now: Wall) -> Result<Option<Self>, CertificateError> {
         let seconds = now.as_micros() / 1_000_000;
         if seconds < self.current.not_before_s || seconds >= self.next.serves_until() {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_was_told_of_a_pair_knows_the_certificate_after_the_turn() {
+    fn a_client_with_both_hashes_knows_the_certificate_after_a_rotation() {
         let pair = Pair::new(&names(), at(0, 0)).unwrap();
         assert!(pair.turned(&names(), at(9, 0)).unwrap().is_some());
         assert_eq!(pair.turned(&names(), at(8, 86_399)).unwrap(), None);
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_serves_is_valid_at_that_moment_for_days_more() {
+    fn the_current_certificate_is_always_valid_for_days() {
         let mut pair = Pair::new(&names(), at(0, 0)).unwrap();
         for hour in 0..24 * 40 {
             let now = START + hour * 3_600;
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_was_forgotten_or_comes_from_the_future_is_replaced() {
+    fn a_stale_pair_or_one_from_the_future_is_replaced() {
         let pair = Pair::new(&names(), at(20, 0)).unwrap();
         for now in [at(39, 0), at(0, 0)] {
             let fresh = pair.turned(&names(), now).unwrap().unwrap();
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_kept_and_read_back_and_shows_nothing() {
+    fn a_pair_round_trips_and_hides_its_keys() {
         let pair = Pair::new(&names(), at(0, 0)).unwrap();
         let kept = serde_json::to_string(&pair).unwrap();
         assert_eq!(serde_json::from_str::<Pair>(&kept).unwrap(), pair);

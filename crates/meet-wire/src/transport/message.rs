@@ -5,20 +5,20 @@ use prost::Message;
 use crate::frame::{self, Decoder, FrameError};
 use crate::transport::{RecvStream, SendStream, TransportError};
 
-/// How much is taken from a stream at once.
+/// Maximum bytes per read.
 const PIECE: usize = 16 * 1024;
 
-/// Why no further message comes.
+/// Why no further message can be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The stream is gone.
+    /// The stream failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The stream ended within a frame.
-    #[error("the stream ended within a frame")]
+    /// The stream ended inside a frame.
+    #[error("the stream ended inside a frame")]
     Cut,
 }
 
@@ -34,12 +34,12 @@ pub struct MessageWriter {
 }
 
 impl MessageReader {
-    /// Reads from this stream.
+    /// Reads messages from this stream.
     pub fn new(stream: Box<dyn RecvStream>) -> Self {
         Self { stream, decoder: Decoder::default() }
     }
 
-    /// The next message; none at the end. May be dropped and called again: nothing is lost.
+    /// Returns the next message, or `None` at the end. Cancel safe.
     pub async fn next<M: Message + Default>(&mut self) -> Result<Option<M>, ReadError> {
         loop {
             if let Some(message) = self.decoder.message()? {
@@ -55,7 +55,7 @@ impl MessageReader {
 }
 
 impl MessageWriter {
-    /// Writes to this stream.
+    /// Writes messages to this stream.
     pub fn new(stream: Box<dyn SendStream>) -> Self {
         Self { stream }
     }
@@ -65,12 +65,12 @@ impl MessageWriter {
         Ok(self.stream.send(frame::encode(message)?).await?)
     }
 
-    /// Sends what was encoded before, so that many can be sent the same.
+    /// Sends an encoded frame, so that a broadcast encodes once.
     pub async fn send_frame(&mut self, frame: bytes::Bytes) -> Result<(), TransportError> {
         self.stream.send(frame).await
     }
 
-    /// Says that nothing more comes.
+    /// Finishes the stream.
     pub fn finish(&mut self) {
         self.stream.finish();
     }

@@ -1,7 +1,7 @@
-//! A session with streams: WebTransport over QUIC ([`quic`]), or a pair in memory for tests ([`memory`]).
+//! A session with streams: WebTransport over QUIC ([`quic`]), or an in-memory pair for tests ([`memory`]).
 //!
-//! Streams are read in order and piece by piece. Never to the end in one call: the QUIC library then waits for ever for a stream whose
-//! first packet was sent twice.
+//! Read streams in order and chunk by chunk, never to the end in one call: the QUIC library then waits forever for a stream whose
+//! first packet was retransmitted.
 
 pub mod certificate;
 pub mod memory;
@@ -24,102 +24,129 @@ pub use paths::{Path, Paths};
 /// How a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Closed {
-    /// Somebody closed it, with this code.
+    /// Closed by either side with this code.
     Code(u32),
-    /// Nobody said anything any more, or the network or the handshake failed.
+    /// Lost by an idle timeout, a network error or a failed handshake.
     Lost(String),
 }
 
-/// A session or a stream of it that is no more.
+/// The failure of a session or one of its streams.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TransportError {
     /// The session ended.
     #[error("the session ended: {0:?}")]
     Closed(Closed),
-    /// Only this stream ended, by the peer's will.
-    #[error("the stream was reset")]
-    Reset,
-    /// It never began.
-    #[error("no session: {0}")]
+    /// The peer reset or stopped this stream, with a code unless it was lost.
+    #[error("the stream was reset with code {0:?}")]
+    Reset(Option<u32>),
+    /// The datagram is longer than the path carries, or the peer accepts none.
+    #[error("a datagram of {0} bytes cannot be sent")]
+    Datagram(usize),
+    /// The session could not be established.
+    #[error("cannot establish a session: {0}")]
     Refused(String),
 }
 
-/// Both ends of a stream.
+/// The two halves of a stream.
 pub type Streams = (Box<dyn SendStream>, Box<dyn RecvStream>);
 
 /// One session.
 #[async_trait]
 pub trait Session: Send + Sync + 'static {
-    /// The next stream that the peer opens.
+    /// Accepts the next stream that the peer opens.
     async fn accept_bi(&self) -> Result<Streams, TransportError>;
 
     /// Opens a stream.
     async fn open_bi(&self) -> Result<Streams, TransportError>;
 
-    /// Ends the session. What was written before may be lost.
+    /// Accepts the next unidirectional stream that the peer opens.
+    async fn accept_uni(&self) -> Result<Box<dyn RecvStream>, TransportError>;
+
+    /// Opens a unidirectional stream. Waits while the peer allows no further one.
+    async fn open_uni(&self) -> Result<Box<dyn SendStream>, TransportError>;
+
+    /// Sends a datagram without waiting. A full send buffer drops the oldest one, and the network may lose any.
+    fn send_datagram(&self, bytes: Bytes) -> Result<(), TransportError>;
+
+    /// Returns the next datagram. Cancel safe.
+    async fn receive_datagram(&self) -> Result<Bytes, TransportError>;
+
+    /// The longest datagram that can be sent now, in bytes; 0 if the peer accepts none.
+    fn max_datagram(&self) -> usize;
+
+    /// Closes the session. Data in flight may be lost.
     fn close(&self, code: u32, reason: &str);
 
-    /// Waits for the end.
+    /// Waits until the session ends.
     async fn closed(&self) -> Closed;
 
-    /// Where the peer is, as far as the network says.
+    /// The peer's address, if the network provides it.
     fn remote(&self) -> Option<SocketAddr>;
 }
 
 impl dyn Session {
-    /// Ends the session for a reason of ours.
+    /// Closes the session with one of our codes.
     pub fn close_for(&self, code: CloseCode) {
         self.close(code.number(), code.as_str());
     }
 }
 
-/// The end of a stream on which one writes.
+/// The sending half of a stream.
 #[async_trait]
 pub trait SendStream: Send {
-    /// Writes all of it; waits while the peer takes nothing.
+    /// Writes all bytes. Waits while the peer's flow control blocks.
     async fn send(&mut self, bytes: Bytes) -> Result<(), TransportError>;
 
-    /// Says that nothing more comes.
+    /// Finishes the stream.
     fn finish(&mut self);
+
+    /// Abandons the stream: what was not delivered is dropped and the peer learns the code.
+    fn reset(&mut self, code: u32);
+
+    /// Of the streams of a session, data of the one with the greatest number leaves first. The default is 0.
+    fn set_priority(&mut self, priority: i32);
 }
 
-/// The end of a stream on which one reads.
+/// The receiving half of a stream.
 #[async_trait]
 pub trait RecvStream: Send {
-    /// The next bytes, in order and at most `max` of them; none at the end.
+    /// Returns the next bytes in order, at most `max`, or `None` at the end.
     async fn receive(&mut self, max: usize) -> Result<Option<Bytes>, TransportError>;
+
+    /// Asks the peer to send no more, and drops what has arrived.
+    fn stop(&mut self, code: u32);
 }
 
-/// What a client says when it connects.
+/// The connect request of a client.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Connect {
     /// The path of the URL.
     pub path: String,
-    /// The page that a browser connects from; native clients may leave it out.
+    /// The origin of the page in a browser. Native clients may omit it.
     pub origin: Option<String>,
-    /// The trace that the connection belongs to; browsers cannot send it.
+    /// The trace of the connection. Browsers cannot send it.
     pub traceparent: Option<String>,
 }
 
-/// A client that wants a session.
+/// A client that requests a session.
 #[async_trait]
 pub trait Offer: Send {
-    /// What it said.
+    /// The connect request.
     fn connect(&self) -> &Connect;
 
-    /// Where it is.
+    /// The address of the client.
     fn remote(&self) -> Option<SocketAddr>;
 
-    /// Takes it.
+    /// Accepts the session.
     async fn accept(self: Box<Self>) -> Result<Arc<dyn Session>, TransportError>;
 
-    /// Turns it away with an HTTP status. A browser's page sees nothing of it but the failure.
+    /// Rejects the session with an HTTP status. A page in a browser sees only that it failed.
     async fn reject(self: Box<Self>, status: u16);
 }
 
-/// Where clients arrive.
+/// Accepts clients.
 #[async_trait]
 pub trait Listener: Send + Sync + 'static {
-    /// The next client; none when the listener is closed. May be dropped and called again.
+    /// Returns the next client, or `None` when the listener is closed. Cancel safe.
     async fn offer(&self) -> Option<Box<dyn Offer>>;
 }

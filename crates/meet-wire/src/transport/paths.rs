@@ -1,4 +1,4 @@
-//! One listener for several: clients are led by the path of their URL.
+//! Routes the clients of one listener by URL path.
 
 use std::sync::Arc;
 
@@ -9,36 +9,36 @@ use tokio::task::JoinSet;
 
 use crate::transport::{Listener, Offer};
 
-/// Clients that wait on one path; one more is turned away.
+/// Clients waiting on one path. Further ones are rejected.
 const WAITING: usize = 256;
-/// Clients that are being turned away; more are dropped.
+/// Rejections in progress. Further clients are dropped.
 const TURNED: usize = 64;
 
-/// Leads clients to where they want to go.
+/// Routes clients by path.
 pub struct Paths {
     listener: Arc<dyn Listener>,
     ways: Vec<(String, mpsc::Sender<Box<dyn Offer>>)>,
 }
 
-/// Where the clients of one path arrive.
+/// Accepts the clients of one path.
 pub struct Path {
     offers: Mutex<mpsc::Receiver<Box<dyn Offer>>>,
 }
 
 impl Paths {
-    /// Over this listener, with no way yet.
+    /// Creates a router without routes over this listener.
     pub fn new(listener: Arc<dyn Listener>) -> Self {
         Self { listener, ways: Vec::new() }
     }
 
-    /// A way for the clients of this path.
+    /// Adds a route for this path.
     pub fn way(&mut self, path: &str) -> Path {
         let (sender, offers) = mpsc::channel(WAITING);
         self.ways.push((path.to_owned(), sender));
         Path { offers: Mutex::new(offers) }
     }
 
-    /// Leads until the listener is closed. Who wants to go nowhere that is known gets a 404, who would wait too long a 503.
+    /// Routes clients until the listener is closed. An unknown path gets a 404, a full queue a 503.
     pub async fn run(self) {
         let mut turned = JoinSet::new();
         while let Some(offer) = self.listener.offer().await {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use lease::Clock;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustix::net::sockopt;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tenure_lease::Clock;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use url::Url;
@@ -17,30 +17,30 @@ use web_transport_quinn::{self as wt, SessionError, WebTransportError};
 
 use crate::limits;
 use crate::transport::{
-    Closed, Connect, Listener as Accepts, Offer as Asks, RecvStream, SendStream, Session as Acts, Streams,
-    TransportError,
+    Closed, Connect, Listener as TransportListener, Offer as TransportOffer, RecvStream, SendStream,
+    Session as TransportSession, Streams, TransportError,
 };
 
-/// An endpoint could not be opened.
+/// The endpoint could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("the WebTransport endpoint: {0}")]
+#[error("WebTransport endpoint: {0}")]
 pub struct EndpointError(String);
 
 fn failed(error: impl std::fmt::Display) -> EndpointError {
     EndpointError(error.to_string())
 }
 
-/// When a quiet connection is lost, and how often it says that it is there. Of both sides' times the shorter one counts.
+/// Idle timeout and keep-alive interval. The shorter timeout of the two peers applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// Lost after so long without a sign.
+    /// Idle timeout.
     pub idle: Duration,
-    /// A sign this often.
+    /// Keep-alive interval.
     pub keep_alive: Duration,
 }
 
 impl Default for Timing {
-    /// Lost after five seconds, a sign four times in that.
+    /// An idle timeout of five seconds with four keep-alives in it.
     fn default() -> Self {
         Self { idle: limits::IDLE, keep_alive: limits::KEEP_ALIVE }
     }
@@ -79,10 +79,10 @@ fn server_config(
     Ok(config)
 }
 
-/// A socket with room for a storm: who reads it has one core and may be at other work for a while.
+/// Binds a socket with buffers for a connection storm: its reader has one core and may be busy for a while.
 fn socket(address: SocketAddr) -> Result<std::net::UdpSocket, EndpointError> {
     let socket = std::net::UdpSocket::bind(address).map_err(failed)?;
-    // More than the system lets everybody have takes a privilege; what it gives without is used as it is.
+    // Exceeding the system limit needs a privilege. Without it, the limit applies.
     if sockopt::set_socket_recv_buffer_size_force(&socket, limits::BUFFER).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, limits::BUFFER).map_err(failed)?;
     }
@@ -92,17 +92,17 @@ fn socket(address: SocketAddr) -> Result<std::net::UdpSocket, EndpointError> {
     Ok(socket)
 }
 
-/// An endpoint on a socket of its own.
+/// Opens an endpoint on its own socket.
 fn endpoint(
     address: SocketAddr,
     config: quinn::EndpointConfig,
     server: Option<quinn::ServerConfig>,
 ) -> Result<quinn::Endpoint, EndpointError> {
-    let runtime = quinn::default_runtime().ok_or_else(|| failed("there is no runtime"))?;
+    let runtime = quinn::default_runtime().ok_or_else(|| failed("no tokio runtime"))?;
     quinn::Endpoint::new(config, server, socket(address)?, runtime).map_err(failed)
 }
 
-/// Where clients arrive over the network.
+/// Accepts clients over the network.
 pub struct Listener {
     endpoint: quinn::Endpoint,
     clock: Arc<dyn Clock>,
@@ -122,7 +122,7 @@ impl Listener {
         Self::bind_with(address, chain, key, clock, timing, None)
     }
 
-    /// The same with a reset key of its own: who knew an earlier listener with the same key learns at once that it is gone.
+    /// Like [`Listener::bind`], with a stateless reset key: peers of an earlier listener with the same key learn at once that it is gone.
     pub fn bind_with(
         address: SocketAddr,
         chain: Vec<CertificateDer<'static>>,
@@ -140,12 +140,12 @@ impl Listener {
         Ok(Self { endpoint, clock, timing, handshakes: Mutex::new(JoinSet::new()) })
     }
 
-    /// Where it listens.
+    /// The local address.
     pub fn address(&self) -> Result<SocketAddr, EndpointError> {
         self.endpoint.local_addr().map_err(failed)
     }
 
-    /// Serves new connections with another certificate; those that are there stay.
+    /// Serves new connections with another certificate. Existing connections are kept.
     pub fn renew(
         &self,
         chain: Vec<CertificateDer<'static>>,
@@ -155,12 +155,12 @@ impl Listener {
         Ok(())
     }
 
-    /// Waits until the ends of its sessions have been told.
+    /// Waits until all sessions are closed and their peers notified.
     pub async fn settled(&self) {
         self.endpoint.wait_idle().await;
     }
 
-    /// Takes no further connection.
+    /// Accepts no further connections.
     pub fn close(&self) {
         self.endpoint.set_server_config(None);
         self.endpoint.close(quinn::VarInt::from_u32(0), b"closing");
@@ -168,8 +168,8 @@ impl Listener {
 }
 
 #[async_trait]
-impl Accepts for Listener {
-    async fn offer(&self) -> Option<Box<dyn Asks>> {
+impl TransportListener for Listener {
+    async fn offer(&self) -> Option<Box<dyn TransportOffer>> {
         let mut handshakes = self.handshakes.lock().await;
         loop {
             tokio::select! {
@@ -178,7 +178,7 @@ impl Accepts for Listener {
                         return Some(Box::new(offer));
                     }
                 }
-                // The others wait in the endpoint, first come first served, so that a storm is worked off and not sent away to come again.
+                // Further connections queue in the endpoint in order, so that a storm drains instead of being refused and retried.
                 incoming = self.endpoint.accept(), if handshakes.len() < limits::HANDSHAKES => {
                     let incoming = incoming?;
                     let clock = self.clock.clone();
@@ -195,7 +195,7 @@ impl Accepts for Listener {
     }
 }
 
-/// A client that cannot even ask is of no interest to anybody: it is dropped.
+/// Completes a handshake. A client that fails it is dropped.
 async fn shake(incoming: quinn::Incoming) -> Option<Offer> {
     let connection = incoming.await.ok()?;
     let request = wt::Request::accept(connection).await.ok()?;
@@ -217,7 +217,7 @@ struct Offer {
 }
 
 #[async_trait]
-impl Asks for Offer {
+impl TransportOffer for Offer {
     fn connect(&self) -> &Connect {
         &self.connect
     }
@@ -226,7 +226,7 @@ impl Asks for Offer {
         Some(self.request.conn().remote_address())
     }
 
-    async fn accept(self: Box<Self>) -> Result<Arc<dyn Acts>, TransportError> {
+    async fn accept(self: Box<Self>) -> Result<Arc<dyn TransportSession>, TransportError> {
         let session = self.request.ok().await.map_err(|error| TransportError::Refused(error.to_string()))?;
         Ok(Arc::new(Session(session)))
     }
@@ -246,29 +246,29 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// Sends from this address; port 0 takes any.
+    /// Sends from this address; port 0 picks a free one.
     pub fn new(from: SocketAddr, timing: Timing) -> Result<Self, EndpointError> {
         let roots = Arc::new(rustls::RootCertStore::empty());
         Ok(Self { endpoint: endpoint(from, quinn::EndpointConfig::default(), None)?, timing, roots })
     }
 
-    /// Trusts these authorities where an endpoint is not known by the hash of its certificate.
+    /// Trusts these authorities for endpoints without a pinned certificate hash.
     #[must_use]
     pub fn trusting(self, authorities: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let mut roots = rustls::RootCertStore::empty();
-        // What is no certificate vouches for nobody.
+        // Invalid certificates are skipped.
         roots.add_parsable_certificates(authorities);
         Self { roots: Arc::new(roots), ..self }
     }
 
-    /// Opens a session with the endpoint at a whole https URL, whose certificate has one of these SHA-256 hashes; without any, one that an
-    /// authority vouches for.
+    /// Opens a session with the endpoint at an https URL, whose certificate has one of these SHA-256 hashes. Without hashes, the
+    /// certificate must be signed by a trusted authority.
     pub async fn dial(
         &self,
         url: &str,
         hashes: &[Vec<u8>],
         traceparent: Option<&str>,
-    ) -> Result<Arc<dyn Acts>, TransportError> {
+    ) -> Result<Arc<dyn TransportSession>, TransportError> {
         let refused = |error: &dyn std::fmt::Display| TransportError::Refused(error.to_string());
         let url = Url::parse(url).map_err(|error| refused(&error))?;
         let config = client_config(hashes, &self.roots, self.timing).map_err(|error| refused(&error))?;
@@ -282,7 +282,7 @@ impl Dialer {
         Ok(Arc::new(Session(session)))
     }
 
-    /// Waits until the ends of its sessions have been told.
+    /// Waits until all sessions are closed and their peers notified.
     pub async fn settled(&self) {
         self.endpoint.wait_idle().await;
     }
@@ -324,7 +324,7 @@ fn gone(error: &SessionError) -> TransportError {
 }
 
 #[async_trait]
-impl Acts for Session {
+impl TransportSession for Session {
     async fn accept_bi(&self) -> Result<Streams, TransportError> {
         let (send, receive) = self.0.accept_bi().await.map_err(|error| gone(&error))?;
         Ok((Box::new(Sending(send)), Box::new(Receiving(receive))))
@@ -333,6 +333,33 @@ impl Acts for Session {
     async fn open_bi(&self) -> Result<Streams, TransportError> {
         let (send, receive) = self.0.open_bi().await.map_err(|error| gone(&error))?;
         Ok((Box::new(Sending(send)), Box::new(Receiving(receive))))
+    }
+
+    async fn accept_uni(&self) -> Result<Box<dyn RecvStream>, TransportError> {
+        Ok(Box::new(Receiving(self.0.accept_uni().await.map_err(|error| gone(&error))?)))
+    }
+
+    async fn open_uni(&self) -> Result<Box<dyn SendStream>, TransportError> {
+        Ok(Box::new(Sending(self.0.open_uni().await.map_err(|error| gone(&error))?)))
+    }
+
+    fn send_datagram(&self, bytes: Bytes) -> Result<(), TransportError> {
+        use quinn::SendDatagramError::{Disabled, TooLarge, UnsupportedByPeer};
+        let len = bytes.len();
+        self.0.send_datagram(bytes).map_err(|error| match error {
+            SessionError::SendDatagramError(Disabled | TooLarge | UnsupportedByPeer) => {
+                TransportError::Datagram(len)
+            }
+            error => gone(&error),
+        })
+    }
+
+    async fn receive_datagram(&self) -> Result<Bytes, TransportError> {
+        self.0.read_datagram().await.map_err(|error| gone(&error))
+    }
+
+    fn max_datagram(&self) -> usize {
+        self.0.max_datagram_size()
     }
 
     fn close(&self, code: u32, reason: &str) {
@@ -355,13 +382,24 @@ impl SendStream for Sending {
     async fn send(&mut self, bytes: Bytes) -> Result<(), TransportError> {
         self.0.write_chunk(bytes).await.map_err(|error| match error {
             wt::WriteError::SessionError(error) => gone(&error),
-            _ => TransportError::Reset,
+            wt::WriteError::Stopped(code) => TransportError::Reset(Some(code)),
+            _ => TransportError::Reset(None),
         })
     }
 
     fn finish(&mut self) {
-        // It is finished or reset already: either way nothing more comes.
+        // The stream is already finished or reset.
         let _ = self.0.finish();
+    }
+
+    fn reset(&mut self, code: u32) {
+        // The stream is already finished or reset.
+        let _ = self.0.reset(code);
+    }
+
+    fn set_priority(&mut self, priority: i32) {
+        // The stream is already closed.
+        let _ = self.0.set_priority(priority);
     }
 }
 
@@ -373,7 +411,13 @@ impl RecvStream for Receiving {
         match self.0.read_chunk(max, true).await {
             Ok(chunk) => Ok(chunk.map(|chunk| chunk.bytes)),
             Err(wt::ReadError::SessionError(error)) => Err(gone(&error)),
-            Err(_) => Err(TransportError::Reset),
+            Err(wt::ReadError::Reset(code)) => Err(TransportError::Reset(Some(code))),
+            Err(_) => Err(TransportError::Reset(None)),
         }
+    }
+
+    fn stop(&mut self, code: u32) {
+        // The stream has already ended.
+        let _ = self.0.stop(code);
     }
 }

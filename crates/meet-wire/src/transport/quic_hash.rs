@@ -1,4 +1,4 @@
-//! Trust by hash: the server's certificate is one of those that the client was told of.
+//! Verifies a server certificate by its pinned hash.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
 //! WebTransport over real QUIC, on loopback.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
 mod quic;

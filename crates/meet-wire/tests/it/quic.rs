@@ -1,24 +1,26 @@
-//! The transport over the network does what the one in memory does.
+//! The QUIC transport behaves like the in-memory one.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lease::{Clock, Sleep, Tick, Wall};
-use lease_store::BootClock;
-use meet_wire::frame;
-use meet_wire::signaling::{ChatRequest, ClientMessage, ServerMessage, client_message, server_message};
-use meet_wire::transport::certificate::Pair;
-use meet_wire::transport::quic::{Dialer, Listener, Timing};
-use meet_wire::transport::{
+use tenure_lease::{Clock, Sleep, Tick, Wall};
+use tenure_meet_wire::frame;
+use tenure_meet_wire::signaling::{
+    ChatRequest, ClientMessage, ServerMessage, client_message, server_message,
+};
+use tenure_meet_wire::transport::certificate::Pair;
+use tenure_meet_wire::transport::quic::{Dialer, Listener, Timing};
+use tenure_meet_wire::transport::{
     Closed, Listener as _, MessageReader, MessageWriter, ReadError, Session, TransportError,
 };
-use meet_wire::{CloseCode, signaling};
+use tenure_meet_wire::{CloseCode, signaling};
+use tenure_store::BootClock;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A busy machine may let a test stand still for longer than people would wait.
+/// Generous, because a busy machine can stall a test.
 const PATIENT: Timing = Timing { idle: Duration::from_secs(60), keep_alive: Duration::from_secs(5) };
 
 fn pair() -> Pair {
@@ -42,7 +44,7 @@ fn listen_by(clock: Arc<dyn Clock>, pair: &Pair) -> (Arc<Listener>, String) {
     (Arc::new(listener), url)
 }
 
-/// A session, both ends of it.
+/// Both ends of a session.
 async fn connected(listener: &Listener, url: &str, pair: &Pair) -> (Arc<dyn Session>, Arc<dyn Session>) {
     let dialer = Dialer::new(ANY, PATIENT).unwrap();
     let hashes = hashes(pair);
@@ -58,7 +60,7 @@ fn chat(seq: u64, text: &str) -> ClientMessage {
 }
 
 #[tokio::test]
-async fn messages_cross_both_ways_and_the_close_code_arrives() {
+async fn messages_arrive_both_ways_and_so_does_the_close_code() {
     let pair = pair();
     let (listener, url) = listen(&pair);
     let (client, server) = connected(&listener, &url, &pair).await;
@@ -88,7 +90,60 @@ async fn messages_cross_both_ways_and_the_close_code_arrives() {
 }
 
 #[tokio::test]
-async fn what_a_client_says_on_connecting_is_seen_before_it_is_accepted() {
+async fn unidirectional_streams_carry_data_and_codes_both_ways() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let (client, server) = connected(&listener, &url, &pair).await;
+    let mut send = client.open_uni().await.unwrap();
+    send.set_priority(7);
+    send.send(Bytes::from_static(b"group")).await.unwrap();
+    let mut receive = server.accept_uni().await.unwrap();
+    assert_eq!(receive.receive(9).await, Ok(Some(Bytes::from_static(b"group"))));
+    send.finish();
+    assert_eq!(receive.receive(9).await, Ok(None));
+
+    let mut send = server.open_uni().await.unwrap();
+    send.send(Bytes::from_static(b"x")).await.unwrap();
+    let mut receive = client.accept_uni().await.unwrap();
+    send.reset(3);
+    let reset = loop {
+        match receive.receive(9).await {
+            Ok(Some(_)) => {}
+            ended => break ended,
+        }
+    };
+    assert_eq!(reset, Err(TransportError::Reset(Some(3))));
+
+    let mut send = client.open_uni().await.unwrap();
+    send.send(Bytes::from_static(b"x")).await.unwrap();
+    server.accept_uni().await.unwrap().stop(2);
+    let stopped = loop {
+        match send.send(Bytes::from_static(b"x")).await {
+            Ok(()) => tokio::task::yield_now().await,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(stopped, TransportError::Reset(Some(2)));
+}
+
+#[tokio::test]
+async fn datagrams_arrive_and_one_that_is_too_long_is_refused() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let (client, server) = connected(&listener, &url, &pair).await;
+    assert!(client.max_datagram() >= 1_150, "an audio datagram fits: {}", client.max_datagram());
+    client.send_datagram(Bytes::from_static(&[2, 1])).unwrap();
+    assert_eq!(server.receive_datagram().await, Ok(Bytes::from_static(&[2, 1])));
+    server.send_datagram(Bytes::from_static(&[3])).unwrap();
+    assert_eq!(client.receive_datagram().await, Ok(Bytes::from_static(&[3])));
+    let long = vec![0; 65_536];
+    assert_eq!(client.send_datagram(long.into()), Err(TransportError::Datagram(65_536)));
+    server.close(7, "");
+    assert_eq!(client.receive_datagram().await, Err(TransportError::Closed(Closed::Code(7))));
+}
+
+#[tokio::test]
+async fn the_connect_request_is_visible_before_the_session_is_accepted() {
     let pair = pair();
     let (listener, url) = listen(&pair);
     let dialer = Dialer::new(ANY, PATIENT).unwrap();
@@ -105,16 +160,16 @@ async fn what_a_client_says_on_connecting_is_seen_before_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_the_client_was_not_told_of_is_refused_and_the_next_one_is_known() {
+async fn an_unpinned_certificate_is_rejected_and_the_next_one_is_accepted() {
     let pair = pair();
     let (listener, url) = listen(&pair);
     let dialer = Dialer::new(ANY, PATIENT).unwrap();
     let wrong = [vec![0; 32]];
     tokio::select! {
         refused = dialer.dial(&url, &wrong, None) => assert!(refused.is_err()),
-        _ = listener.offer() => panic!("no such client gets this far"),
+        _ = listener.offer() => panic!("the handshake must fail"),
     }
-    // Nine days later the other one serves; who was told of the pair before still connects.
+    // Nine days later the next certificate is served. A client with the old pair of hashes still connects.
     let later = Wall::from_micros(pair.due().as_micros());
     let turned = pair.turned(&["127.0.0.1".to_owned()], later).unwrap().unwrap();
     let current = turned.current();
@@ -136,7 +191,7 @@ async fn garbage_on_a_stream_is_an_error_at_its_first_frame() {
     assert_eq!(read, Err(ReadError::Frame(frame::FrameError::TooLong(u32::MAX as usize))));
 }
 
-/// A clock by which nothing is ever due.
+/// A clock whose timers never fire.
 struct Still;
 
 impl Clock for Still {
@@ -153,7 +208,7 @@ impl Clock for Still {
     }
 }
 
-/// Connections that shake hands and then do not say what they want.
+/// Connections that complete the handshake and then send no request.
 async fn idlers(url: &str, pair: &Pair, count: usize) -> Vec<quinn::Connection> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(pair.current().der().unwrap()).unwrap();
@@ -176,16 +231,16 @@ async fn idlers(url: &str, pair: &Pair, count: usize) -> Vec<quinn::Connection> 
 }
 
 #[tokio::test]
-async fn who_comes_while_all_hands_are_being_shaken_waits_for_a_free_one_and_is_not_sent_away() {
+async fn a_connection_beyond_the_handshake_limit_waits_and_is_not_refused() {
     let pair = pair();
-    // However long it takes here, no hand gets free by itself.
+    // No handshake slot frees up by itself, however long this takes.
     let (listener, url) = listen_by(Arc::new(Still), &pair);
     let come = async {
-        let idle = idlers(&url, &pair, meet_wire::limits::HANDSHAKES).await;
+        let idle = idlers(&url, &pair, tenure_meet_wire::limits::HANDSHAKES).await;
         let (dialer, hashes) = (Dialer::new(ANY, PATIENT).unwrap(), hashes(&pair));
         let dial = dialer.dial(&url, &hashes, None);
         tokio::pin!(dial);
-        // All have had their turn, and so it has asked by now: there is no hand for it yet.
+        // All connections have been polled, so the request is pending: no slot is free yet.
         for _ in 0..100 {
             tokio::select! {
                 biased;

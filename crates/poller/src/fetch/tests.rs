@@ -1,4 +1,4 @@
-//! Polls of a real server on this machine.
+//! Polls a real server on this machine.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -6,28 +6,28 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::response::{IntoResponse, Redirect, Response as Answer};
+use axum::response::{IntoResponse, Redirect, Response as ServerResponse};
 use axum::routing::get;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
-use lease_store::BootClock;
 use serde_json::json;
+use tenure_store::BootClock;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::*;
 
-struct Site {
+struct TestServer {
     addr: SocketAddr,
     _task: JoinSet<()>,
 }
 
-async fn site(router: Router) -> Site {
+async fn serve(router: Router) -> TestServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let mut task = JoinSet::new();
     task.spawn(async move { axum::serve(listener, router).await.unwrap() });
-    Site { addr, _task: task }
+    TestServer { addr, _task: task }
 }
 
 fn fetcher(change: impl FnOnce(&mut Settings)) -> Fetcher {
@@ -44,7 +44,7 @@ fn target(url: &str, more: serde_json::Value) -> Target {
 
 const AGENT: HeaderValue = HeaderValue::from_static("test (node; generation 7)");
 
-async fn poll(fetcher: &Fetcher, url: &str) -> Result<Reply, FetchError> {
+async fn poll(fetcher: &Fetcher, url: &str) -> Result<FetchedResponse, FetchError> {
     fetcher.poll(&target(url, json!({})), &AGENT, &Validators::default(), || true).await
 }
 
@@ -56,9 +56,10 @@ async fn echo(request: Request) -> String {
 }
 
 #[tokio::test]
-async fn a_poll_says_who_asks_and_sends_what_the_target_says() {
-    let site = site(Router::new().route("/", get(echo))).await;
-    let target = target(&format!("http://{}/", site.addr), json!({"bearer": "b", "headers": {"x-key": "k"}}));
+async fn a_poll_sends_the_user_agent_and_the_target_s_headers() {
+    let server = serve(Router::new().route("/", get(echo))).await;
+    let target =
+        target(&format!("http://{}/", server.addr), json!({"bearer": "b", "headers": {"x-key": "k"}}));
     let reply = fetcher(|_| ()).poll(&target, &AGENT, &Validators::default(), || true).await.unwrap();
     let text = String::from_utf8(reply.body).unwrap();
     for line in [
@@ -67,13 +68,13 @@ async fn a_poll_says_who_asks_and_sends_what_the_target_says() {
         "x-key: k",
         "accept-encoding: gzip",
     ] {
-        assert!(text.contains(line), "{line} is not in {text}");
+        assert!(text.contains(line), "{line} missing in {text}");
     }
 }
 
 #[tokio::test]
-async fn what_did_not_change_is_not_sent_again() {
-    async fn page(headers: HeaderMap) -> Answer {
+async fn an_unchanged_response_is_not_sent_again() {
+    async fn page(headers: HeaderMap) -> ServerResponse {
         if headers.get(header::IF_NONE_MATCH).is_some_and(|etag| etag == "\"v1\"")
             && headers.contains_key(header::IF_MODIFIED_SINCE)
         {
@@ -82,8 +83,8 @@ async fn what_did_not_change_is_not_sent_again() {
         let headers = [(header::ETAG, "\"v1\""), (header::LAST_MODIFIED, "Sun, 15 Nov 2026 00:00:00 GMT")];
         (headers, "whole").into_response()
     }
-    let site = site(Router::new().route("/", get(page))).await;
-    let (fetcher, target) = (fetcher(|_| ()), target(&format!("http://{}/", site.addr), json!({})));
+    let server = serve(Router::new().route("/", get(page))).await;
+    let (fetcher, target) = (fetcher(|_| ()), target(&format!("http://{}/", server.addr), json!({})));
     let first = fetcher.poll(&target, &AGENT, &Validators::default(), || true).await.unwrap();
     assert_eq!((first.status.as_u16(), first.body.as_slice()), (200, &b"whole"[..]));
     let second = fetcher.poll(&target, &AGENT, &first.validators, || true).await.unwrap();
@@ -91,8 +92,8 @@ async fn what_did_not_change_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_is_refused_also_when_it_is_packed() {
-    async fn packed() -> Answer {
+async fn a_body_over_the_limit_is_refused_even_if_compressed() {
+    async fn compressed() -> ServerResponse {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         gzip.write_all(&[b'x'; 100_000]).unwrap();
         let bytes = gzip.finish().unwrap();
@@ -100,31 +101,31 @@ async fn a_body_beyond_the_limit_is_refused_also_when_it_is_packed() {
         ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response()
     }
     let router = Router::new()
-        .route("/packed", get(packed))
+        .route("/compressed", get(compressed))
         .route("/large", get(async || "x".repeat(1_001)))
         .route("/fits", get(async || "x".repeat(1_000)));
-    let (site, fetcher) = (site(router).await, fetcher(|_| ()));
-    for path in ["packed", "large"] {
-        let refused = poll(&fetcher, &format!("http://{}/{path}", site.addr)).await;
+    let (server, fetcher) = (serve(router).await, fetcher(|_| ()));
+    for path in ["compressed", "large"] {
+        let refused = poll(&fetcher, &format!("http://{}/{path}", server.addr)).await;
         assert!(matches!(refused, Err(FetchError::TooLarge(1_000))), "{path}: {refused:?}");
     }
-    assert_eq!(poll(&fetcher, &format!("http://{}/fits", site.addr)).await.unwrap().body.len(), 1_000);
+    assert_eq!(poll(&fetcher, &format!("http://{}/fits", server.addr)).await.unwrap().body.len(), 1_000);
 }
 
 #[tokio::test]
-async fn packed_answers_are_unpacked() {
-    async fn packed() -> Answer {
+async fn compressed_responses_are_decompressed() {
+    async fn compressed() -> ServerResponse {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(b"{\"a\": 1}").unwrap();
         ([(header::CONTENT_ENCODING, "gzip")], gzip.finish().unwrap()).into_response()
     }
-    let site = site(Router::new().route("/", get(packed))).await;
-    let reply = poll(&fetcher(|_| ()), &format!("http://{}/", site.addr)).await.unwrap();
+    let server = serve(Router::new().route("/", get(compressed))).await;
+    let reply = poll(&fetcher(|_| ()), &format!("http://{}/", server.addr)).await.unwrap();
     assert_eq!(reply.body, b"{\"a\": 1}");
 }
 
 #[tokio::test]
-async fn redirects_are_followed_up_to_a_bound_and_each_needs_a_permit() {
+async fn redirects_are_limited_and_each_needs_a_permit() {
     let router = Router::new()
         .route("/3", get(async || Redirect::temporary("/2")))
         .route("/2", get(async || Redirect::permanent("/1")))
@@ -133,12 +134,12 @@ async fn redirects_are_followed_up_to_a_bound_and_each_needs_a_permit() {
         .route("/loop", get(async || Redirect::to("/loop")))
         .route("/out", get(async || Redirect::to("ftp://h/")))
         .route("/nowhere", get(async || StatusCode::FOUND));
-    let (site, fetcher) = (site(router).await, fetcher(|_| ()));
-    let url = |path: &str| format!("http://{}/{path}", site.addr);
+    let (server, fetcher) = (serve(router).await, fetcher(|_| ()));
+    let url = |path: &str| format!("http://{}/{path}", server.addr);
     assert_eq!(poll(&fetcher, &url("3")).await.unwrap().body, b"end");
     assert!(matches!(poll(&fetcher, &url("loop")).await, Err(FetchError::Redirects(3))));
     for path in ["out", "nowhere"] {
-        assert!(matches!(poll(&fetcher, &url(path)).await, Err(FetchError::Nowhere)), "{path}");
+        assert!(matches!(poll(&fetcher, &url(path)).await, Err(FetchError::InvalidRedirect)), "{path}");
     }
     let left = std::cell::Cell::new(2);
     let permitted = || left.replace(left.get() - 1) > 0;
@@ -147,10 +148,10 @@ async fn redirects_are_followed_up_to_a_bound_and_each_needs_a_permit() {
 }
 
 #[tokio::test]
-async fn another_server_never_sees_the_secrets_of_the_first() {
-    let other = site(Router::new().route("/", get(echo))).await;
-    let place = format!("http://{}/", other.addr);
-    let first = site(Router::new().route("/", get(async move || Redirect::to(&place)))).await;
+async fn secrets_are_not_sent_to_another_origin() {
+    let other = serve(Router::new().route("/", get(echo))).await;
+    let location = format!("http://{}/", other.addr);
+    let first = serve(Router::new().route("/", get(async move || Redirect::to(&location)))).await;
     let target =
         target(&format!("http://{}/", first.addr), json!({"bearer": "hush", "headers": {"x-key": "hush"}}));
     let reply = fetcher(|_| ()).poll(&target, &AGENT, &Validators::default(), || true).await.unwrap();
@@ -159,12 +160,12 @@ async fn another_server_never_sees_the_secrets_of_the_first() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_given_up() {
+async fn a_server_that_does_not_respond_times_out() {
     let router = Router::new().route("/", get(async || std::future::pending::<&str>().await));
-    let site = site(router).await;
-    let hasty = fetcher(|settings| settings.timeout = Duration::from_millis(50));
-    let url = format!("http://{}/", site.addr);
-    assert!(matches!(poll(&hasty, &url).await, Err(FetchError::Timeout(_))));
+    let server = serve(router).await;
+    let impatient = fetcher(|settings| settings.timeout = Duration::from_millis(50));
+    let url = format!("http://{}/", server.addr);
+    assert!(matches!(poll(&impatient, &url).await, Err(FetchError::Timeout(_))));
     let fetcher = fetcher(|_| ());
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let refused = poll(&fetcher, &format!("http://me:hush@{closed}/hush")).await.unwrap_err();
@@ -173,14 +174,14 @@ async fn a_server_that_does_not_answer_is_given_up() {
 
 #[tokio::test]
 async fn a_probe_reads_no_body() {
-    let site = site(Router::new().route("/", get(async || "x".repeat(5_000)))).await;
-    let target = target(&format!("http://{}/", site.addr), json!({}));
+    let server = serve(Router::new().route("/", get(async || "x".repeat(5_000)))).await;
+    let target = target(&format!("http://{}/", server.addr), json!({}));
     assert_eq!(fetcher(|_| ()).probe(&target, &AGENT, || true).await.unwrap(), StatusCode::OK);
 }
 
-/// A server with a certificate that only its own authority vouches for, which speaks HTTP/2 where it is asked.
-async fn secure_site(protocol: &'static [u8]) -> (Site, String) {
-    service::install_crypto();
+/// A TLS server with a self-signed certificate, for HTTP/1.1 or HTTP/2.
+async fn serve_tls(protocol: &'static [u8]) -> (TestServer, String) {
+    tenure_service::install_crypto();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let pem = made.cert.pem();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -203,21 +204,21 @@ async fn secure_site(protocol: &'static [u8]) -> (Site, String) {
             let Ok(stream) = acceptor.accept(stream).await else { continue };
             let service = TowerToHyperService::new(router.clone());
             let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // A client that goes away is no failure of the server.
+            // A client may disconnect at any time.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
         }
     });
-    (Site { addr, _task: task }, pem)
+    (TestServer { addr, _task: task }, pem)
 }
 
 #[tokio::test]
-async fn tls_is_spoken_over_http_1_and_2_with_authorities_that_are_trusted() {
+async fn tls_works_over_http_1_and_2_with_a_trusted_ca() {
     for (protocol, version) in [(&b"h2"[..], "HTTP/2.0"), (b"http/1.1", "HTTP/1.1")] {
-        let (site, pem) = secure_site(protocol).await;
+        let (server, pem) = serve_tls(protocol).await;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, pem).unwrap();
-        let url = format!("https://localhost:{}/", site.addr.port());
+        let url = format!("https://localhost:{}/", server.addr.port());
         let trusting = fetcher(|settings| settings.ca = Some(path));
         assert_eq!(poll(&trusting, &url).await.unwrap().body, version.as_bytes());
         let down = poll(&trusting, &format!("{url}down")).await;
@@ -226,8 +227,8 @@ async fn tls_is_spoken_over_http_1_and_2_with_authorities_that_are_trusted() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
-    let (site, _) = secure_site(b"http/1.1").await;
-    let url = format!("https://localhost:{}/", site.addr.port());
+async fn an_untrusted_certificate_is_refused() {
+    let (server, _) = serve_tls(b"http/1.1").await;
+    let url = format!("https://localhost:{}/", server.addr.port());
     assert!(matches!(poll(&fetcher(|_| ()), &url).await, Err(FetchError::Failed(_))));
 }

@@ -1,28 +1,28 @@
-//! Polling over HTTP: `/poll/v1/…`, and its description.
+//! The polling HTTP API under `/poll/v1` and its OpenAPI description.
 
 #![allow(unused_qualifications, reason = "utoipa's macros qualify what they generate")]
 
-mod describe;
-mod stream;
+mod error;
+mod events;
+mod openapi;
 mod targets;
-mod trouble;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use service::{Area, Caller, Json, Level, Problem};
+use tenure_service::{Area, Caller, Json, Level, Problem};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::Picture;
-use crate::node::{Desk, Node};
+use crate::ClusterSnapshot;
+use crate::node::{Node, NodeState};
 
-/// The routes under `/poll/v1`, and their description, which needs `ProblemBody` and the common answers of the lease
-/// service's. Expects the authentication layer around them.
+/// The routes under `/poll/v1` and their OpenAPI description, which refers to `ProblemBody` and the common responses
+/// of the lease service. The caller adds the authentication layer.
 pub fn routes(node: &Node) -> (Router, utoipa::openapi::OpenApi) {
-    OpenApiRouter::with_openapi(describe::Description::openapi())
+    OpenApiRouter::with_openapi(openapi::Description::openapi())
         .routes(routes!(nodes))
         .routes(routes!(targets::list, targets::create))
         .routes(routes!(targets::one, targets::patch, targets::delete))
@@ -30,14 +30,17 @@ pub fn routes(node: &Node) -> (Router, utoipa::openapi::OpenApi) {
         .routes(routes!(targets::resume))
         .routes(routes!(targets::results))
         .routes(routes!(targets::history))
-        .routes(routes!(stream::events))
-        .with_state(node.desk.clone())
+        .routes(routes!(events::events))
+        .with_state(node.state.clone())
         .split_for_parts()
 }
 
-/// Who lives, what they poll, who should, and who is in doubt.
-#[utoipa::path(get, path = "/poll/v1/nodes", tag = "polling", operation_id = "pollNodes", responses((status = 200, body = Picture)))]
-async fn nodes(State(desk): State<Arc<Desk>>, caller: Caller) -> Result<Json<Picture>, Problem> {
+/// Live nodes, their targets, preferred owners and uncertain targets.
+#[utoipa::path(get, path = "/poll/v1/nodes", tag = "polling", operation_id = "pollNodes", responses((status = 200, body = ClusterSnapshot)))]
+async fn nodes(
+    State(state): State<Arc<NodeState>>,
+    caller: Caller,
+) -> Result<Json<ClusterSnapshot>, Problem> {
     caller.require(Area::Poll, Level::Read)?;
-    Ok(Json(Picture::of(&desk)))
+    Ok(Json(ClusterSnapshot::capture(&state)))
 }

@@ -1,11 +1,11 @@
-//! Nodes in one process, on stores in memory and on a Redis.
+//! Nodes in one process, on in-memory stores and on Redis.
 
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod channel;
 mod clock;
-mod doubt;
 mod foreign;
 mod http;
 mod node;
 mod scale;
+mod uncertain;

@@ -1,4 +1,4 @@
-//! One node, and its sinks.
+//! A single node and its sinks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
-use lease::{Key, Op, Store, Ttl};
-use lease_store::Local;
 use parking_lot::Mutex;
-use poller::{Node, Settings};
 use serde_json::{Value, json};
-use testkit::wait;
+use tenure_lease::{Key, Op, Store, Ttl};
+use tenure_poller::{Node, Settings};
+use tenure_store::Local;
+use tenure_testkit::wait;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// A store, and a server whose answers tests change.
-pub(crate) struct Stage {
+/// A store, and an endpoint whose responses the tests change.
+pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     addr: SocketAddr,
-    answer: Arc<Mutex<(u16, String)>>,
+    response: Arc<Mutex<(u16, String)>>,
     methods: Arc<Mutex<Vec<String>>>,
     hooks: Arc<Mutex<Vec<Value>>>,
     _server: JoinSet<()>,
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn on(store: Arc<dyn Store>) -> Self {
-        let answer = Arc::new(Mutex::new((200, "{\"n\": 1}".to_owned())));
+        let response = Arc::new(Mutex::new((200, "{\"n\": 1}".to_owned())));
         let (hooks, methods) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-        let (given, called, seen) = (answer.clone(), hooks.clone(), methods.clone());
+        let (given, called, seen) = (response.clone(), hooks.clone(), methods.clone());
         let router = Router::new()
             .route(
                 "/",
@@ -46,7 +46,7 @@ impl Stage {
         let addr = listener.local_addr().unwrap();
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { store, addr, answer, methods, hooks, _server: server }
+        Self { store, addr, response, methods, hooks, _server: server }
     }
 
     pub(crate) async fn memory() -> Self {
@@ -68,8 +68,8 @@ impl Stage {
         self.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
     }
 
-    /// How many requests have come.
-    pub(crate) fn asked(&self) -> usize {
+    /// The number of requests received.
+    pub(crate) fn request_count(&self) -> usize {
         self.methods.lock().len()
     }
 
@@ -77,7 +77,7 @@ impl Stage {
         Node::start(self.store.clone(), settings).unwrap()
     }
 
-    pub(crate) async fn generation(&self, id: &str) -> Option<lease::Generation> {
+    pub(crate) async fn generation(&self, id: &str) -> Option<tenure_lease::Generation> {
         self.store.inspect(&Key::new(format!("poll:lease:{id}")).unwrap()).await.unwrap().generation
     }
 
@@ -94,7 +94,7 @@ impl Stage {
     }
 }
 
-/// Short intervals, and TTLs that no machine is too slow for.
+/// Short intervals, and TTLs that are long enough for a slow machine.
 pub(crate) fn quick() -> Settings {
     Settings {
         lease_ttl: Ttl::from_secs(30).unwrap(),
@@ -108,86 +108,92 @@ pub(crate) fn quick() -> Settings {
     }
 }
 
-/// How often a node has polled a target.
+/// The number of polls of a target.
 pub(crate) fn polls(node: &Node, id: &str) -> u64 {
-    let picture = node.picture();
-    let targets = picture.nodes.iter().flat_map(|node| &node.targets);
+    let snapshot = node.snapshot();
+    let targets = snapshot.nodes.iter().flat_map(|node| &node.targets);
     targets.filter(|target| target.id == id).filter_map(|target| target.polls).sum()
 }
 
 #[tokio::test]
-async fn the_last_result_and_the_last_few_are_kept_with_the_lease_s_generation() {
-    let stage = Stage::memory().await;
-    stage.put("a", json!({ "intervalMs": 10, "extract": "$.n" })).await;
-    let node = stage.start(Settings { history: 3, ..quick() });
-    wait::until_async("results are kept", LIMIT, async || stage.log("a").await.len() == 3).await.unwrap();
-    let latest = stage.latest("a").await;
-    let generation = stage.generation("a").await.unwrap().to_string();
+async fn latest_and_recent_results_are_kept_with_the_lease_s_generation() {
+    let fixture = Fixture::memory().await;
+    fixture.put("a", json!({ "intervalMs": 10, "extract": "$.n" })).await;
+    let node = fixture.start(Settings { history: 3, ..quick() });
+    wait::until_async("results are kept", LIMIT, async || fixture.log("a").await.len() == 3).await.unwrap();
+    let latest = fixture.latest("a").await;
+    let generation = fixture.generation("a").await.unwrap().to_string();
     assert_eq!((&latest["value"], &latest["ok"]), (&json!(1), &json!(true)));
     assert_eq!((&latest["generation"], &latest["instance"]), (&json!(generation), &json!(node.instance())));
     node.stop().await;
     let key = Key::new("poll:lease:a").unwrap();
-    assert_eq!(stage.store.inspect(&key).await.unwrap().phase, lease::Phase::Free);
-    assert!(stage.store.get(&Key::new("poll:node:x").unwrap()).await.unwrap().is_none());
+    assert_eq!(fixture.store.inspect(&key).await.unwrap().phase, tenure_lease::Phase::Free);
+    assert!(fixture.store.get(&Key::new("poll:node:x").unwrap()).await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn results_that_say_the_same_are_left_out_where_only_changes_are_wanted() {
-    let stage = Stage::memory().await;
-    stage.target("a", 10).await;
-    let node = stage.start(Settings { only_changes: true, refresh: Duration::from_secs(3_600), ..quick() });
-    wait::until_async("it is polled", LIMIT, async || polls(&node, "a") > 20).await.unwrap();
-    assert_eq!(stage.log("a").await.len(), 1);
-    stage.answer.lock().1 = "2".to_owned();
-    wait::until_async("the change is told", LIMIT, async || stage.log("a").await.len() == 2).await.unwrap();
-    assert_eq!(stage.latest("a").await["value"], 2);
+async fn unchanged_results_are_omitted_with_only_changes() {
+    let fixture = Fixture::memory().await;
+    fixture.target("a", 10).await;
+    let node = fixture.start(Settings { only_changes: true, refresh: Duration::from_secs(3_600), ..quick() });
+    wait::until_async("the target is polled", LIMIT, async || polls(&node, "a") > 20).await.unwrap();
+    assert_eq!(fixture.log("a").await.len(), 1);
+    fixture.response.lock().1 = "2".to_owned();
+    wait::until_async("the change is published", LIMIT, async || fixture.log("a").await.len() == 2)
+        .await
+        .unwrap();
+    assert_eq!(fixture.latest("a").await["value"], 2);
     node.stop().await;
 }
 
 #[tokio::test]
-async fn a_target_that_is_down_is_probed_lightly_and_polled_again_when_it_answers() {
-    let stage = Stage::memory().await;
-    stage.target("a", 10).await;
-    let node = stage.start(Settings { down_after: 2, ..quick() });
-    wait::until_async("it is polled", LIMIT, async || polls(&node, "a") > 0).await.unwrap();
-    stage.answer.lock().0 = 503;
-    let probed = async || stage.methods.lock().iter().filter(|method| *method == "HEAD").count() > 2;
-    wait::until_async("it is probed", LIMIT, probed).await.unwrap();
-    assert_eq!(stage.latest("a").await["down"], true);
-    stage.answer.lock().0 = 200;
-    wait::until_async("it is up", LIMIT, async || stage.latest("a").await["ok"] == true).await.unwrap();
+async fn a_target_that_is_down_is_probed_and_polled_again_when_it_responds() {
+    let fixture = Fixture::memory().await;
+    fixture.target("a", 10).await;
+    let node = fixture.start(Settings { down_after: 2, ..quick() });
+    wait::until_async("the target is polled", LIMIT, async || polls(&node, "a") > 0).await.unwrap();
+    fixture.response.lock().0 = 503;
+    let probed = async || fixture.methods.lock().iter().filter(|method| *method == "HEAD").count() > 2;
+    wait::until_async("the target is probed", LIMIT, probed).await.unwrap();
+    assert_eq!(fixture.latest("a").await["down"], true);
+    fixture.response.lock().0 = 200;
+    wait::until_async("the target is up", LIMIT, async || fixture.latest("a").await["ok"] == true)
+        .await
+        .unwrap();
     node.stop().await;
 }
 
 #[tokio::test]
 async fn results_are_posted_to_the_webhook() {
-    let stage = Stage::memory().await;
-    let hook = format!("http://{}/hook", stage.addr);
-    stage.put("a", json!({ "intervalMs": 20, "webhook": hook })).await;
-    let node = stage.start(quick());
-    wait::until_async("the hook is called", LIMIT, async || stage.hooks.lock().len() > 2).await.unwrap();
-    let called = stage.hooks.lock()[0].clone();
+    let fixture = Fixture::memory().await;
+    let hook = format!("http://{}/hook", fixture.addr);
+    fixture.put("a", json!({ "intervalMs": 20, "webhook": hook })).await;
+    let node = fixture.start(quick());
+    wait::until_async("the webhook is called", LIMIT, async || fixture.hooks.lock().len() > 2).await.unwrap();
+    let called = fixture.hooks.lock()[0].clone();
     assert_eq!((&called["id"], &called["instance"]), (&json!("a"), &json!(node.instance())));
     node.stop().await;
 }
 
 #[tokio::test]
-async fn two_nodes_on_one_store_share_and_one_that_stops_is_succeeded() {
-    let stage = Stage::memory().await;
+async fn two_nodes_share_targets_and_one_takes_over_when_the_other_stops() {
+    let fixture = Fixture::memory().await;
     for id in ["a", "b", "c", "d"] {
-        stage.target(id, 20).await;
+        fixture.target(id, 20).await;
     }
-    let (one, two) = (stage.start(quick()), stage.start(quick()));
+    let (one, two) = (fixture.start(quick()), fixture.start(quick()));
     let loads = |node: &Node| {
-        let picture = node.picture();
-        let mut loads: Vec<_> = picture.nodes.iter().map(|node| node.targets.len()).collect();
+        let snapshot = node.snapshot();
+        let mut loads: Vec<_> = snapshot.nodes.iter().map(|node| node.targets.len()).collect();
         loads.sort_unstable();
         loads
     };
-    wait::until_async("they share", LIMIT, async || loads(&one) == [2, 2] && loads(&two) == [2, 2])
-        .await
-        .unwrap();
+    wait::until_async("both share the targets", LIMIT, async || {
+        loads(&one) == [2, 2] && loads(&two) == [2, 2]
+    })
+    .await
+    .unwrap();
     two.stop().await;
-    wait::until_async("one has all", LIMIT, async || loads(&one) == [4]).await.unwrap();
+    wait::until_async("one node owns every target", LIMIT, async || loads(&one) == [4]).await.unwrap();
     one.stop().await;
 }

@@ -7,7 +7,7 @@ use super::LOGIN_CODE_LIFE;
 use super::secret::Digest;
 use crate::scope::Scopes;
 
-/// The codes that were made and not yet used. The oldest makes room for a new one.
+/// Unused login codes. The oldest is evicted for a new one.
 #[derive(Debug)]
 pub(super) struct Codes {
     most: usize,
@@ -34,7 +34,7 @@ impl Codes {
         self.codes.push_back((digest, Code { name, scopes, until: now + LOGIN_CODE_LIFE }));
     }
 
-    /// Uses a code up: whose rights it gives, if it is known and in time.
+    /// Uses a code: its name and scopes, if it is known and has not expired.
     pub(super) fn spend(&mut self, digest: &Digest, now: Duration) -> Option<(String, Scopes)> {
         self.codes.retain(|(_, code)| code.until > now);
         let at = self.codes.iter().position(|(known, _)| known.matches(digest).into())?;

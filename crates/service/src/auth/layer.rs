@@ -1,4 +1,4 @@
-//! The layer that puts a [`Caller`](crate::Caller) on requests with good credentials.
+//! The layer that adds a [`Caller`](crate::Caller) to requests with valid credentials.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -10,11 +10,11 @@ use http::Request;
 use tower::{Layer, Service};
 
 use super::{Auth, Verdict};
-use crate::caller::{Caller, Refused};
+use crate::caller::{Caller, Rejected};
 use crate::context::Context;
 
-/// Adds [`Caller`] to the extensions of requests with good credentials and holds their rate. Requests without
-/// stay without: whoever needs a caller takes one as an argument and refuses otherwise.
+/// Adds [`Caller`] to the extensions of requests with valid credentials and limits their rate. Other requests pass
+/// without one: handlers that take a caller as an argument reject them.
 pub fn auth_layer(auth: Arc<Auth>) -> AuthLayer {
     AuthLayer(auth)
 }
@@ -51,14 +51,14 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        // Only this layer says who calls.
+        // Only this layer sets the caller.
         request.extensions_mut().remove::<Caller>();
         match self.auth.authenticate(request.method(), request.headers()) {
-            Verdict::Nobody => {}
-            Verdict::Refused(problem) => {
-                request.extensions_mut().insert(Refused(problem));
+            Verdict::Anonymous => {}
+            Verdict::Rejected(problem) => {
+                request.extensions_mut().insert(Rejected(problem));
             }
-            Verdict::Known(caller) => {
+            Verdict::Authenticated(caller) => {
                 if let Some(context) = Context::current() {
                     context.set_caller(&caller.name);
                 }

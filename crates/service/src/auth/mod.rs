@@ -1,6 +1,6 @@
-//! Who may call: bearer tokens, one-time login codes, console sessions, and the origins pages may come from.
+//! Authentication: bearer tokens, one-time login codes, console sessions, and the allowed origins of pages.
 //!
-//! No secret is kept: tokens, codes and session ids are compared by digest, in constant time.
+//! No secret is stored: tokens, codes and session ids are compared by digest, in constant time.
 
 mod code;
 mod layer;
@@ -9,7 +9,7 @@ mod rate;
 mod routes;
 mod secret;
 mod session;
-mod shelf;
+mod session_file;
 mod token;
 
 use std::net::{IpAddr, SocketAddr};
@@ -36,21 +36,21 @@ use code::Codes;
 use origin::Origins;
 use secret::Digest;
 use session::{Session, Sessions};
-use shelf::Shelf;
+use session_file::SessionFile;
 use token::Tokens;
 
-/// How long a login code is good for.
+/// How long a login code is valid.
 pub const LOGIN_CODE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// How long a console session lasts.
 pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// Failed logins an address may make at once, and then one per [`FAILURE_REFILL`].
-const FAILURES: u32 = 10;
+/// Failed logins that an address may make at once, and then one per [`FAILURE_REFILL`].
+const FAILURE_BURST: u32 = 10;
 const FAILURE_REFILL: Duration = Duration::from_secs(6);
-/// Addresses, callers, sessions and codes remembered at most.
-const MOST: usize = 4_096;
+/// The most addresses, callers and sessions in memory.
+const MAX_ENTRIES: usize = 4_096;
 
-/// Everything that decides who a request comes from.
+/// Authenticates requests.
 #[derive(Debug)]
 pub struct Auth {
     tokens: Tokens,
@@ -61,20 +61,20 @@ pub struct Auth {
     clock: Clock,
     codes: Mutex<Codes>,
     sessions: Mutex<Sessions>,
-    shelf: Shelf,
+    session_file: SessionFile,
     failures: Mutex<Buckets<IpAddr>>,
     rates: Option<Mutex<Buckets<String>>>,
 }
 
-/// What the credentials of a request amount to.
+/// The result of checking the credentials of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// No credentials, or none that are good.
-    Nobody,
-    /// Good credentials.
-    Known(Caller),
-    /// Good credentials, but used from where they must not be.
-    Refused(Problem),
+    /// No valid credentials.
+    Anonymous,
+    /// Valid credentials.
+    Authenticated(Caller),
+    /// Valid credentials, used from an origin that is not allowed.
+    Rejected(Problem),
 }
 
 impl Auth {
@@ -96,10 +96,10 @@ impl Auth {
         let limits = &settings.limits;
         let rates = (limits.rate_per_second > 0).then(|| {
             let refill = Duration::from_secs(1) / limits.rate_per_second;
-            Mutex::new(Buckets::new(limits.rate_burst.max(1), refill, MOST))
+            Mutex::new(Buckets::new(limits.rate_burst.max(1), refill, MAX_ENTRIES))
         });
-        let shelf = Shelf::new(&settings.data_dir);
-        let sessions = Mutex::new(shelf.load(&tokens, &clock));
+        let session_file = SessionFile::new(&settings.data_dir);
+        let sessions = Mutex::new(session_file.load(&tokens, &clock));
         Ok(Self {
             tokens,
             origins: Origins::new(address, secure, &settings.allowed_origins),
@@ -109,13 +109,13 @@ impl Auth {
             clock,
             codes: Mutex::new(Codes::new(64)),
             sessions,
-            shelf,
-            failures: Mutex::new(Buckets::new(FAILURES, FAILURE_REFILL, MOST)),
+            session_file,
+            failures: Mutex::new(Buckets::new(FAILURE_BURST, FAILURE_REFILL, MAX_ENTRIES)),
             rates,
         })
     }
 
-    /// The admin token in a data directory, if there is one: how a command on the same machine finds it.
+    /// The admin token in a data directory, if there is one. Commands on the same machine use it.
     pub fn local_token(data_dir: &Path) -> Result<Option<String>, TokenError> {
         token::load(data_dir)
     }
@@ -132,47 +132,50 @@ impl Auth {
         code
     }
 
-    /// Where a browser uses a login code. The code is a fragment, which reaches no server log.
+    /// The URL that logs a browser in with a code. The code is in the fragment, which reaches no server log.
     pub fn login_url(&self, code: &str) -> String {
         format!("{}/#login={code}", self.url)
     }
 
-    /// Whether pages of this origin may use what the server answers.
+    /// Whether pages of this origin may read responses.
     pub fn allows_origin(&self, origin: &str) -> bool {
-        self.origins.knows(origin)
+        self.origins.contains(origin)
     }
 
-    /// Ends every console session, also for the next start. Waits for the disk.
+    /// Ends every console session and stores that. Blocks on the disk.
     pub fn revoke_sessions(&self) {
         self.sessions.lock().clear();
-        self.keep_sessions();
+        self.save_sessions();
     }
 
-    /// Writes the open sessions down for the next start. Waits for the disk.
-    fn keep_sessions(&self) {
-        self.shelf.save(&self.sessions, &self.tokens, &self.clock);
+    /// Stores the open sessions for the next start. Blocks on the disk.
+    fn save_sessions(&self) {
+        self.session_file.save(&self.sessions, &self.tokens, &self.clock);
     }
 
-    /// Decides who a request with these headers comes from.
+    /// Authenticates a request with these headers.
     pub(crate) fn authenticate(&self, method: &Method, headers: &HeaderMap) -> Verdict {
         if headers.contains_key(header::AUTHORIZATION) {
-            // A bad token does not fall back on a cookie: what was sent on purpose decides.
+            // An invalid token does not fall back to a cookie: the explicit header decides.
             let token = bearer(headers).and_then(|token| self.tokens.find(&Digest::of(token)));
-            return token
-                .map_or(Verdict::Nobody, |(name, scopes)| Verdict::Known(Caller::bearer(name, scopes)));
+            return token.map_or(Verdict::Anonymous, |(name, scopes)| {
+                Verdict::Authenticated(Caller::bearer(name, scopes))
+            });
         }
-        let Some(caller) = self.session(headers) else { return Verdict::Nobody };
+        let Some(caller) = self.session(headers) else { return Verdict::Anonymous };
         match self.origins.check(method, headers) {
-            Ok(()) => Verdict::Known(caller),
-            Err(problem) => Verdict::Refused(problem),
+            Ok(()) => Verdict::Authenticated(caller),
+            Err(problem) => Verdict::Rejected(problem),
         }
     }
 
-    /// Takes one request out of the caller's allowance.
+    /// Counts one request against the rate limit of the caller.
     pub fn admit(&self, caller: &Caller) -> Result<(), Problem> {
         let Some(rates) = &self.rates else { return Ok(()) };
         let wait = rates.lock().take(&caller.name, self.clock.now());
-        wait.map_or(Ok(()), |wait| Err(too_fast(format!("`{}` makes too many requests", caller.name), wait)))
+        wait.map_or(Ok(()), |wait| {
+            Err(rate_limited(format!("too many requests from `{}`", caller.name), wait))
+        })
     }
 
     fn session(&self, headers: &HeaderMap) -> Option<Caller> {
@@ -185,7 +188,7 @@ impl Auth {
     }
 }
 
-fn too_fast(detail: String, wait: Duration) -> Problem {
+fn rate_limited(detail: String, wait: Duration) -> Problem {
     let seconds = wait.as_millis().div_ceil(1_000).max(1) as u64;
     Problem::new(Code::RATE_LIMITED, detail).with("retryAfterSeconds", seconds)
 }

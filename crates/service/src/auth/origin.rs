@@ -1,7 +1,7 @@
-//! Which pages may act with a session cookie.
+//! Which pages may use a session cookie.
 //!
-//! The cookie is `SameSite=Strict`, which does not tell ports of one host apart; the `Origin` header does. It
-//! is compared with a fixed list and never with `Host`, which the attacker of a DNS rebinding chooses.
+//! The cookie is `SameSite=Strict`, which does not distinguish ports of one host; the `Origin` header does. It is compared
+//! with a fixed list and never with `Host`, which the attacker chooses in a DNS rebinding attack.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -40,7 +40,7 @@ impl Origins {
     }
 
     /// Whether an origin is on the list.
-    pub(super) fn knows(&self, origin: &str) -> bool {
+    pub(super) fn contains(&self, origin: &str) -> bool {
         self.0.contains(origin)
     }
 
@@ -54,8 +54,8 @@ impl Origins {
         match (origins.next(), origins.next()) {
             (Some(origin), None) => self.allow(origin.to_str().unwrap_or("?")),
             (Some(_), Some(_)) => Err(refused("the request has several Origin headers")),
-            // Browsers send no Origin with a GET to their own origin, so an EventSource can have none. Its
-            // Referer, which scripts cannot forge either, is held against the same list.
+            // Browsers send no Origin with a same-origin GET, so an EventSource may have none. Its Referer, which scripts
+            // cannot forge either, is compared with the same list.
             (None, _) if stream && method.is_safe() => {
                 let referer = headers.get(header::REFERER).and_then(|value| value.to_str().ok());
                 self.allow(referer.and_then(origin_of).ok_or_else(missing)?)
@@ -64,7 +64,7 @@ impl Origins {
         }
     }
 
-    /// Whether a page of this origin may log in: a page that sends no Origin is none.
+    /// Whether a page of this origin may log in. Requests without an Origin do not come from a page.
     pub(super) fn check_login(&self, headers: &HeaderMap) -> Result<(), Problem> {
         headers
             .get_all(header::ORIGIN)
@@ -73,11 +73,11 @@ impl Origins {
     }
 
     fn allow(&self, origin: &str) -> Result<(), Problem> {
-        if self.knows(origin) {
+        if self.contains(origin) {
             return Ok(());
         }
         Err(refused(&format!(
-            "the origin `{origin}` is not allowed; add it to allowed_origins if it is yours"
+            "the origin `{origin}` is not allowed; add it to allowed_origins if you trust it"
         )))
     }
 }
@@ -189,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn host_does_not_make_an_origin_good() {
+    fn the_host_header_does_not_allow_an_origin() {
         let headers = [("origin", "http://evil.example:7400"), ("host", "evil.example:7400")];
         assert!(!check(Method::POST, &headers));
     }
 
     #[test]
-    fn two_origins_are_none() {
+    fn several_origins_are_refused() {
         let headers = [("origin", "http://127.0.0.1:7400"), ("origin", "http://evil.example")];
         assert!(!check(Method::POST, &headers));
     }

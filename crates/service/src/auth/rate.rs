@@ -1,11 +1,11 @@
-//! Token buckets, one per key, of which at most so many are remembered.
+//! Token buckets, one per key, with a bounded number of keys.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Buckets that hold `burst` and gain one every `refill`. Each is kept as the moment it will be full again,
-/// so a full bucket and a forgotten one are the same.
+/// Buckets that hold `burst` and gain one every `refill`. Each is stored as the time when it will be full again, so a full
+/// bucket need not be stored.
 #[derive(Debug)]
 pub struct Buckets<K> {
     burst: u32,
@@ -15,12 +15,12 @@ pub struct Buckets<K> {
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
-    /// Buckets of this size; at most `most` are remembered.
+    /// Buckets of this size; at most `most` keys are kept.
     pub fn new(burst: u32, refill: Duration, most: usize) -> Self {
         Self { burst, refill, most, full_at: HashMap::new() }
     }
 
-    /// Takes one, or says how long to wait until there is one.
+    /// Takes one, or returns how long to wait until one is available.
     pub fn take(&mut self, key: &K, now: Duration) -> Option<Duration> {
         let wait = self.wait(key, now);
         if wait.is_none() {
@@ -31,14 +31,14 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         wait
     }
 
-    /// How long to wait until there is one to take; nothing if there is one now.
+    /// How long to wait until one is available; none if one is available now.
     pub fn wait(&self, key: &K, now: Duration) -> Option<Duration> {
         let missing = self.full_at.get(key).copied().unwrap_or(now).saturating_sub(now);
         let spare = self.refill * (self.burst - 1);
         missing.checked_sub(spare).filter(|wait| !wait.is_zero())
     }
 
-    /// Forgets buckets that are full; when that is not enough, the fullest.
+    /// Drops full buckets, or else the fullest one.
     fn make_room(&mut self, key: &K, now: Duration) {
         if self.full_at.len() < self.most || self.full_at.contains_key(key) {
             return;

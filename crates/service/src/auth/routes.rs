@@ -11,14 +11,14 @@ use http::{Extensions, HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use super::secret::{self, Digest};
-use super::{Auth, LOGIN_CODE_LIFE, SESSION_LIFE, Session, too_fast};
+use super::{Auth, LOGIN_CODE_LIFE, SESSION_LIFE, Session, rate_limited};
 use crate::caller::{Caller, Via};
 use crate::code::Code;
 use crate::extract::Json;
 use crate::problem::Problem;
 use crate::scope::Scopes;
 
-/// How a browser logs in and out. Goes below [`auth_layer`](super::auth_layer).
+/// Login and logout for browsers. Mount it inside [`auth_layer`](super::auth_layer).
 pub fn login_routes(auth: Arc<Auth>) -> Router {
     Router::new()
         .route("/login", post(login))
@@ -50,7 +50,7 @@ struct Whoami {
     via: &'static str,
 }
 
-/// A code or a token for a session cookie.
+/// Exchanges a code or a token for a session cookie.
 async fn login(
     State(auth): State<Arc<Auth>>,
     peer: Peer,
@@ -60,26 +60,26 @@ async fn login(
     auth.origins.check_login(&headers)?;
     let now = auth.clock.now();
     if let Some(wait) = auth.failures.lock().wait(&peer.0, now) {
-        return Err(too_fast("too many failed logins from this address".into(), wait));
+        return Err(rate_limited("too many failed logins from this address".into(), wait));
     }
     let (name, scopes) = auth.identify(&login)?.ok_or_else(|| {
         auth.failures.lock().take(&peer.0, now);
-        tracing::warn!(peer = %peer.0, "login refused");
-        let detail = "the code or token is not valid; a code works once, for ten minutes, and \
-                      `tenure login` makes a new one";
+        tracing::warn!(peer = %peer.0, "login failed");
+        let detail = "invalid code or token; a code works once, within ten minutes, and `tenure login` prints \
+                      a new one";
         Problem::new(Code::LOGIN_FAILED, detail)
     })?;
     let (id, digest) = secret::fresh();
     tracing::info!(caller = name, "logged in");
     auth.sessions.lock().insert(digest, Session { name, scopes, until: now + SESSION_LIFE }, now);
-    keep(&auth).await;
+    save_sessions(&auth).await;
     Ok((
         StatusCode::NO_CONTENT,
         AppendHeaders([(header::SET_COOKIE, auth.set_cookie(&id, SESSION_LIFE.as_secs()))]),
     ))
 }
 
-/// A code for another browser, with the caller's own rights: what `tenure login` asks for.
+/// Creates a code for a browser, with the scopes of the caller. `tenure login` calls it.
 async fn new_code(State(auth): State<Arc<Auth>>, caller: Caller) -> impl IntoResponse {
     let code = auth.login_code_for(&caller);
     let url = auth.login_url(&code);
@@ -91,17 +91,17 @@ async fn new_code(State(auth): State<Arc<Auth>>, caller: Caller) -> impl IntoRes
 async fn logout(State(auth): State<Arc<Auth>>, caller: Caller) -> impl IntoResponse {
     if let Some(session) = caller.session {
         auth.sessions.lock().remove(&Digest::from_bytes(session));
-        keep(&auth).await;
+        save_sessions(&auth).await;
         tracing::info!(caller = caller.name, "logged out");
     }
     (StatusCode::NO_CONTENT, AppendHeaders([(header::SET_COOKIE, auth.set_cookie("", 0))]))
 }
 
-/// Has the sessions on disk before the answer goes out.
-async fn keep(auth: &Arc<Auth>) {
+/// Stores the sessions before the response is sent.
+async fn save_sessions(auth: &Arc<Auth>) {
     let auth = auth.clone();
-    if tokio::task::spawn_blocking(move || auth.keep_sessions()).await.is_err() {
-        tracing::error!("the console sessions were not kept");
+    if tokio::task::spawn_blocking(move || auth.save_sessions()).await.is_err() {
+        tracing::error!("cannot store the console sessions");
     }
 }
 
@@ -130,7 +130,7 @@ impl Auth {
     }
 }
 
-/// The address a request came from; where the server did not say, all share one.
+/// The client address; all requests share one where the server did not set it.
 struct Peer(IpAddr);
 
 impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Peer {

@@ -8,7 +8,7 @@ use rand::Rng;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-/// The SHA-256 of a secret: what is kept of it.
+/// The SHA-256 of a secret, which is stored instead of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Digest([u8; 32]);
 
@@ -17,7 +17,7 @@ impl Digest {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
-    /// A digest that was written down as 64 hex digits.
+    /// Parses 64 hex digits.
     pub(super) fn from_hex(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.len() != 64 {
@@ -48,7 +48,7 @@ impl Digest {
         self.0
     }
 
-    /// Compares without telling by its duration how much was equal.
+    /// Compares in constant time.
     pub(super) fn matches(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)
     }

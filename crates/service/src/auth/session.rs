@@ -1,4 +1,4 @@
-//! Console sessions, while the process lives. [`Shelf`](super::shelf::Shelf) keeps them over a restart.
+//! Console sessions in memory. [`SessionFile`](super::session_file::SessionFile) stores them across restarts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,17 +6,16 @@ use std::time::Duration;
 use super::secret::Digest;
 use crate::scope::Scopes;
 
-/// The sessions that are open. The one that ends first makes room for a new one.
+/// Open sessions. The one that ends first is evicted for a new one.
 ///
-/// They are found by the digest of a 256-bit random id: an attacker who cannot guess the id learns nothing
-/// from how long the lookup takes.
+/// They are looked up by the digest of a 256-bit random id, so the duration of a lookup reveals nothing about an id.
 #[derive(Debug)]
 pub(super) struct Sessions {
     most: usize,
     sessions: HashMap<Digest, Session>,
 }
 
-/// Whose rights a session has, and until when.
+/// The caller and scopes of a session, and when it ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Session {
     pub(super) name: String,
@@ -58,7 +57,7 @@ impl Sessions {
         self.sessions.clear();
     }
 
-    /// Those that have not ended.
+    /// Sessions that have not ended.
     pub(super) fn open(&self, now: Duration) -> impl Iterator<Item = (&Digest, &Session)> {
         self.sessions.iter().filter(move |(_, session)| session.until > now)
     }
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_session_makes_room() {
+    fn the_session_that_ends_first_is_evicted() {
         let mut sessions = Sessions::new(2);
         let now = Duration::from_secs(100);
         for (age, id) in ["a", "b", "c"].into_iter().enumerate() {

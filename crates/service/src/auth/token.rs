@@ -13,7 +13,7 @@ pub const ADMIN: &str = "admin";
 /// Where the generated token is kept, below the data directory.
 pub const TOKEN_FILE: &str = "token";
 
-/// A token that the settings name. Holds the digest, never the text.
+/// A token of the settings. Holds the digest, never the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiToken {
     name: String,
@@ -34,8 +34,8 @@ pub enum TokenError {
         /// Why it failed.
         source: io::Error,
     },
-    /// The file holds something else than a token.
-    #[error("{} holds no token; delete it, and a new one is made at the next start", path.display())]
+    /// The file does not hold a token.
+    #[error("{} does not contain a token; delete it, and the next start creates a new one", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum TokenError {
 pub(super) struct Tokens(Vec<ApiToken>);
 
 impl ApiToken {
-    /// The token `text`, called `name` in logs.
+    /// The token `text`, shown as `name` in logs.
     pub fn new(name: impl Into<String>, text: &str, scopes: Scopes) -> Self {
         Self { name: name.into(), digest: Digest::of(text).bytes(), scopes }
     }
@@ -67,12 +67,12 @@ impl ApiToken {
         self.scopes
     }
 
-    /// Tells this token from another of the same name, and gives neither it nor its digest away.
+    /// Distinguishes this token from another of the same name without revealing it or its digest.
     pub(super) fn mark(&self) -> String {
         Digest::of(&format!("console session of {}", Digest::from_bytes(self.digest).hex())).hex()
     }
 
-    /// Whether both are the same token, whatever they are called.
+    /// Whether both are the same token, regardless of their names.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
     }
@@ -88,7 +88,7 @@ impl Tokens {
         self.0.iter().find(|token| token.name == name)
     }
 
-    /// The label and rights of the token with this digest. Looks at every token, whichever matches.
+    /// The name and scopes of the token with this digest. Compares all tokens, so that the duration reveals nothing.
     pub(super) fn find(&self, digest: &Digest) -> Option<(String, Scopes)> {
         let found = self.0.iter().fold(None, |found, token| {
             let equal = bool::from(Digest::from_bytes(token.digest).matches(digest));
@@ -98,7 +98,7 @@ impl Tokens {
     }
 }
 
-/// The token in `dir`, made if there is none.
+/// The token in `dir`, created if there is none.
 pub(super) fn load_or_create(dir: &Path) -> Result<String, TokenError> {
     if let Some(token) = load(dir)? {
         return Ok(token);
@@ -108,9 +108,9 @@ pub(super) fn load_or_create(dir: &Path) -> Result<String, TokenError> {
         let path = path.clone();
         move |source| TokenError::Io { what, path, source }
     };
-    fs::create_dir_all(dir).map_err(failed("make the directory of"))?;
+    fs::create_dir_all(dir).map_err(failed("create the directory of"))?;
     let token = secret::fresh().0;
-    // Written aside and linked into place: nobody reads half a token, and of two processes one wins.
+    // Written to a draft and linked into place: no reader sees half a token, and of two processes one wins.
     let draft = dir.join(format!(".{TOKEN_FILE}.{:016x}", rand::random::<u64>()));
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -130,14 +130,14 @@ pub(super) fn load_or_create(dir: &Path) -> Result<String, TokenError> {
     }
 }
 
-/// The token in `dir`, if there is one. Takes away the rights of others if the file gives them any.
+/// The token in `dir`, if there is one. Restricts the file to its owner if other users can access it.
 pub(super) fn load(dir: &Path) -> Result<Option<String>, TokenError> {
     let path = dir.join(TOKEN_FILE);
     let read = || -> io::Result<String> {
         let file = fs::File::open(&path)?;
         let mut permissions = file.metadata()?.permissions();
         if permissions.mode() & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "the token file was open to others; closing it to mode 0600");
+            tracing::warn!(path = %path.display(), "the token file was accessible to other users; setting mode 0600");
             permissions.set_mode(0o600);
             file.set_permissions(permissions)?;
         }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_is_made_once_and_only_its_owner_can_read_it() {
+    fn the_token_is_created_once_and_only_its_owner_can_read_it() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("a/b");
         assert_eq!(load(&data).unwrap(), None);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_file_that_others_can_read_is_closed() {
+    fn a_token_file_that_others_can_read_is_restricted() {
         let dir = tempfile::tempdir().unwrap();
         let token = load_or_create(dir.path()).unwrap();
         let path = dir.path().join(TOKEN_FILE);

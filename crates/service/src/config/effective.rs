@@ -1,25 +1,25 @@
-//! Showing settings: every value with its source, no secret.
+//! The effective settings: every value with its source, secrets hidden.
 
 use toml::Value;
 
-use super::place::Place;
+use super::source::Source;
 use super::spec::{Spec, path};
 use super::table::Table;
 
-/// What a secret looks like when it is shown.
+/// Shown instead of a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// One setting as it is in force.
+/// The effective value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effective {
     /// The section; empty at the top.
     pub section: String,
     /// The name in its section.
     pub name: String,
-    /// The value; nothing if it is not set.
+    /// The value; none if it is not set.
     pub value: Option<Value>,
     /// Where it came from.
-    pub source: Place,
+    pub source: Source,
 }
 
 impl Effective {
@@ -36,13 +36,13 @@ pub(super) fn entries(table: &Table) -> Vec<Effective> {
         entries.push(Effective {
             section: section.to_owned(),
             name: name.to_owned(),
-            value: Some(shown(spec, name, &entry.value)),
-            source: entry.place.clone(),
+            value: Some(display_value(spec, name, &entry.value)),
+            source: entry.source.clone(),
         });
     }
     for spec in table.specs().iter().filter(|spec| table.get(spec.section, spec.name).is_none()) {
         let (section, name) = (spec.section.to_owned(), spec.name.to_owned());
-        entries.push(Effective { section, name, value: None, source: Place::Default });
+        entries.push(Effective { section, name, value: None, source: Source::Default });
     }
     entries.sort_by(|a, b| (&a.section, &a.name).cmp(&(&b.section, &b.name)));
     entries
@@ -72,10 +72,10 @@ pub(super) fn text(entries: &[Effective]) -> String {
     text
 }
 
-fn shown(spec: Option<&Spec>, name: &str, value: &Value) -> Value {
-    // Of a section that nobody declared only the names tell what is secret.
-    let telling = ["secret", "token", "password", "key"];
-    let secret = spec.map_or_else(|| telling.iter().any(|word| name.contains(word)), |spec| spec.secret);
+fn display_value(spec: Option<&Spec>, name: &str, value: &Value) -> Value {
+    // In a section without declared settings, only names can identify secrets.
+    let secret_words = ["secret", "token", "password", "key"];
+    let secret = spec.map_or_else(|| secret_words.iter().any(|word| name.contains(word)), |spec| spec.secret);
     match value {
         _ if secret => Value::String(HIDDEN.to_owned()),
         Value::String(text) => Value::String(without_password(text)),
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn passwords_in_urls_are_hidden() {
-        for (given, shown) in [
+        for (given, redacted) in [
             ("redis://:pw@host:1/0", "redis://:(hidden)@host:1/0"),
             ("redis://u:p@w@host", "redis://u:(hidden)@host"),
             ("redis://host/a@b", "redis://host/a@b"),
             ("./tenure-data", "./tenure-data"),
         ] {
-            assert_eq!(without_password(given), shown);
+            assert_eq!(without_password(given), redacted);
         }
     }
 }

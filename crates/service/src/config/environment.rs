@@ -1,4 +1,4 @@
-//! The environment of the process. Nothing else in the product reads it.
+//! The environment of the process. No other code reads it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,19 +8,18 @@ use std::fmt;
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The variables of this process. What is not UTF-8 is kept with replacement characters, so that a wrong
-    /// value is reported and not overlooked.
+    /// The variables of this process. Invalid UTF-8 becomes replacement characters, so that a wrong value is reported.
     pub fn process() -> Self {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         Self(std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect())
     }
 
-    /// The value of a variable. One that is set to nothing counts as not set.
+    /// The value of a variable. An empty one counts as not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Every variable that is set to something.
+    /// Every variable that is not empty.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         pairs.filter(|(_, value)| !value.is_empty())
@@ -33,7 +32,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// Shows names only: values may be secrets of anybody.
+/// Shows names only: values may be secrets.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()

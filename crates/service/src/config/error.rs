@@ -1,38 +1,38 @@
-//! What can be wrong with settings, in words that lead to the fix.
+//! Errors in settings, with what to do about them.
 
 use std::fmt;
 
-use super::place::Place;
+use super::source::Source;
 
-/// Settings that cannot be used, with everything that is wrong with them.
+/// All errors in the settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigError {
-    /// What is wrong; at least one.
+    /// The errors; at least one.
     pub faults: Vec<Fault>,
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// The setting, such as `limits.max_connections`, or the file itself.
+    /// The setting, such as `limits.max_connections`, or the configuration file.
     pub setting: String,
-    /// Where it was given.
-    pub place: Place,
+    /// Where it was set.
+    pub source: Source,
     /// What is wrong and what is allowed.
     pub message: String,
 }
 
 impl Fault {
-    pub(super) fn new(setting: impl Into<String>, place: &Place, message: impl Into<String>) -> Self {
-        Self { setting: setting.into(), place: place.clone(), message: message.into() }
+    pub(super) fn new(setting: impl Into<String>, source: &Source, message: impl Into<String>) -> Self {
+        Self { setting: setting.into(), source: source.clone(), message: message.into() }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Default => write!(f, "{}: {}", self.setting, self.message),
-            place => write!(f, "{} ({place}): {}", self.setting, self.message),
+        match &self.source {
+            Source::Default => write!(f, "{}: {}", self.setting, self.message),
+            source => write!(f, "{} ({source}): {}", self.setting, self.message),
         }
     }
 }
@@ -48,14 +48,14 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The candidate nearest to `word`, if one is near enough to be meant.
+/// The candidate nearest to `word`, if one is near enough.
 pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let enough = word.chars().count() / 3 + 1;
     let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     scored.filter(|(distance, _)| *distance <= enough).min_by_key(|(distance, _)| *distance).map(|(_, c)| c)
 }
 
-/// How many letters to insert, delete or replace to turn one word into the other.
+/// The edit distance: how many letters to insert, delete or replace.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

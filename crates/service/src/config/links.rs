@@ -1,5 +1,5 @@
-//! Variables that Kubernetes gives every pod of a namespace, named after the Services in it. A Service called
-//! `tenure` makes them look like settings; nobody wrote them, so they are no mistake.
+//! Variables that Kubernetes sets in every pod of a namespace, named after its Services. For a Service called `tenure` they
+//! resemble settings; they are ignored instead of reported as mistakes.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Bringing the sources together.
+//! Loads settings from all sources.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use super::effective::{self, Effective};
 use super::environment::Environment;
 use super::error::{ConfigError, Fault};
 use super::file;
-use super::place::Place;
 use super::settings::Settings;
+use super::source::Source;
 use super::spec::Spec;
 use super::table::Table;
 
-/// The file that is read when no other is named and it is there.
+/// The file that is read if it exists and no other is named.
 const DEFAULT_FILE: &str = "tenure.toml";
 
 /// The sources of settings.
 #[derive(Debug)]
 pub struct Loader {
     environment: Environment,
-    named: Option<(PathBuf, Place)>,
+    named: Option<(PathBuf, Source)>,
     default: PathBuf,
     flags: Vec<(String, String, String)>,
     declared: Vec<Spec>,
 }
 
-/// Settings, and where each came from.
+/// Settings and their sources.
 #[derive(Debug)]
 pub struct Config {
     /// The settings.
@@ -34,31 +34,32 @@ pub struct Config {
 }
 
 impl Loader {
-    /// Sources with this environment, `./tenure.toml` if it is there, and no flags.
+    /// Loads from this environment and from `./tenure.toml` if it exists, without flags.
     pub fn new(environment: Environment) -> Self {
         let variable = "TENURE_CONFIG";
-        let named =
-            environment.get(variable).map(|path| (PathBuf::from(path), Place::Variable(variable.to_owned())));
+        let named = environment
+            .get(variable)
+            .map(|path| (PathBuf::from(path), Source::Variable(variable.to_owned())));
         Self { environment, named, default: DEFAULT_FILE.into(), flags: Vec::new(), declared: Vec::new() }
     }
 
-    /// Reads this file, which must be there: what `--config` says.
+    /// Reads this file, which must exist: the value of `--config`.
     #[must_use]
     pub fn file(mut self, path: Option<PathBuf>) -> Self {
         if let Some(path) = path {
-            self.named = Some((path, Place::Flag("--config".to_owned())));
+            self.named = Some((path, Source::Flag("--config".to_owned())));
         }
         self
     }
 
-    /// Reads this file in the place of `./tenure.toml` if it is there.
+    /// Reads this file instead of `./tenure.toml`, if it exists.
     #[must_use]
     pub fn default_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.default = path.into();
         self
     }
 
-    /// Takes the value of a flag, such as `("--listen", "listen", …)`; sections as `limits.max_connections`.
+    /// Adds a flag, such as `("--listen", "listen", …)`; settings in sections are named `limits.max_connections`.
     #[must_use]
     pub fn flag(mut self, flag: &str, setting: &str, value: Option<impl Into<String>>) -> Self {
         if let Some(value) = value {
@@ -67,14 +68,14 @@ impl Loader {
         self
     }
 
-    /// Declares the settings of a service's section; from then on others in it are unknown.
+    /// Declares the settings of a section; others in it become unknown settings.
     #[must_use]
     pub fn declare(mut self, specs: &[Spec]) -> Self {
         self.declared.extend_from_slice(specs);
         self
     }
 
-    /// The settings, or everything that is wrong with them.
+    /// Loads the settings, or returns all errors.
     pub fn load(self) -> Result<Config, ConfigError> {
         let mut table = Table::new(&self.declared);
         self.read_file(&mut table);
@@ -86,7 +87,7 @@ impl Loader {
         }
         for (flag, setting, value) in &self.flags {
             let (section, name) = setting.split_once('.').unwrap_or(("", setting));
-            table.put_text(section, name, value, &Place::Flag(flag.clone()));
+            table.put_text(section, name, value, &Source::Flag(flag.clone()));
         }
         let settings = Settings::from_table(&mut table);
         if table.faults.is_empty() {
@@ -96,23 +97,27 @@ impl Loader {
     }
 
     fn read_file(&self, table: &mut Table) {
-        let (path, place): (&Path, _) = match &self.named {
-            Some((path, place)) => (path, Some(place)),
+        let (path, source): (&Path, _) = match &self.named {
+            Some((path, source)) => (path, Some(source)),
             None => (&self.default, None),
         };
         match std::fs::read_to_string(path) {
-            Ok(text) => file::read(path, &text, table),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && place.is_none() => {}
+            Ok(text) => file::read_file(path, &text, table),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && source.is_none() => {}
             Err(error) => {
                 let message = format!("cannot read {}: {error}", path.display());
-                table.faults.push(Fault::new("the file", place.unwrap_or(&Place::Default), message));
+                table.faults.push(Fault::new(
+                    "configuration file",
+                    source.unwrap_or(&Source::Default),
+                    message,
+                ));
             }
         }
     }
 }
 
 impl Config {
-    /// Variables that look like settings and are links that Kubernetes made to a Service called `tenure`.
+    /// Ignored variables: they resemble settings, but Kubernetes sets them for a Service called `tenure`.
     pub fn ignored(&self) -> &[String] {
         &self.table.ignored
     }
@@ -122,7 +127,7 @@ impl Config {
         effective::entries(&self.table)
     }
 
-    /// The same as a file that could be read back, but for the secrets.
+    /// The same in the format of the configuration file.
     pub fn effective(&self) -> String {
         effective::text(&self.entries())
     }

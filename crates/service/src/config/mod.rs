@@ -1,5 +1,5 @@
-//! Settings: flags, then `TENURE_*` variables, then the file, then defaults. A setting nobody knows, or with a
-//! value that does not fit, is an error that names it, its place and what is allowed. All are reported at once.
+//! Settings: flags, then `TENURE_*` variables, then the file, then defaults. An unknown setting or an invalid value is an
+//! error that names the setting, its source and what is allowed. All errors are reported at once.
 
 mod effective;
 mod environment;
@@ -7,8 +7,8 @@ mod error;
 mod file;
 mod links;
 mod loader;
-mod place;
 mod settings;
+mod source;
 mod spec;
 mod table;
 mod tokens;
@@ -17,8 +17,8 @@ pub use effective::Effective;
 pub use environment::Environment;
 pub use error::{ConfigError, Fault};
 pub use loader::{Config, Loader};
-pub use place::Place;
 pub use settings::{Limits, Log, LogFormat, Settings, Tls};
+pub use source::Source;
 pub use spec::{Kind, SECTIONS, Spec};
 
 #[cfg(test)]

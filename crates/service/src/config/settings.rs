@@ -1,4 +1,4 @@
-//! The settings as the process uses them, and the relations between them.
+//! The settings of a process, and checks across settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,25 +11,25 @@ use toml::Value;
 use super::error::Fault;
 use super::spec::{OWN, address};
 use super::table::Table;
-use super::{Place, effective, tokens};
+use super::{Source, effective, tokens};
 use crate::auth::ApiToken;
 
-/// Everything a process is told.
+/// The settings of a process.
 #[derive(Clone, PartialEq)]
 pub struct Settings {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// The folder of everything this process keeps.
+    /// The data directory.
     pub data_dir: PathBuf,
-    /// The engine's URL; the embedded one if there is none.
+    /// The URL of the store; the embedded one by default.
     pub store: Option<String>,
-    /// The services to run; all if there are none.
+    /// The services to run; all if empty.
     pub only: Vec<String>,
     /// Whether to serve plain HTTP to other machines.
     pub insecure_http: bool,
     /// The certificate.
     pub tls: Option<Tls>,
-    /// Origins of pages that may act with a session, besides the listener's own.
+    /// Allowed origins of pages that use a session, besides the origins of the listener.
     pub allowed_origins: Vec<String>,
     /// Bounds on what clients may use.
     pub limits: Limits,
@@ -37,16 +37,16 @@ pub struct Settings {
     pub log: Log,
     /// Tokens that replace the generated one.
     pub api_tokens: Vec<ApiToken>,
-    /// What seals keys in a shared store.
+    /// The secret that encrypts signing keys in a shared store.
     pub seal_key: Option<String>,
-    /// The sections of the services, for them to read.
+    /// The sections of the services, which they read themselves.
     pub sections: BTreeMap<String, toml::Table>,
 }
 
-/// Where the certificate and its key are, in PEM.
+/// The files of the certificate and its key, in PEM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tls {
-    /// The certificate chain, its own first.
+    /// The certificate chain, leaf first.
     pub cert: PathBuf,
     /// The private key.
     pub key: PathBuf,
@@ -65,9 +65,9 @@ pub struct Limits {
     pub header_timeout_ms: u64,
     /// How long a request's body may take.
     pub body_timeout_ms: u64,
-    /// How long a connection may do nothing, or not read what it asked for.
+    /// How long a connection may be idle, or not read its responses.
     pub idle_timeout_ms: u64,
-    /// How long requests may go on after the shutdown started.
+    /// How long requests may take to finish after the shutdown started.
     pub drain_timeout_ms: u64,
     /// Requests per second and token; 0 for no limit.
     pub rate_per_second: u32,
@@ -80,18 +80,18 @@ pub struct Limits {
 /// How to log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
-    /// For people or for programs.
+    /// The format of log lines.
     pub format: LogFormat,
     /// What to log, such as `info,tenure::access=warn`.
     pub filter: String,
-    /// Where to send traces: an OTLP collector's gRPC address.
+    /// The gRPC address of the OTLP collector for traces.
     pub otlp_endpoint: Option<String>,
 }
 
-/// The form of a log line.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Human-readable lines.
     #[default]
     Text,
     /// One JSON object per line.
@@ -120,7 +120,7 @@ impl Limits {
     }
 }
 
-/// Shows no secret: none of the key, none of a store's password, of the sections only their names.
+/// Hides secrets: keys, passwords in URLs, and the values of sections.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -159,7 +159,7 @@ impl Default for Log {
 }
 
 impl Settings {
-    /// Reads the table; what does not go together is added to its faults.
+    /// Reads the table; conflicts between settings are added to its faults.
     pub(super) fn from_table(table: &mut Table) -> Self {
         let read = Reader(table);
         let settings = Self {
@@ -191,29 +191,29 @@ impl Settings {
             sections: read.sections(),
         };
         let tokens = read_tokens(table);
-        settings.relations(table);
+        settings.check_relations(table);
         Self { api_tokens: tokens, ..settings }
     }
 
-    fn relations(&self, table: &mut Table) {
-        let place =
-            |section, name| table.get(section, name).map_or(Place::Default, |entry| entry.place.clone());
+    fn check_relations(&self, table: &mut Table) {
+        let source =
+            |section, name| table.get(section, name).map_or(Source::Default, |entry| entry.source.clone());
         let mut faults = Vec::new();
         for (given, missing) in [("cert", "key"), ("key", "cert")] {
             if table.get("tls", given).is_some() && table.get("tls", missing).is_none() {
-                let message = format!("[tls] needs `{missing}` as well: cert and key go together");
-                faults.push(Fault::new(format!("tls.{given}"), &place("tls", given), message));
+                let message = format!("[tls] also needs `{missing}`: cert and key go together");
+                faults.push(Fault::new(format!("tls.{given}"), &source("tls", given), message));
             }
         }
         let tls = self.tls.is_some() || !faults.is_empty();
         if !self.listen.ip().is_loopback() && !tls && !self.insecure_http {
             let message = format!(
-                "{} is open to other machines, and without TLS they would send their tokens readable by anyone; \
-                 give [tls] cert and key (TENURE_TLS__CERT, TENURE_TLS__KEY), or set insecure_http = true \
+                "{} is reachable from other machines, and without TLS their tokens would be sent in plain text; \
+                 set [tls] cert and key (TENURE_TLS__CERT, TENURE_TLS__KEY), or set insecure_http = true \
                  (TENURE_INSECURE_HTTP=true) if the network is trusted, or listen on 127.0.0.1",
                 self.listen
             );
-            faults.push(Fault::new("listen", &place("", "listen"), message));
+            faults.push(Fault::new("listen", &source("", "listen"), message));
         }
         table.faults.extend(faults);
     }
@@ -222,12 +222,12 @@ impl Settings {
 fn read_tokens(table: &mut Table) -> Vec<ApiToken> {
     let Some(entry) = table.get("", "api_tokens").cloned() else { return Vec::new() };
     tokens::parse(&entry.value).unwrap_or_else(|message| {
-        table.faults.push(Fault::new("api_tokens", &entry.place, message));
+        table.faults.push(Fault::new("api_tokens", &entry.source, message));
         Vec::new()
     })
 }
 
-/// Typed looks into a checked table.
+/// Typed access to a valid table.
 struct Reader<'a>(&'a Table);
 
 impl Reader<'_> {

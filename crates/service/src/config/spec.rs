@@ -1,10 +1,10 @@
-//! Which settings there are: name, kind, default. One table for the file, the variables and the flags.
+//! The table of settings: name, kind and default, for the file, the variables and the flags.
 
 use std::net::SocketAddr;
 
 use toml::Value;
 
-/// The sections of the services. One whose service has not declared its settings is kept as it is.
+/// The sections of the services. A section without declared settings is kept as it is.
 pub const SECTIONS: [&str; 5] = ["lease", "sessions", "control", "poll", "meet"];
 
 /// What a value may be.
@@ -16,16 +16,16 @@ pub enum Kind {
     Boolean,
     /// A whole number within these bounds.
     Integer {
-        /// The least.
+        /// The minimum.
         least: i64,
-        /// The greatest.
+        /// The maximum.
         most: i64,
     },
     /// `address:port`.
     Address,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A list of these words; of any, if there are none.
+    /// A list of these words; of any words if empty.
     Words(&'static [&'static str]),
     /// A list of `scheme://host[:port]`.
     Origins,
@@ -46,11 +46,11 @@ pub struct Spec {
     pub name: &'static str,
     /// What it may be.
     pub kind: Kind,
-    /// What it is when nobody gives it, as a variable would say it.
+    /// The default, in the format of a variable.
     pub default: Option<&'static str>,
-    /// Whether it is hidden when settings are shown.
+    /// Whether its value is hidden.
     pub secret: bool,
-    /// Variables of older installations that give it too.
+    /// Variables of older installations that also set it.
     pub also: &'static [&'static str],
 }
 
@@ -66,13 +66,13 @@ impl Spec {
         self
     }
 
-    /// Hidden when shown.
+    /// Hides its value.
     pub const fn secret(mut self) -> Self {
         self.secret = true;
         self
     }
 
-    /// Given by these variables of older installations too.
+    /// Also set by these variables of older installations.
     pub const fn also(mut self, variables: &'static [&'static str]) -> Self {
         self.also = variables;
         self
@@ -88,7 +88,7 @@ pub(super) fn path(section: &str, name: &str) -> String {
     if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
 }
 
-/// The variable that gives a setting.
+/// The variable of a setting.
 pub(super) fn variable(section: &str, name: &str) -> String {
     let text = if section.is_empty() { name.to_owned() } else { format!("{section}__{name}") };
     format!("TENURE_{}", text.to_uppercase())
@@ -134,28 +134,28 @@ pub(super) const OWN: &[Spec] = &[
 ];
 
 impl Kind {
-    /// What fits, in words.
-    pub(super) fn allowed(&self) -> String {
+    /// Describes the allowed values.
+    pub(super) fn describe(&self) -> String {
         match self {
-            Self::Text => "a text".into(),
+            Self::Text => "a string".into(),
             Self::Boolean => "true or false".into(),
             Self::Integer { least, most } => format!("a whole number from {least} to {most}"),
             Self::Address => "an address and a port, such as 127.0.0.1:7400 or [::1]:7400".into(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
-            Self::Words([]) => "a list of texts".into(),
+            Self::Words([]) => "a list of strings".into(),
             Self::Words(words) => format!("a list of {}", words.join(", ")),
             Self::Origins => "a list of origins, such as https://console.example:8443".into(),
             Self::Tokens => {
-                "token=scope,scope;token=scope, or in the file tables with name, token or sha256, \
+                "token=scope,scope;token=scope, or in the file a list of tables with name, token or sha256, \
                              and scopes"
                     .into()
             }
-            Self::Pairs => "in the file a table of names and texts".into(),
-            Self::Tables => "in the file a list of tables".into(),
+            Self::Pairs => "a table of names and strings in the file".into(),
+            Self::Tables => "a list of tables in the file".into(),
         }
     }
 
-    /// The value that a variable or a flag says.
+    /// Parses the value of a variable or a flag.
     pub(super) fn parse(&self, text: &str) -> Option<Value> {
         let value = match self {
             Self::Boolean => Value::Boolean(text.parse().ok()?),
@@ -171,9 +171,9 @@ impl Kind {
         self.check(value)
     }
 
-    /// The value, if it fits, in its one form.
+    /// The value in canonical form, if it is valid.
     pub(super) fn check(&self, value: Value) -> Option<Value> {
-        let fits = match (self, &value) {
+        let valid = match (self, &value) {
             (Self::Text | Self::Tokens, Value::String(_)) | (Self::Boolean, Value::Boolean(_)) => true,
             (Self::Tokens | Self::Tables, Value::Array(list)) => list.iter().all(Value::is_table),
             (Self::Pairs, Value::Table(pairs)) => pairs.values().all(Value::is_str),
@@ -190,7 +190,7 @@ impl Kind {
             (Self::Words(_) | Self::Origins, Value::String(text)) => return self.parse(text),
             _ => false,
         };
-        fits.then_some(value)
+        valid.then_some(value)
     }
 }
 

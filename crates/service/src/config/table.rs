@@ -1,4 +1,4 @@
-//! The values that were given, each with its place. A later source replaces an earlier one.
+//! Values with their sources. A later source replaces an earlier one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,11 +7,11 @@ use toml::Value;
 
 use super::error::{Fault, nearest};
 use super::links::is_service_link;
-use super::place::Place;
+use super::source::Source;
 use super::spec::{OWN, SECTIONS, Spec, path, variable};
 
-/// Variables that begin like settings and are none: the client's, what `tenure run` gives its command, and
-/// the one that names the file.
+/// `TENURE_` variables that are not settings: those of the client, those that `tenure run` sets for its command, and the
+/// one that names the file.
 const NOT_SETTINGS: [&str; 6] =
     ["TENURE_URL", "TENURE_TOKEN", "TENURE_KEY", "TENURE_GENERATION", "TENURE_HOLDER", "TENURE_CONFIG"];
 
@@ -22,23 +22,23 @@ const OLD_PREFIXES: [(&str, &str); 2] = [("XG2G_", "sessions"), ("MC_", "meet")]
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) source: Source,
 }
 
-/// Shows no value: it may be a secret, and this does not know.
+/// Hides the value, which may be a secret.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "from {}", self.place)
+        write!(f, "from {}", self.source)
     }
 }
 
-/// Values by section and name, the settings they are checked against, and what was wrong.
+/// Values by section and name, the declared settings, and errors.
 #[derive(Debug)]
 pub(super) struct Table {
     specs: Vec<Spec>,
     entries: BTreeMap<(String, String), Entry>,
     pub(super) faults: Vec<Fault>,
-    /// Variables that look like settings and are the platform's.
+    /// Variables that resemble settings but come from the platform.
     pub(super) ignored: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Table {
         let mut table = Self { specs, entries: BTreeMap::new(), faults: Vec::new(), ignored: Vec::new() };
         for spec in table.specs.clone() {
             if let Some(value) = spec.default.and_then(|default| spec.kind.parse(default)) {
-                table.insert(spec.section, spec.name, value, &Place::Default);
+                table.insert(spec.section, spec.name, value, &Source::Default);
             }
         }
         table
@@ -67,38 +67,40 @@ impl Table {
         self.entries.iter().map(|((section, name), entry)| (section.as_str(), name.as_str(), entry))
     }
 
-    /// Takes a value from the file.
-    pub(super) fn put_value(&mut self, section: &str, name: &str, value: Value, place: &Place) {
+    /// Adds a value from the file.
+    pub(super) fn put_value(&mut self, section: &str, name: &str, value: Value, source: &Source) {
         let Some(spec) = self.spec(section, name) else {
-            if self.is_raw(section) {
-                return self.insert(section, name, value, place);
+            if self.is_undeclared(section) {
+                return self.insert(section, name, value, source);
             }
-            return self.unknown(section, name, place);
+            return self.report_unknown(section, name, source);
         };
-        let shown = shown(&spec, &value);
+        let displayed = display_value(&spec, &value);
         match spec.kind.check(value) {
-            Some(value) => self.insert(section, name, value, place),
-            None => self.misfit(&spec, &shown, place),
+            Some(value) => self.insert(section, name, value, source),
+            None => self.report_invalid(&spec, &displayed, source),
         }
     }
 
-    /// Takes a value from a variable or a flag.
-    pub(super) fn put_text(&mut self, section: &str, name: &str, text: &str, place: &Place) {
+    /// Adds a value from a variable or a flag.
+    pub(super) fn put_text(&mut self, section: &str, name: &str, text: &str, source: &Source) {
         let Some(spec) = self.spec(section, name) else {
-            if self.is_raw(section) {
-                return self.insert(section, name, Value::String(text.to_owned()), place);
+            if self.is_undeclared(section) {
+                return self.insert(section, name, Value::String(text.to_owned()), source);
             }
-            return self.unknown(section, name, place);
+            return self.report_unknown(section, name, source);
         };
         match spec.kind.parse(text) {
-            Some(value) => self.insert(section, name, value, place),
-            None => self.misfit(&spec, &shown(&spec, &Value::String(text.to_owned())), place),
+            Some(value) => self.insert(section, name, value, source),
+            None => {
+                self.report_invalid(&spec, &display_value(&spec, &Value::String(text.to_owned())), source)
+            }
         }
     }
 
-    /// Takes a variable of the environment, if it is a setting.
+    /// Adds an environment variable, if it is a setting.
     pub(super) fn put_variable(&mut self, variable: &str, text: &str) {
-        let place = Place::Variable(variable.to_owned());
+        let source = Source::Variable(variable.to_owned());
         let Some(rest) = variable.strip_prefix("TENURE_").filter(|_| !NOT_SETTINGS.contains(&variable))
         else {
             return;
@@ -110,22 +112,22 @@ impl Table {
         let (section, name) = rest.split_once("__").unwrap_or(("", &rest));
         let (section, name) = (section.to_owned(), name.to_owned());
         if !section.is_empty() && !self.has_section(&section) {
-            return self.unknown(&section, &name, &place);
+            return self.report_unknown(&section, &name, &source);
         }
-        self.put_text(&section, &name, text, &place);
+        self.put_text(&section, &name, text, &source);
     }
 
-    /// Takes a variable of an older installation. Foreign ones may begin the same way, so what the service
-    /// does not know is left alone.
+    /// Adds a variable of an older installation. Variables of other programs may have the same prefix, so unknown ones are
+    /// ignored.
     pub(super) fn put_old_variable(&mut self, variable: &str, text: &str) {
         let named = self.specs.iter().find(|spec| spec.also.contains(&variable)).copied();
         if let Some(spec) = named {
-            return self.put_text(spec.section, spec.name, text, &Place::Variable(variable.to_owned()));
+            return self.put_text(spec.section, spec.name, text, &Source::Variable(variable.to_owned()));
         }
         for (prefix, section) in OLD_PREFIXES {
             let Some(name) = variable.strip_prefix(prefix).map(str::to_lowercase) else { continue };
-            if self.is_raw(section) || self.spec(section, &name).is_some() {
-                self.put_text(section, &name, text, &Place::Variable(variable.to_owned()));
+            if self.is_undeclared(section) || self.spec(section, &name).is_some() {
+                self.put_text(section, &name, text, &Source::Variable(variable.to_owned()));
             }
         }
     }
@@ -134,15 +136,15 @@ impl Table {
         SECTIONS.contains(&section) || self.specs.iter().any(|spec| spec.section == section)
     }
 
-    pub(super) fn unknown_section(&mut self, section: &str, place: &Place) {
+    pub(super) fn unknown_section(&mut self, section: &str, source: &Source) {
         let sections = self.sections();
         let hint = hint(nearest(section, sections.iter().copied()));
-        let message = format!("there is no such section; {hint}the sections are {}", sections.join(", "));
-        self.faults.push(Fault::new(format!("[{section}]"), place, message));
+        let message = format!("unknown section; {hint}the sections are {}", sections.join(", "));
+        self.faults.push(Fault::new(format!("[{section}]"), source, message));
     }
 
-    /// A section that no service has declared the settings of.
-    fn is_raw(&self, section: &str) -> bool {
+    /// Whether no settings are declared for a section.
+    fn is_undeclared(&self, section: &str) -> bool {
         SECTIONS.contains(&section) && !self.specs.iter().any(|spec| spec.section == section)
     }
 
@@ -158,37 +160,33 @@ impl Table {
         sections
     }
 
-    fn insert(&mut self, section: &str, name: &str, value: Value, place: &Place) {
-        let entry = Entry { value, place: place.clone() };
+    fn insert(&mut self, section: &str, name: &str, value: Value, source: &Source) {
+        let entry = Entry { value, source: source.clone() };
         self.entries.insert((section.to_owned(), name.to_owned()), entry);
     }
 
-    fn misfit(&mut self, spec: &Spec, shown: &str, place: &Place) {
-        let message = format!("{shown} does not fit; it must be {}", spec.kind.allowed());
-        self.faults.push(Fault::new(spec.path(), place, message));
+    fn report_invalid(&mut self, spec: &Spec, value: &str, source: &Source) {
+        let message = format!("invalid value {value}; must be {}", spec.kind.describe());
+        self.faults.push(Fault::new(spec.path(), source, message));
     }
 
-    fn unknown(&mut self, section: &str, name: &str, place: &Place) {
-        let is_variable = matches!(place, Place::Variable(_));
+    fn report_unknown(&mut self, section: &str, name: &str, source: &Source) {
+        let is_variable = matches!(source, Source::Variable(_));
         let full = |spec: &Spec| {
             if is_variable { variable(spec.section, spec.name) } else { spec.name.to_owned() }
         };
-        // A variable may be wrong in its section too, so it is held against all of them.
+        // The section of a variable may be wrong too, so all sections are compared.
         let here = |spec: &&Spec| is_variable || spec.section == section;
         let names: Vec<String> = self.specs.iter().filter(here).map(full).collect();
         let given = if is_variable { variable(section, name) } else { name.to_owned() };
         let hint = hint(nearest(&given, names.iter().map(String::as_str)));
-        let whole = if section.is_empty() { "at the top there are" } else { "the section knows" };
+        let whole = if section.is_empty() { "top-level settings are" } else { "the section has" };
         let in_section: Vec<String> = self.specs.iter().filter(|s| s.section == section).map(full).collect();
         let list = match in_section.is_empty() {
             true => format!("the sections are {}", self.sections().join(", ")),
             false => format!("{whole} {}", in_section.join(", ")),
         };
-        self.faults.push(Fault::new(
-            path(section, name),
-            place,
-            format!("there is no such setting; {hint}{list}"),
-        ));
+        self.faults.push(Fault::new(path(section, name), source, format!("unknown setting; {hint}{list}")));
     }
 }
 
@@ -196,7 +194,7 @@ fn hint(nearest: Option<&str>) -> String {
     nearest.map(|nearest| format!("did you mean `{nearest}`? ")).unwrap_or_default()
 }
 
-/// A value for an error message; secrets stay out of it.
-fn shown(spec: &Spec, value: &Value) -> String {
-    if spec.secret { "the value".into() } else { value.to_string() }
+/// A value for an error message; secrets are hidden.
+fn display_value(spec: &Spec, value: &Value) -> String {
+    if spec.secret { "(hidden)".into() } else { value.to_string() }
 }

@@ -1,14 +1,14 @@
-//! API tokens as the settings write them. No message shows a token.
+//! API tokens in the settings. No message shows a token.
 
 use toml::Value;
 
 use crate::auth::ApiToken;
 use crate::scope::{Scope, Scopes};
 
-/// Tokens that can be named at most.
-const MOST: usize = 1_024;
+/// The most tokens.
+const MAX_TOKENS: usize = 1_024;
 
-/// The tokens that a value of kind `Tokens` names.
+/// Parses a value of kind `Tokens`.
 pub(super) fn parse(value: &Value) -> Result<Vec<ApiToken>, String> {
     let tokens = match value {
         Value::String(text) => from_text(text)?,
@@ -18,18 +18,18 @@ pub(super) fn parse(value: &Value) -> Result<Vec<ApiToken>, String> {
             });
             tokens.collect::<Result<_, _>>()?
         }
-        _ => return Err("tokens are a text or a list of tables".into()),
+        _ => return Err("must be a string or a list of tables".into()),
     };
-    if tokens.is_empty() || tokens.len() > MOST {
-        return Err(format!("there must be from 1 to {MOST} tokens"));
+    if tokens.is_empty() || tokens.len() > MAX_TOKENS {
+        return Err(format!("there must be 1 to {MAX_TOKENS} tokens"));
     }
     for (index, token) in tokens.iter().enumerate() {
         let earlier = &tokens[..index];
         if earlier.iter().any(|other| other.is_same(token)) {
-            return Err(format!("token {} stands here twice", index + 1));
+            return Err(format!("token {} is a duplicate", index + 1));
         }
         if earlier.iter().any(|other| other.name() == token.name()) {
-            return Err(format!("two tokens are called `{}`", token.name()));
+            return Err(format!("two tokens have the name `{}`", token.name()));
         }
     }
     Ok(tokens)
@@ -51,23 +51,25 @@ fn from_text(text: &str) -> Result<Vec<ApiToken>, String> {
     tokens.collect()
 }
 
-/// `{ name = "ci", token = "…", scopes = ["lease:write"] }`, or `sha256` in the place of `token`.
+/// `{ name = "ci", token = "…", scopes = ["lease:write"] }`, or `sha256` instead of `token`.
 fn from_table(value: &Value) -> Result<ApiToken, String> {
-    let table = value.as_table().ok_or("it is no table")?;
+    let table = value.as_table().ok_or("must be a table")?;
     if let Some(other) =
         table.keys().find(|key| !["name", "token", "sha256", "scopes"].contains(&key.as_str()))
     {
-        return Err(format!("there is no `{other}`; a token has name, token or sha256, and scopes"));
+        return Err(format!("unknown field `{other}`; a token has name, token or sha256, and scopes"));
     }
     let text =
-        |key: &str| table.get(key).map(|value| value.as_str().ok_or(format!("`{key}` must be a text")));
+        |key: &str| table.get(key).map(|value| value.as_str().ok_or(format!("`{key}` must be a string")));
     let name = text("name").ok_or("`name` is missing")??;
     if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
-        return Err("`name` must have from 1 to 64 printable characters".into());
+        return Err("`name` must have 1 to 64 printable characters".into());
     }
     let list = table.get("scopes").and_then(Value::as_array).ok_or("`scopes` must be a list")?;
-    let list: Vec<&str> =
-        list.iter().map(|scope| scope.as_str().ok_or("`scopes` must be texts")).collect::<Result<_, _>>()?;
+    let list: Vec<&str> = list
+        .iter()
+        .map(|scope| scope.as_str().ok_or("`scopes` must be strings"))
+        .collect::<Result<_, _>>()?;
     let scopes = scopes(list)?;
     match (text("token").transpose()?, text("sha256").transpose()?) {
         (Some(token), None) => check(token).map(|()| ApiToken::new(name, token, scopes)),
@@ -89,7 +91,7 @@ fn scopes<'a>(list: impl IntoIterator<Item = &'a str>) -> Result<Scopes, String>
     let scopes = list.into_iter().map(str::trim).filter(|scope| !scope.is_empty());
     let scopes: Scopes =
         scopes.map(str::parse::<Scope>).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-    if scopes.is_empty() { Err("it has no scope".into()) } else { Ok(scopes) }
+    if scopes.is_empty() { Err("`scopes` is empty".into()) } else { Ok(scopes) }
 }
 
 #[cfg(test)]
@@ -112,11 +114,11 @@ mod tests {
     fn mistakes_are_named_and_tokens_are_not() {
         for (bad, word) in [
             ("hunter2", "token 1 has no scopes"),
-            ("a=lease:read;hunter2=leese:read", "token 2: `leese:read` is no scope"),
-            ("hunter2=", "no scope"),
+            ("a=lease:read;hunter2=leese:read", "token 2: invalid scope `leese:read`"),
+            ("hunter2=", "`scopes` is empty"),
             ("=lease:read", "printable"),
-            ("hunter2=lease:read;hunter2=meet:read", "twice"),
-            (" ; ", "from 1 to"),
+            ("hunter2=lease:read;hunter2=meet:read", "duplicate"),
+            (" ; ", "1 to"),
         ] {
             let error = text(bad).unwrap_err();
             assert!(error.contains(word), "{error}");
@@ -133,12 +135,12 @@ mod tests {
         for (bad, word) in [
             ("[[t]]\ntoken='a'\nscopes=['lease:read']", "`name` is missing"),
             ("[[t]]\nname='a'\nscopes=['lease:read']", "either"),
-            ("[[t]]\nname='a'\ntoken='b'\nscopes=[]", "no scope"),
-            ("[[t]]\nname='a'\ntoken='b'\nscope=['lease:read']", "no `scope`"),
+            ("[[t]]\nname='a'\ntoken='b'\nscopes=[]", "`scopes` is empty"),
+            ("[[t]]\nname='a'\ntoken='b'\nscope=['lease:read']", "unknown field `scope`"),
             ("[[t]]\nname='a'\nsha256='b'\nscopes=['lease:read']", "64 hex"),
             (
                 "[[t]]\nname='a'\ntoken='b'\nscopes=['lease:read']\n[[t]]\nname='a'\ntoken='c'\nscopes=['lease:read']",
-                "called `a`",
+                "the name `a`",
             ),
         ] {
             let error = table(bad).unwrap_err();

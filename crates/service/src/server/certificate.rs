@@ -1,4 +1,4 @@
-//! The certificate, read again when its files change.
+//! The TLS certificate, reloaded when its files change.
 
 use std::fs;
 use std::io;
@@ -18,13 +18,13 @@ use crate::clock;
 use crate::config::Tls;
 use crate::shutdown::Shutdown;
 
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the files are checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A certificate that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A file is not there or not readable, or holds no such thing.
+    /// A file is missing, not readable or malformed.
     #[error("cannot read {what} from {}", path.display())]
     Read {
         /// Certificate or key.
@@ -34,14 +34,14 @@ pub enum CertificateError {
         /// Why.
         source: rustls_pki_types::pem::Error,
     },
-    /// The certificate file is empty of certificates.
-    #[error("{} holds no certificate", path.display())]
+    /// The certificate file has no certificate.
+    #[error("{} contains no certificate", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The key is of an unknown kind, or not the certificate's.
-    #[error("{} and {} do not go together", cert.display(), key.display())]
+    /// The key is of an unknown kind, or does not match the certificate.
+    #[error("certificate {} and key {} do not match", cert.display(), key.display())]
     Pair {
         /// The certificate's file.
         cert: PathBuf,
@@ -67,7 +67,7 @@ impl ResolvesServerCert for Certificate {
 
 impl Certificate {
     pub(super) fn load(files: &Tls) -> Result<Arc<Self>, CertificateError> {
-        let current = ArcSwap::from_pointee(read(files)?);
+        let current = ArcSwap::from_pointee(read_files(files)?);
         Ok(Arc::new(Self { files: files.clone(), current }))
     }
 
@@ -80,29 +80,29 @@ impl Certificate {
         Ok(config)
     }
 
-    /// Takes new certificates until the shutdown. A bad one is reported once and the old one stays.
+    /// Reloads the certificate until the shutdown. A bad one is reported once, and the old one stays in use.
     pub(super) async fn keep_fresh(self: Arc<Self>, shutdown: Shutdown) {
-        let mut seen = stamp(&self.files).ok();
+        let mut known = read_stamp(&self.files).ok();
         let mut pending = false;
-        while clock::within(LOOK, shutdown.wait()).await.is_none() {
-            let now = stamp(&self.files).ok();
-            let changed = now != seen;
+        while clock::within(CHECK_INTERVAL, shutdown.wait()).await.is_none() {
+            let now = read_stamp(&self.files).ok();
+            let changed = now != known;
             if !changed && !pending {
                 continue;
             }
-            seen = now;
-            match read(&self.files) {
+            known = now;
+            match read_files(&self.files) {
                 Ok(certificate) => {
                     self.current.store(Arc::new(certificate));
                     pending = false;
-                    tracing::info!(path = %self.files.cert.display(), "new certificate in force");
+                    tracing::info!(path = %self.files.cert.display(), "certificate reloaded");
                 }
-                // The two files may be in the middle of being replaced: try again, and complain once.
+                // The files may be in the middle of being replaced: retry, and report once.
                 Err(error) => {
                     pending = true;
                     if changed {
                         let cause = std::error::Error::source(&error).map(ToString::to_string);
-                        tracing::error!(%error, cause, "the new certificate is bad; the old one stays in force");
+                        tracing::error!(%error, cause, "cannot load the new certificate; keeping the old one");
                     }
                 }
             }
@@ -110,7 +110,7 @@ impl Certificate {
     }
 }
 
-fn read(files: &Tls) -> Result<CertifiedKey, CertificateError> {
+fn read_files(files: &Tls) -> Result<CertifiedKey, CertificateError> {
     let fail = |what, path: &Path| {
         let path = path.to_owned();
         move |source| CertificateError::Read { what, path, source }
@@ -129,8 +129,8 @@ fn read(files: &Tls) -> Result<CertifiedKey, CertificateError> {
     })
 }
 
-/// When the files were written and how long they are.
-fn stamp(files: &Tls) -> io::Result<[(SystemTime, u64); 2]> {
+/// The modification times and lengths of the files.
+fn read_stamp(files: &Tls) -> io::Result<[(SystemTime, u64); 2]> {
     let one = |path: &Path| {
         let meta = fs::metadata(path)?;
         Ok::<_, io::Error>((meta.modified()?, meta.len()))

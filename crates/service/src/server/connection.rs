@@ -9,105 +9,105 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tenure_executor::ConnectionExecutor;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
-use super::activity::{Activity, Look, Patience};
-use super::edge::Edge;
+use super::activity::{Activity, ConnectionCheck, Timeouts};
 use super::io::Io;
+use super::request::RequestHandler;
 use crate::clock;
-use crate::convoy::Convoy;
 use crate::shutdown::Shutdown;
 
-/// Requests at once on one HTTP/2 connection. A client may park one per lease it waits for.
-const MOST_STREAMS: u32 = 1_024;
-/// The least buffer that hyper accepts.
-const LEAST_BUFFER: usize = 8_192;
-/// How often an HTTP/2 peer is asked whether it is there, and how long it may take to say so.
-const PING_EVERY: Duration = Duration::from_secs(20);
+/// Concurrent requests on one HTTP/2 connection. A client may have one per lease that it waits for.
+const MAX_STREAMS: u32 = 1_024;
+/// The smallest buffer that hyper accepts.
+const MIN_BUFFER: usize = 8_192;
+/// How often an HTTP/2 peer is pinged, and how long it may take to respond.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the goodbye to an idle connection may take.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long the graceful close of an idle connection may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What all connections share.
 #[derive(Clone)]
-pub(super) struct Serve {
+pub(super) struct ConnectionServer {
     pub(super) max_header_bytes: usize,
-    pub(super) edge: Edge,
-    pub(super) patience: Patience,
+    pub(super) handler: RequestHandler,
+    pub(super) timeouts: Timeouts,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) shutdown: Shutdown,
 }
 
-/// How to speak HTTP within these limits. Requests of HTTP/2 travel with their connection.
-fn builder(max_header_bytes: usize, convoy: Convoy) -> Builder<Convoy> {
-    let mut builder = Builder::new(convoy);
+/// HTTP with these limits. The requests of an HTTP/2 connection run in its task.
+fn builder(max_header_bytes: usize, executor: ConnectionExecutor) -> Builder<ConnectionExecutor> {
+    let mut builder = Builder::new(executor);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None).half_close(false);
-    builder.http1().max_buf_size(max_header_bytes.max(LEAST_BUFFER));
+    builder.http1().max_buf_size(max_header_bytes.max(MIN_BUFFER));
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MOST_STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX))
-        .keep_alive_interval(PING_EVERY)
+        .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     builder
 }
 
-impl Serve {
-    /// Serves until the client goes, is idle or too slow, or the shutdown has let it finish.
+impl ConnectionServer {
+    /// Serves until the client closes, is idle or too slow, or has finished its requests after the shutdown.
     pub(super) async fn connection(self, io: Io, peer: SocketAddr, activity: Arc<Activity>) {
         let Some(tls) = self.tls.clone() else {
-            return self.speak(io, peer, activity).await;
+            return self.run(io, peer, activity).await;
         };
-        match clock::within(self.patience.head, tls.accept(io)).await {
+        match clock::within(self.timeouts.head, tls.accept(io)).await {
             Some(Ok(io)) => {
-                activity.greeted(io.get_ref().1.alpn_protocol() == Some(b"h2"));
-                self.speak(io, peer, activity).await;
+                activity.handshake_done(io.get_ref().1.alpn_protocol() == Some(b"h2"));
+                self.run(io, peer, activity).await;
             }
-            Some(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
-            None => tracing::debug!(%peer, "the TLS handshake took too long"),
+            Some(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+            None => tracing::debug!(%peer, "TLS handshake timed out"),
         }
     }
 
-    async fn speak<S>(self, io: S, peer: SocketAddr, activity: Arc<Activity>)
+    async fn run<S>(self, io: S, peer: SocketAddr, activity: Arc<Activity>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let convoy = Convoy::default();
-        convoy.clone().lead(self.serve(io, peer, activity, convoy)).await;
+        let executor = ConnectionExecutor::default();
+        executor.clone().run(self.serve(io, peer, activity, executor)).await;
     }
 
-    async fn serve<S>(self, io: S, peer: SocketAddr, activity: Arc<Activity>, convoy: Convoy)
+    async fn serve<S>(self, io: S, peer: SocketAddr, activity: Arc<Activity>, executor: ConnectionExecutor)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = service_fn(|request| {
-            let answer = self.edge.clone().answer(request, peer, activity.clone());
-            async move { Ok::<_, Infallible>(answer.await) }
+            let response = self.handler.clone().handle(request, peer, activity.clone());
+            async move { Ok::<_, Infallible>(response.await) }
         });
-        let builder = builder(self.max_header_bytes, convoy);
+        let builder = builder(self.max_header_bytes, executor);
         let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
         let mut ending = false;
         loop {
-            let wait = match activity.look(self.patience) {
-                Look::Later(wait) => wait,
-                Look::Slow => {
-                    tracing::debug!(%peer, "dropping a connection that is too slow");
+            let wait = match activity.check(self.timeouts) {
+                ConnectionCheck::Later(wait) => wait,
+                ConnectionCheck::Slow => {
+                    tracing::debug!(%peer, "dropping a slow connection");
                     return;
                 }
-                Look::Idle if ending => return,
-                Look::Idle => {
+                ConnectionCheck::Idle if ending => return,
+                ConnectionCheck::Idle => {
                     connection.as_mut().graceful_shutdown();
                     ending = true;
-                    GOODBYE
+                    CLOSE_TIMEOUT
                 }
             };
             tokio::select! {
                 biased;
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
-                        tracing::debug!(%peer, %error, "the connection ended");
+                        tracing::debug!(%peer, %error, "connection error");
                     }
                     return;
                 }

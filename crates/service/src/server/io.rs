@@ -1,4 +1,4 @@
-//! A TCP connection that notes what it does.
+//! A TCP connection that records its activity.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::activity::Activity;
 
-/// The socket, its activity, and its place among the connections, which it keeps for as long as it is open:
-/// also after an upgrade took it away from the server.
+/// The socket, its activity, and its slot among the connections, which it keeps while it is open, also after an upgrade
+/// took it away from the server.
 #[derive(Debug)]
 pub(super) struct Io {
     stream: TcpStream,
     activity: Arc<Activity>,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
     _count: Count,
 }
 
@@ -27,23 +27,23 @@ struct Count;
 
 impl Count {
     fn new() -> Self {
-        metrics::gauge!("http_connections").increment(1.0);
+        metrics::gauge!("tenure_http_connections").increment(1.0);
         Self
     }
 }
 
 impl Drop for Count {
     fn drop(&mut self) {
-        metrics::gauge!("http_connections").decrement(1.0);
+        metrics::gauge!("tenure_http_connections").decrement(1.0);
     }
 }
 
 impl Io {
-    pub(super) fn new(stream: TcpStream, activity: Arc<Activity>, place: OwnedSemaphorePermit) -> Self {
-        Self { stream, activity, _place: place, _count: Count::new() }
+    pub(super) fn new(stream: TcpStream, activity: Arc<Activity>, slot: OwnedSemaphorePermit) -> Self {
+        Self { stream, activity, _slot: slot, _count: Count::new() }
     }
 
-    fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn record_write(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.activity.wrote(written.is_pending());
         written
     }
@@ -72,7 +72,7 @@ impl AsyncWrite for Io {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.noted(written)
+        self.record_write(written)
     }
 
     fn poll_write_vectored(
@@ -81,7 +81,7 @@ impl AsyncWrite for Io {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.noted(written)
+        self.record_write(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,14 +1,14 @@
-//! The HTTP server: one listener for HTTP/1.1, HTTP/2 and gRPC, plain or over TLS, with bounds on everything
-//! a client can make it hold. Bound first, so that its port is known, then run until the shutdown.
+//! The HTTP server: one listener for HTTP/1.1, HTTP/2 and gRPC, plain or over TLS, with bounds on everything that a
+//! client can make it hold. It is bound first, so that its port is known, and then run until the shutdown.
 
+mod access_log;
 mod activity;
-mod answer;
 mod certificate;
 mod connection;
-mod edge;
 mod io;
 mod listener;
 mod refusal;
+mod request;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,23 +28,23 @@ use crate::telemetry;
 
 pub use certificate::CertificateError;
 
-use activity::{Activity, Patience};
+use activity::{Activity, Timeouts};
 use certificate::Certificate;
-use connection::Serve;
-use edge::Edge;
+use connection::ConnectionServer;
 use io::Io;
 use listener::Listener;
+use request::RequestHandler;
 
-/// Clients that are told at once that there is no place; more are simply closed.
-const REFUSALS: usize = 64;
-/// How long tasks that were cut off may take to end.
-const LAST_WAIT: Duration = Duration::from_secs(1);
+/// Clients over the connection limit that get a 503 response; more are closed without one.
+const MAX_REFUSALS: usize = 64;
+/// How long cancelled connections may take to end.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}; is another process there, or is it not an address of this machine?")]
+    #[error("cannot listen on {address}; the address is in use, or not one of this machine")]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -59,7 +59,7 @@ pub enum ServerError {
     Tls(#[from] rustls::Error),
 }
 
-/// A listener that waits for a router.
+/// A bound listener without a router.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
@@ -69,7 +69,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens where the settings say. From here clients can connect; they are answered by [`Server::run`].
+    /// Listens on the address of the settings. Clients can connect from here on; [`Server::run`] serves them.
     pub async fn bind(settings: &Settings) -> Result<Self, ServerError> {
         let certificate = settings.tls.as_ref().map(Certificate::load).transpose()?;
         let address = settings.listen;
@@ -79,18 +79,18 @@ impl Server {
         Ok(Self { listener, address, certificate, limits: settings.limits.clone() })
     }
 
-    /// The address, with the port that was given if the settings asked for any.
+    /// The address it listens on, with the port that the system chose for port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a person or a program on this machine finds it: `http://127.0.0.1:7400`.
+    /// The base URL on this machine, such as `http://127.0.0.1:7400`.
     pub fn url(&self) -> String {
         base_url(self.address, self.certificate.is_some())
     }
 
-    /// Answers requests until the shutdown, then lets those under way finish, for as long as the settings
-    /// allow. What is left then is cut off.
+    /// Serves requests until the shutdown, then lets those under way finish within `limits.drain_timeout_ms`, and cancels
+    /// the rest.
     pub async fn run(self, router: Router, shutdown: Shutdown) -> Result<(), ServerError> {
         let tasks = TaskTracker::new();
         let serve = self.serve(router, &shutdown)?;
@@ -98,49 +98,49 @@ impl Server {
         if let Some(certificate) = &self.certificate {
             tasks.spawn(certificate.clone().keep_fresh(shutdown.clone()));
         }
-        // Also when this future is dropped, no connection outlives it.
-        let cut = CancellationToken::new();
-        let _cut = cut.clone().drop_guard();
-        let refusals = Arc::new(Semaphore::new(REFUSALS));
+        // No connection outlives this future, also when it is dropped.
+        let cancel = CancellationToken::new();
+        let _cancel = cancel.clone().drop_guard();
+        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
         loop {
-            let (stream, peer, place) = tokio::select! {
+            let (stream, peer, slot) = tokio::select! {
                 biased;
                 () = shutdown.wait() => break,
                 accepted = self.listener.accept() => accepted,
             };
-            if let Some(place) = place {
+            if let Some(slot) = slot {
                 let activity = Activity::new(Clock::default());
-                let io = Io::new(stream, activity.clone(), place);
+                let io = Io::new(stream, activity.clone(), slot);
                 let connection = serve.clone().connection(io, peer, activity);
-                tasks.spawn(cut.clone().run_until_cancelled_owned(connection));
+                tasks.spawn(cancel.clone().run_until_cancelled_owned(connection));
                 continue;
             }
-            metrics::counter!("http_connections_refused_total").increment(1);
-            if let (None, Ok(turn)) = (&self.certificate, refusals.clone().try_acquire_owned()) {
+            metrics::counter!("tenure_http_connections_refused_total").increment(1);
+            if let (None, Ok(permit)) = (&self.certificate, refusals.clone().try_acquire_owned()) {
                 tasks.spawn(async move {
                     refusal::refuse(stream).await;
-                    drop(turn);
+                    drop(permit);
                 });
             }
         }
-        // New clients are refused by the system from here on.
+        // The system refuses new connections from here on.
         drop(self.listener);
         tasks.close();
         if clock::within(self.limits.drain_timeout(), tasks.wait()).await.is_none() {
-            tracing::warn!(tasks = tasks.len(), "cutting off what did not finish in time");
-            cut.cancel();
-            let _ = clock::within(LAST_WAIT, tasks.wait()).await;
+            tracing::warn!(tasks = tasks.len(), "drain timeout; cancelling the remaining connections");
+            cancel.cancel();
+            let _ = clock::within(CANCEL_TIMEOUT, tasks.wait()).await;
         }
         Ok(())
     }
 
-    fn serve(&self, router: Router, shutdown: &Shutdown) -> Result<Serve, ServerError> {
+    fn serve(&self, router: Router, shutdown: &Shutdown) -> Result<ConnectionServer, ServerError> {
         let limits = &self.limits;
         let tls = self.certificate.as_ref().map(Certificate::server_config).transpose()?;
-        Ok(Serve {
+        Ok(ConnectionServer {
             max_header_bytes: limits.max_header_bytes,
-            edge: Edge::new(router, limits.clone(), Clock::default()),
-            patience: Patience { head: limits.header_timeout(), idle: limits.idle_timeout() },
+            handler: RequestHandler::new(router, limits.clone(), Clock::default()),
+            timeouts: Timeouts { head: limits.header_timeout(), idle: limits.idle_timeout() },
             tls: tls.map(|config| TlsAcceptor::from(Arc::new(config))),
             shutdown: shutdown.clone(),
         })

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::routing::get;
 use http::header;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_process::Collector;
 
 use crate::clock;
 use crate::shutdown::Shutdown;
@@ -16,35 +17,31 @@ const SECONDS: [f64; 18] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
     30.0, 60.0,
 ];
-/// Milliseconds: the margins and hand-overs of leases that live from a quarter of a second to minutes.
-const MILLISECONDS: [f64; 17] = [
-    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0,
-    15_000.0, 60_000.0,
-];
-/// How often histograms are brought up to date; in between their samples are only kept.
+/// How often histogram samples are aggregated.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// Records from now on. Again is the same as once.
+/// Installs the recorder. Idempotent.
 pub(super) fn install() -> &'static PrometheusHandle {
     HANDLE.get_or_init(|| {
         let builder = PrometheusBuilder::new();
         let builder = builder.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS);
-        let builder =
-            builder.and_then(|b| b.set_buckets_for_metric(Matcher::Suffix("_ms".into()), &MILLISECONDS));
         let recorder = builder.unwrap_or_else(|_| PrometheusBuilder::new()).build_recorder();
         let handle = recorder.handle();
         if metrics::set_global_recorder(recorder).is_err() {
-            tracing::warn!("something else records the metrics; /metrics stays empty");
+            tracing::warn!("another metrics recorder is installed; /metrics stays empty");
         }
+        Collector::default().describe();
         handle
     })
 }
 
-/// The metrics in Prometheus' text format.
+/// The metrics in Prometheus' text format, those of the process (`process_*`) as of now.
 pub fn metrics_text() -> String {
-    install().render()
+    let handle = install();
+    Collector::default().collect();
+    handle.render()
 }
 
 /// `GET /metrics`, without a token.
@@ -70,13 +67,13 @@ mod tests {
     fn durations_become_histograms_with_buckets() {
         install();
         metrics::histogram!("test_wait_seconds").record(0.003);
-        metrics::histogram!("test_margin_ms").record(120.0);
         metrics::counter!("test_total", "result" => "ok").increment(2);
         let text = metrics_text();
         for line in [
             "test_wait_seconds_bucket{le=\"0.0025\"} 0",
             "test_wait_seconds_bucket{le=\"0.005\"} 1",
-            "test_margin_ms_bucket{le=\"250\"} 1",
+            "process_resident_memory_bytes ",
+            "# HELP process_open_fds ",
             "test_total{result=\"ok\"} 2",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

@@ -1,7 +1,7 @@
 //! Logs, metrics and traces.
 //!
-//! Logs go to stderr. Events about who owns what have the target [`OWNERSHIP`], one line per request has
-//! [`ACCESS`], so that either can be filtered or collected alone.
+//! Logs go to stderr. Ownership events have the target [`OWNERSHIP`], the access log has [`ACCESS`], so that either can be
+//! filtered or collected alone.
 
 mod metrics;
 mod trace;
@@ -21,17 +21,17 @@ pub use metrics::{metrics_routes, metrics_text};
 pub(crate) use trace::request_span;
 pub use trace::{Trace, inject};
 
-/// The target of events about ownership: granted, renewed by whom, lost and why.
+/// The target of events about ownership: grants, and losses with their reasons.
 pub const OWNERSHIP: &str = "tenure::ownership";
-/// The target of the line per request.
+/// The target of the access log.
 pub const ACCESS: &str = "tenure::access";
 
 /// Telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// `log.filter` is no filter.
+    /// `log.filter` is not a filter.
     #[error(
-        "log.filter: `{filter}` is no filter; write levels and targets, such as info,tenure::access=warn"
+        "log.filter: invalid filter `{filter}`; write levels and targets, such as info,tenure::access=warn"
     )]
     Filter {
         /// The filter.
@@ -52,13 +52,13 @@ pub enum TelemetryError {
     /// `log.otlp_endpoint` is not plain HTTP.
     #[error(
         "log.otlp_endpoint: `{endpoint}` must begin with http://; send traces to a collector on this machine or \
-         in a trusted network, and let that one go further over TLS"
+         in a trusted network, which can forward them over TLS"
     )]
     OtlpScheme {
         /// The endpoint.
         endpoint: String,
     },
-    /// Something else in this process has taken the log.
+    /// Another subscriber is installed in this process.
     #[error("logging was started twice")]
     Twice(#[source] tracing::subscriber::SetGlobalDefaultError),
 }
@@ -66,12 +66,12 @@ pub enum TelemetryError {
 /// Keeps telemetry running; dropped, it sends what is left.
 #[derive(Debug)]
 #[must_use = "traces are sent until it is dropped"]
-pub struct Guard {
+pub struct TelemetryGuard {
     traces: Option<SdkTracerProvider>,
 }
 
 /// Starts telemetry for the whole process. With an OTLP endpoint it must run inside a Tokio runtime.
-pub fn init(log: &Log) -> Result<Guard, TelemetryError> {
+pub fn init(log: &Log) -> Result<TelemetryGuard, TelemetryError> {
     metrics::install();
     let colours = std::io::stderr().is_terminal() && Environment::process().get("NO_COLOR").is_none();
     let (subscriber, guard) = subscriber(log, colours, std::io::stderr)?;
@@ -79,12 +79,12 @@ pub fn init(log: &Log) -> Result<Guard, TelemetryError> {
     Ok(guard)
 }
 
-/// What [`init`] installs, writing elsewhere: for tests, and for programs with a log of their own.
+/// What [`init`] installs, with another writer: for tests, and for programs with a log of their own.
 pub fn subscriber<W>(
     log: &Log,
     colours: bool,
     writer: W,
-) -> Result<(impl Subscriber + Send + Sync + use<W>, Guard), TelemetryError>
+) -> Result<(impl Subscriber + Send + Sync + use<W>, TelemetryGuard), TelemetryError>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -100,13 +100,13 @@ where
         }
     };
     let spans = traces.as_ref().map(trace::layer);
-    Ok((Registry::default().with(filter).with(lines).with(spans), Guard { traces }))
+    Ok((Registry::default().with(filter).with(lines).with(spans), TelemetryGuard { traces }))
 }
 
-impl Drop for Guard {
+impl Drop for TelemetryGuard {
     fn drop(&mut self) {
         if let Some(Err(error)) = self.traces.take().map(|traces| traces.shutdown()) {
-            tracing::warn!(%error, "the last traces were not sent");
+            tracing::warn!(%error, "cannot flush the last traces");
         }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_cannot_be_reached_is_an_error_that_names_the_setting() {
+    fn an_invalid_collector_address_is_an_error_that_names_the_setting() {
         for endpoint in ["https://collector:4317", "collector:4317", "http://"] {
             let log = Log { otlp_endpoint: Some(endpoint.into()), ..Log::default() };
             let error = subscriber(&log, false, std::io::stderr).err().unwrap();
@@ -180,6 +180,6 @@ mod tests {
     fn a_wrong_filter_is_an_error_that_names_the_setting() {
         let log = Log { filter: "tenure=loud".into(), ..Log::default() };
         let error = subscriber(&log, false, std::io::stderr).err().unwrap();
-        assert!(error.to_string().contains("log.filter: `tenure=loud`"), "{error}");
+        assert!(error.to_string().contains("log.filter: invalid filter `tenure=loud`"), "{error}");
     }
 }

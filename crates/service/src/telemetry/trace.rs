@@ -63,7 +63,7 @@ pub(crate) fn request_span(parts: &Parts, context: &Context) -> Span {
     );
     if context.traceparent().is_some() {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(&parts.headers));
-        // Without a collector there is no trace to be below.
+        // Without a collector there is no parent.
         let _ = span.set_parent(parent);
     }
     span
@@ -80,57 +80,56 @@ pub fn inject(headers: &mut HeaderMap) {
     }
 }
 
-/// The trace context that the current task was given.
+/// The trace context of the current task.
 fn incoming() -> Option<HeaderValue> {
-    let given = GIVEN.try_with(|trace| trace.0.as_ref().map(|given| given.header.clone()));
+    let given = TRACE.try_with(|trace| trace.0.as_ref().map(|given| given.header.clone()));
     given.ok().flatten().or_else(|| Context::current()?.traceparent().cloned())
 }
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 tokio::task_local! {
-    static GIVEN: Trace;
+    static TRACE: Trace;
 }
 
-/// The trace that work belongs to which answers no request to the server: that of a connection of another kind, or of
-/// a request that is over before the work is.
+/// The trace of work outside an HTTP request: of a connection of another kind, or of a request that ends before the work.
 #[derive(Clone, Debug, Default)]
-pub struct Trace(Option<Arc<Given>>);
+pub struct Trace(Option<Arc<Incoming>>);
 
 #[derive(Debug)]
-struct Given {
+struct Incoming {
     header: HeaderValue,
     parent: opentelemetry::Context,
 }
 
 impl Trace {
-    /// The trace of a `traceparent`; what is not well formed is none.
+    /// The trace of a `traceparent`; none if it is malformed.
     pub fn new(traceparent: &str) -> Self {
         let header = HeaderValue::from_str(traceparent).ok().filter(is_traceparent);
-        Self(header.map(|header| Arc::new(Given::new(header))))
+        Self(header.map(|header| Arc::new(Incoming::new(header))))
     }
 
     /// The trace of the current task.
     pub fn current() -> Self {
-        let given = GIVEN.try_with(Self::clone).ok().filter(|trace| trace.0.is_some());
-        given.unwrap_or_else(|| Self(incoming().map(|header| Arc::new(Given::new(header)))))
+        let given = TRACE.try_with(Self::clone).ok().filter(|trace| trace.0.is_some());
+        given.unwrap_or_else(|| Self(incoming().map(|header| Arc::new(Incoming::new(header)))))
     }
 
-    /// Puts a new span below it.
+    /// Makes it the parent of a new span.
     pub fn adopt(&self, span: &Span) {
         if let Some(given) = &self.0 {
-            // Without a collector there is no trace to be below.
+            // Without a collector there is no parent.
             let _ = span.set_parent(given.parent.clone());
         }
     }
 
-    /// Does work whose calls to others belong to it.
+    /// Runs work whose outgoing calls belong to it.
     pub fn scope<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
-        GIVEN.scope(self, work)
+        TRACE.scope(self, work)
     }
 }
 
-impl Given {
+impl Incoming {
     fn new(header: HeaderValue) -> Self {
         let headers = HeaderMap::from_iter([(TRACEPARENT, header.clone())]);
         Self { header, parent: TraceContextPropagator::new().extract(&HeaderExtractor(&headers)) }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::get;
 use parking_lot::Mutex;
-use service::config::{Log, LogFormat};
-use service::{ApiToken, Caller, Scopes, health_routes, telemetry};
+use tenure_service::config::{Log, LogFormat};
+use tenure_service::{ApiToken, Caller, Scopes, health_routes, telemetry};
 
 use crate::support::{listen_everywhere, start_with_auth};
 
@@ -48,7 +48,7 @@ async fn a_request_is_logged_with_what_it_was_and_without_what_is_secret() {
     let _default = tracing::subscriber::set_default(subscriber);
     let router = Router::new()
         .route("/hello/{name}", get(|_: Caller| async { "hello" }))
-        .merge(health_routes(|| service::Readiness::NotReady("opening the store".into())))
+        .merge(health_routes(|| tenure_service::Readiness::NotReady("opening the store".into())))
         .merge(telemetry::metrics_routes());
     let tokens = vec![ApiToken::new("ci", "hunter2", Scopes::all_admin())];
     let (server, _) = start_with_auth(|settings| settings.api_tokens = tokens, router).await;
@@ -70,6 +70,6 @@ async fn a_request_is_logged_with_what_it_was_and_without_what_is_secret() {
     assert_eq!((&second["caller"], &second["code"]), (&"-".into(), &"UNAVAILABLE".into()));
     assert!(!lines.text().contains("hunter"), "{}", lines.text());
     let metrics = server.send("GET /metrics HTTP/1.1", "").await;
-    let line = "http_requests_total{method=\"GET\",route=\"/hello/{name}\",status=\"200\"}";
+    let line = "tenure_http_requests_total{method=\"GET\",route=\"/hello/{name}\",status=\"200\"}";
     assert!(metrics.body.contains(line), "{}", metrics.body);
 }

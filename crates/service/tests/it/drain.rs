@@ -15,7 +15,7 @@ struct Hold {
 }
 
 /// A server whose `/hold` says when it began and waits to be let go on.
-async fn holding(change: impl FnOnce(&mut service::Settings)) -> (Running, Hold) {
+async fn holding(change: impl FnOnce(&mut tenure_service::Settings)) -> (Running, Hold) {
     let hold = Hold { begun: Arc::default(), go_on: Arc::default() };
     let (begun, go_on) = (hold.begun.clone(), hold.go_on.clone());
     let router = Router::new().route("/", get(|| async { "hello" })).route(
@@ -46,7 +46,7 @@ async fn a_request_under_way_is_finished_and_new_clients_are_refused() {
 }
 
 #[tokio::test]
-async fn a_connection_that_waits_for_its_next_request_is_closed() {
+async fn an_idle_connection_is_closed_at_the_shutdown() {
     let (mut server, _) = holding(|_| {}).await;
     let mut wire = server.connect().await;
     wire.write("GET / HTTP/1.1\r\nhost: t\r\n\r\n").await;

@@ -1,4 +1,4 @@
-//! What a client can make the server hold has a bound.
+//! Limits on what a client can make the server hold.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::routing::{get, post};
 use futures_util::stream;
-use service::Json;
+use tenure_service::Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -45,7 +45,7 @@ async fn headers_that_take_too_long_end_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_does_nothing_is_closed() {
+async fn an_idle_connection_is_closed() {
     let server = start(|settings| settings.limits.idle_timeout_ms = 100, echo()).await;
     let mut silent = server.connect().await;
     assert_eq!(silent.rest().await, "");
@@ -69,7 +69,7 @@ async fn a_body_that_takes_too_long_is_a_408() {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_told_so_and_a_place_that_is_left_is_given_again() {
+async fn a_connection_over_the_limit_gets_a_503_and_a_free_slot_is_reused() {
     let server = start(|settings| settings.limits.max_connections = 2, echo()).await;
     let mut wires = Vec::new();
     for _ in 0..2 {
@@ -113,7 +113,7 @@ async fn wait(State(dropped): State<Arc<Notify>>) -> &'static str {
     std::future::pending().await
 }
 
-async fn watched(change: impl FnOnce(&mut service::Settings)) -> (Running, Arc<Notify>) {
+async fn watched(change: impl FnOnce(&mut tenure_service::Settings)) -> (Running, Arc<Notify>) {
     let dropped = Arc::new(Notify::new());
     let router = Router::new().route("/forever", get(forever)).route("/wait", get(wait));
     (start(change, router.with_state(dropped.clone())).await, dropped)
@@ -137,7 +137,7 @@ async fn work_for_a_client_that_went_away_is_cancelled() {
 }
 
 #[tokio::test]
-async fn an_http_2_connection_that_asks_for_nothing_is_closed() {
+async fn an_idle_http_2_connection_is_closed() {
     let server = start(|settings| settings.limits.idle_timeout_ms = 100, echo()).await;
     let mut wire = server.connect().await;
     // The preface and an empty SETTINGS frame.
@@ -146,7 +146,7 @@ async fn an_http_2_connection_that_asks_for_nothing_is_closed() {
 }
 
 #[tokio::test]
-async fn a_body_that_claims_to_be_grpc_is_no_larger_for_an_extractor() {
+async fn a_body_that_claims_to_be_grpc_has_the_same_limit_for_extractors() {
     let router = Router::new().route("/bytes", post(|body: Bytes| async move { body.len().to_string() }));
     let server = start(|settings| settings.limits.max_body_bytes = 1_024, router).await;
     let reply =
@@ -155,7 +155,7 @@ async fn a_body_that_claims_to_be_grpc_is_no_larger_for_an_extractor() {
 }
 
 #[tokio::test]
-async fn hundreds_of_idle_connections_leave_room_for_those_who_are_in() {
+async fn hundreds_of_idle_connections_do_not_block_active_ones() {
     let server = start(|settings| settings.limits.max_connections = 200, echo()).await;
     let mut busy = server.connect().await;
     busy.write(PLAIN).await;
@@ -171,11 +171,11 @@ async fn hundreds_of_idle_connections_leave_room_for_those_who_are_in() {
 }
 
 #[tokio::test]
-async fn an_upgraded_connection_keeps_its_place_and_is_not_idle() {
+async fn an_upgraded_connection_keeps_its_slot_and_is_not_idle() {
     let upgrade = |socket: axum::extract::WebSocketUpgrade| async move {
         socket.on_upgrade(|mut socket| async move { while let Some(Ok(_)) = socket.recv().await {} })
     };
-    let change = |settings: &mut service::Settings| {
+    let change = |settings: &mut tenure_service::Settings| {
         settings.limits.max_connections = 1;
         settings.limits.idle_timeout_ms = 50;
     };

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::routing::post;
-use service::{ApiToken, Area, Auth, Caller, Level, Problem, Scopes};
+use tenure_service::{ApiToken, Area, Auth, Caller, Level, Problem, Scopes};
 
 use crate::support::start_with_auth;
 
@@ -18,7 +18,7 @@ fn router() -> Router {
 const JSON: &str = "content-type: application/json";
 
 #[tokio::test]
-async fn a_code_becomes_a_session_that_acts_from_its_own_page_only() {
+async fn a_code_becomes_a_session_that_only_its_own_origin_may_use() {
     let (server, auth) = start_with_auth(|_| {}, router()).await;
     let code = auth.login_code();
     let port = server.address.port();
@@ -41,7 +41,7 @@ async fn a_code_becomes_a_session_that_acts_from_its_own_page_only() {
 }
 
 #[tokio::test]
-async fn the_token_in_the_data_directory_opens_the_door() {
+async fn the_token_in_the_data_directory_is_accepted() {
     let (server, _) = start_with_auth(|_| {}, router()).await;
     let token = Auth::local_token(&server.dir.path().join("data")).unwrap().unwrap();
     let reply = server.send(&format!("POST /write HTTP/1.1\r\nauthorization: Bearer {token}"), "").await;
@@ -52,7 +52,7 @@ async fn the_token_in_the_data_directory_opens_the_door() {
 }
 
 #[tokio::test]
-async fn a_scope_too_few_is_named() {
+async fn a_missing_scope_is_named() {
     let read: Scopes = ["lease:read".parse().unwrap()].into_iter().collect();
     let tokens = vec![ApiToken::new("reader", "tok1", read)];
     let (server, _) = start_with_auth(|settings| settings.api_tokens = tokens, router()).await;
@@ -62,8 +62,8 @@ async fn a_scope_too_few_is_named() {
 }
 
 #[tokio::test]
-async fn too_many_requests_of_a_token_are_refused_in_the_clients_own_words() {
-    let change = |settings: &mut service::Settings| {
+async fn too_many_requests_with_a_token_are_refused_in_the_format_of_the_client() {
+    let change = |settings: &mut tenure_service::Settings| {
         settings.api_tokens = vec![ApiToken::new("ci", "tok1", Scopes::all_admin())];
         settings.limits.rate_per_second = 1;
         settings.limits.rate_burst = 1;

@@ -1,4 +1,4 @@
-//! The server, its limits and its doors, over real sockets.
+//! The server over real sockets.
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod access;

@@ -1,10 +1,10 @@
-//! Whatever goes wrong between the socket and the handler is a problem with a stable code.
+//! Errors between the socket and the handler are problems with stable codes.
 
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use serde::Deserialize;
-use service::{Code, Json, Problem, Query};
+use tenure_service::{Code, Json, Problem, Query};
 
 use crate::support::{Running, start};
 
@@ -89,7 +89,7 @@ async fn bad_bodies_and_queries_are_problems() {
 }
 
 #[tokio::test]
-async fn refusals_of_plain_extractors_become_problems_too() {
+async fn rejections_of_plain_extractors_become_problems() {
     let server = server().await;
     let reply =
         server.send("POST /axum HTTP/1.1\r\ncontent-type: application/json", "{\"ttl_ms\":\"x\"}").await;
@@ -115,7 +115,7 @@ async fn bodies_over_the_limit_are_refused_announced_or_not() {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_500_that_tells_nothing_and_the_server_goes_on() {
+async fn a_panic_is_a_500_without_details_and_the_server_continues() {
     let server = server().await;
     let reply = server.send("GET /panic HTTP/1.1", "").await;
     assert_eq!((reply.status, reply.code().as_str()), (500, "INTERNAL"));
@@ -130,7 +130,7 @@ async fn an_error_with_an_envelope_of_its_own_is_left_alone() {
 }
 
 #[tokio::test]
-async fn who_speaks_grpc_gets_a_grpc_status() {
+async fn a_grpc_client_gets_a_grpc_status() {
     let server = server().await;
     for (path, status, word) in
         [("/panic", "13", "INTERNAL"), ("/busy", "9", "BUSY"), ("/nowhere", "5", "NOT_FOUND")]

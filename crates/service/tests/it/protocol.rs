@@ -24,12 +24,12 @@ fn router() -> Router {
 }
 
 fn client() -> reqwest::ClientBuilder {
-    service::install_crypto();
+    tenure_service::install_crypto();
     reqwest::Client::builder().no_proxy()
 }
 
 #[tokio::test]
-async fn both_versions_are_spoken_without_asking() {
+async fn both_http_versions_are_served_on_one_port() {
     let server = start(|_| {}, router()).await;
     let url = format!("{}/version", server.url);
     let one = client().http1_only().build().unwrap();
@@ -42,7 +42,7 @@ async fn both_versions_are_spoken_without_asking() {
 
 #[tokio::test]
 async fn a_grpc_stream_outlives_the_limits_of_plain_bodies() {
-    let change = |settings: &mut service::Settings| {
+    let change = |settings: &mut tenure_service::Settings| {
         settings.limits.body_timeout_ms = 10;
         settings.limits.max_body_bytes = 1_024;
     };

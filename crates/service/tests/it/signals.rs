@@ -4,13 +4,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use service::Shutdown;
+use tenure_service::Shutdown;
 
 const ROLE: &str = "SERVICE_TEST_WAITS_FOR_SIGNALS";
 
 /// Not a test by itself: the process that the tests below send signals to.
 #[tokio::test]
-async fn process_that_drains_for_ever() {
+async fn process_that_drains_forever() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
@@ -32,7 +32,7 @@ struct Waiting {
 
 fn waiting() -> Waiting {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "signals::process_that_drains_for_ever", "--nocapture"])
+        .args(["--exact", "signals::process_that_drains_forever", "--nocapture"])
         .env(ROLE, "1")
         .stdout(Stdio::piped())
         .spawn()
@@ -60,7 +60,7 @@ impl Drop for Waiting {
 }
 
 #[test]
-fn the_first_signal_drains_and_the_second_ends_at_once() {
+fn the_first_signal_drains_and_the_second_exits_at_once() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let mut process = waiting();
         process.signal(signal);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::Router;
-use service::{Auth, Server, ServerError, Settings, Shutdown, auth_layer, login_routes};
+use tenure_service::{Auth, Server, ServerError, Settings, Shutdown, auth_layer, login_routes};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -43,8 +43,8 @@ pub(crate) async fn start_with_auth(
     (running, kept.unwrap())
 }
 
-/// Lets a test collect the events of its own thread. Without a subscriber for the rest, tracing may decide
-/// for good that nobody listens to an event, if another test comes to it first.
+/// Lets a test collect the events of its own thread. Without a global subscriber, tracing may disable an event for good
+/// when another test reaches it first.
 pub(crate) fn listen_everywhere() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap());

@@ -10,8 +10,8 @@ use axum::routing::get;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use service::config::Tls;
-use service::{Server, ServerError, Settings};
+use tenure_service::config::Tls;
+use tenure_service::{Server, ServerError, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -62,7 +62,7 @@ async fn handshake(
 }
 
 /// The certificate the server shows.
-async fn shown(server: &Running, trusted: &[&Pair]) -> CertificateDer<'static> {
+async fn served_certificate(server: &Running, trusted: &[&Pair]) -> CertificateDer<'static> {
     let stream = handshake(server, trusted, "http/1.1").await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
 }
@@ -82,13 +82,13 @@ async fn requests_go_through_tls_in_both_versions() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_taken_without_a_restart() {
+async fn a_new_certificate_is_loaded_without_a_restart() {
     let (dir, old, new) = (tempfile::tempdir().unwrap(), pair(), pair());
     let server = serving(&write(dir.path(), &old)).await;
-    assert_eq!(&shown(&server, &[&old, &new]).await, old.cert.der());
+    assert_eq!(&served_certificate(&server, &[&old, &new]).await, old.cert.der());
     let before = handshake(&server, &[&old], "http/1.1").await.unwrap();
     write(dir.path(), &new);
-    soon(async { while &shown(&server, &[&old, &new]).await != new.cert.der() {} }).await;
+    soon(async { while &served_certificate(&server, &[&old, &new]).await != new.cert.der() {} }).await;
     let mut before = before;
     before.write_all(b"GET / HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut text = String::new();
@@ -97,7 +97,7 @@ async fn a_new_certificate_is_taken_without_a_restart() {
 }
 
 #[tokio::test]
-async fn a_bad_certificate_leaves_the_old_one_in_force_until_a_good_one_comes() {
+async fn a_bad_certificate_keeps_the_old_one_in_use() {
     let (dir, old, new) = (tempfile::tempdir().unwrap(), pair(), pair());
     let files = write(dir.path(), &old);
     let server = serving(&files).await;
@@ -105,16 +105,16 @@ async fn a_bad_certificate_leaves_the_old_one_in_force_until_a_good_one_comes() 
     // Long enough for the server to look at least once more.
     for _ in 0..10 {
         moment().await;
-        assert_eq!(&shown(&server, &[&old]).await, old.cert.der());
+        assert_eq!(&served_certificate(&server, &[&old]).await, old.cert.der());
     }
     // A certificate whose key has not been replaced yet.
     fs::write(&files.cert, new.cert.pem()).unwrap();
     for _ in 0..10 {
         moment().await;
-        assert_eq!(&shown(&server, &[&old]).await, old.cert.der());
+        assert_eq!(&served_certificate(&server, &[&old]).await, old.cert.der());
     }
     fs::write(&files.key, new.signing_key.serialize_pem()).unwrap();
-    soon(async { while &shown(&server, &[&old, &new]).await != new.cert.der() {} }).await;
+    soon(async { while &served_certificate(&server, &[&old, &new]).await != new.cert.der() {} }).await;
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_server_does_not_start_with_a_bad_certificate() {
     assert!(bind().await.is_ok());
     fs::write(&files.key, other.signing_key.serialize_pem()).unwrap();
     let error = bind().await.unwrap_err();
-    assert!(error.to_string().contains("do not go together"), "{error}");
+    assert!(error.to_string().contains("do not match"), "{error}");
     fs::write(&files.cert, "").unwrap();
     assert!(matches!(bind().await, Err(ServerError::Certificate(_))));
     fs::remove_file(&files.cert).unwrap();
@@ -137,7 +137,7 @@ async fn a_server_does_not_start_with_a_bad_certificate() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_shake_hands_is_dropped() {
+async fn a_client_without_a_tls_handshake_is_dropped() {
     let (dir, pair) = (tempfile::tempdir().unwrap(), pair());
     let files = write(dir.path(), &pair);
     let server = start(

@@ -8,8 +8,8 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
-use service::config::Log;
-use service::telemetry;
+use tenure_service::config::Log;
+use tenure_service::telemetry;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -41,7 +41,7 @@ async fn without_a_collector_the_context_is_passed_on() {
 }
 
 #[tokio::test]
-async fn work_that_answers_no_request_carries_the_trace_it_was_given_and_hands_it_on() {
+async fn work_outside_a_request_carries_its_trace() {
     let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
     let trace = telemetry::Trace::new(&parent);
     assert_eq!(trace.clone().scope(outgoing()).await, parent);
@@ -58,7 +58,7 @@ async fn left_behind() -> String {
 }
 
 #[tokio::test]
-async fn what_a_request_leaves_behind_belongs_to_its_trace() {
+async fn tasks_of_a_request_belong_to_its_trace() {
     let server = start(|_| {}, Router::new().route("/", get(left_behind))).await;
     let reply = server.send(&request(TRACE), "").await;
     assert_eq!(reply.body, format!("00-{TRACE}-00f067aa0ba902b7-01"));

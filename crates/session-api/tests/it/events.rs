@@ -1,10 +1,10 @@
-//! A session's life as server-sent events.
+//! Session states as server-sent events.
 
 use reqwest::Method;
 use serde_json::Value;
-use session::{Event as Happening, Reason, UnixMs};
+use tenure_session::{Reason, SessionEvent, UnixMs};
 
-use crate::house::{House, Plan, READ, answer, soon};
+use crate::api::{READ, TestApi, TestApiBuilder, send, within_limit};
 
 /// A client of one stream.
 pub(crate) struct Stream {
@@ -12,7 +12,7 @@ pub(crate) struct Stream {
     text: String,
 }
 
-/// One event as it was written.
+/// One received event.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) id: u64,
@@ -22,13 +22,13 @@ pub(crate) struct Event {
 
 impl Stream {
     pub(crate) async fn open(request: reqwest::RequestBuilder) -> Self {
-        let response = soon(request.send()).await.unwrap();
+        let response = within_limit(request.send()).await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Self { response, text: String::new() }
     }
 
-    /// The next event; none at the end of the stream.
+    /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((block, rest)) =
@@ -45,28 +45,28 @@ impl Stream {
                 let data = serde_json::from_str(&field("data")).unwrap();
                 return Some(Event { id: field("id").parse().unwrap(), event: field("event"), data });
             }
-            let chunk = soon(self.response.chunk()).await.ok()??;
+            let chunk = within_limit(self.response.chunk()).await.ok()??;
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
 }
 
-fn watch(house: &House, id: &str) -> reqwest::RequestBuilder {
-    house.request(READ, Method::GET, &format!("/sessions/{id}/events"))
+fn watch(api: &TestApi, id: &str) -> reqwest::RequestBuilder {
+    api.request(READ, Method::GET, &format!("/sessions/{id}/events"))
 }
 
 #[tokio::test]
-async fn a_stream_begins_with_what_is_and_ends_with_what_is_last() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    let mut stream = Stream::open(watch(&house, &id)).await;
+async fn a_stream_starts_with_the_current_state_and_ends_with_the_terminal_one() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    let mut stream = Stream::open(watch(&api, &id)).await;
     let mut events = vec![stream.next().await.unwrap()];
-    for event in [Happening::Pick, Happening::Prime, Happening::Publish, Happening::AskStop] {
-        house.log.live_through(&id, &[event]);
+    for event in [SessionEvent::Pick, SessionEvent::Prime, SessionEvent::Publish, SessionEvent::RequestStop] {
+        api.log.apply_events(&id, &[event]);
         events.push(stream.next().await.unwrap());
     }
-    let stopping = house.log.session(&id).because(Reason::ClientStop, None, None);
-    house.log.put(stopping.after(Happening::End, UnixMs(stopping.updated.0 + 1)).unwrap().unwrap());
+    let stopping = api.log.session(&id).with_reason(Reason::ClientStop, None, None);
+    api.log.put(stopping.apply(SessionEvent::End, UnixMs(stopping.updated.0 + 1)).unwrap().unwrap());
     events.push(stream.next().await.unwrap());
     let states: Vec<_> = events.iter().map(|event| event.data["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["NEW", "STARTING", "PRIMING", "READY", "STOPPING", "STOPPED"]);
@@ -78,52 +78,52 @@ async fn a_stream_begins_with_what_is_and_ends_with_what_is_last() {
 }
 
 #[tokio::test]
-async fn whoever_comes_late_is_told_the_end_once() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    house.log.live_through(&id, &[Happening::Fail]);
-    let mut stream = Stream::open(watch(&house, &id)).await;
+async fn a_late_client_receives_the_terminal_state_once() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    api.log.apply_events(&id, &[SessionEvent::Fail]);
+    let mut stream = Stream::open(watch(&api, &id)).await;
     let last = stream.next().await.unwrap();
     assert_eq!((last.data["state"].as_str(), stream.next().await), (Some("FAILED"), None));
-    // A browser comes back with what it saw last, and is told to stay away.
-    let back = watch(&house, &id).header("last-event-id", last.id.to_string());
-    assert_eq!(soon(back.send()).await.unwrap().status(), 204);
-    let stranger = watch(&house, &id).header("last-event-id", "nonsense");
+    // A browser reconnects with the last id, and 204 tells it to stop.
+    let back = watch(&api, &id).header("last-event-id", last.id.to_string());
+    assert_eq!(within_limit(back.send()).await.unwrap().status(), 204);
+    let stranger = watch(&api, &id).header("last-event-id", "nonsense");
     assert_eq!(Stream::open(stranger).await.next().await.unwrap().data["state"], "FAILED");
 }
 
 #[tokio::test]
-async fn a_browser_that_comes_back_sees_what_is_now_under_a_greater_id() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    let first = Stream::open(watch(&house, &id)).await.next().await.unwrap();
-    let mut back = Stream::open(watch(&house, &id).header("last-event-id", first.id.to_string())).await;
+async fn a_reconnecting_client_receives_the_current_state_with_a_greater_id() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    let first = Stream::open(watch(&api, &id)).await.next().await.unwrap();
+    let mut back = Stream::open(watch(&api, &id).header("last-event-id", first.id.to_string())).await;
     let again = back.next().await.unwrap();
     assert!(again.id > first.id);
     assert_eq!(again.data["state"], "NEW");
 }
 
 #[tokio::test]
-async fn a_stream_of_nothing_is_a_404_and_one_whose_record_goes_ends() {
-    let house = House::new().await;
-    assert_eq!(answer(watch(&house, "no-such-session")).await.code(), (404, "SESSION.NOT_FOUND"));
-    let id = house.start_channel().await;
-    let mut stream = Stream::open(watch(&house, &id)).await;
+async fn a_stream_of_an_unknown_session_is_a_404_and_ends_when_the_record_is_deleted() {
+    let api = TestApi::new().await;
+    assert_eq!(send(watch(&api, "no-such-session")).await.code(), (404, "SESSION.NOT_FOUND"));
+    let id = api.start_channel().await;
+    let mut stream = Stream::open(watch(&api, &id)).await;
     assert!(stream.next().await.is_some());
-    house.log.forget(&id);
+    api.log.delete(&id);
     assert_eq!(stream.next().await, None);
 }
 
 #[tokio::test]
-async fn streams_are_counted_and_one_that_is_gone_makes_room() {
-    let house = Plan::new().with(|options| options.max_watchers = 1).build().await;
-    let id = house.start_channel().await;
-    let first = Stream::open(watch(&house, &id)).await;
-    let refused = answer(watch(&house, &id)).await;
+async fn streams_are_limited_and_a_closed_one_frees_its_slot() {
+    let api = TestApiBuilder::new().with(|options| options.max_watchers = 1).build().await;
+    let id = api.start_channel().await;
+    let first = Stream::open(watch(&api, &id)).await;
+    let refused = send(watch(&api, &id)).await;
     assert_eq!((refused.code(), &refused.body["limit"]), ((429, "TOO_MANY"), &Value::from(1)));
     drop(first);
-    soon(async {
-        while soon(watch(&house, &id).send()).await.unwrap().status() != 200 {
+    within_limit(async {
+        while within_limit(watch(&api, &id).send()).await.unwrap().status() != 200 {
             tokio::task::yield_now().await;
         }
     })
@@ -132,25 +132,25 @@ async fn streams_are_counted_and_one_that_is_gone_makes_room() {
 
 #[tokio::test]
 async fn a_stream_ends_when_the_server_shuts_down() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    let mut stream = Stream::open(watch(&house, &id)).await;
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    let mut stream = Stream::open(watch(&api, &id)).await;
     assert!(stream.next().await.is_some());
-    house.shutdown.trigger();
+    api.shutdown.trigger();
     assert_eq!(stream.next().await, None);
 }
 
 #[tokio::test]
-async fn a_reader_that_falls_behind_sees_the_last_state() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    let mut stream = Stream::open(watch(&house, &id)).await;
-    // Nothing is read meanwhile; nothing is kept for it either.
-    house.log.live_through(&id, &[Happening::Pick]);
+async fn a_slow_client_receives_the_terminal_state() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    let mut stream = Stream::open(watch(&api, &id)).await;
+    // The client does not read in the meantime, and nothing is queued for it.
+    api.log.apply_events(&id, &[SessionEvent::Pick]);
     for _ in 0..1_000 {
-        house.log.live_through(&id, &[Happening::Reset, Happening::Pick]);
+        api.log.apply_events(&id, &[SessionEvent::Reset, SessionEvent::Pick]);
     }
-    house.log.live_through(&id, &[Happening::Fail]);
+    api.log.apply_events(&id, &[SessionEvent::Fail]);
     let mut last = None;
     while let Some(event) = stream.next().await {
         last = Some(event);

@@ -1,43 +1,46 @@
-//! Sessions are for the house.
+//! The LAN guard.
 
 use reqwest::Method;
 use serde_json::json;
 
-use crate::house::{ADMIN, CHANNEL, House, Plan, WRITE, answer};
+use crate::api::{ADMIN, CHANNEL, TestApi, TestApiBuilder, WRITE, send};
 
-fn proxied(house: &House, forwarded: &str) -> reqwest::RequestBuilder {
-    let wish = json!({"serviceRef": CHANNEL});
-    house.request(WRITE, Method::POST, "/intents").header("x-forwarded-for", forwarded).json(&wish)
+fn proxied(api: &TestApi, forwarded: &str) -> reqwest::RequestBuilder {
+    let intent = json!({"serviceRef": CHANNEL});
+    api.request(WRITE, Method::POST, "/intents").header("x-forwarded-for", forwarded).json(&intent)
 }
 
 #[tokio::test]
-async fn who_is_not_of_an_allowed_network_is_refused_whatever_token_it_has() {
-    let house =
-        Plan::new().with(|options| options.lan.allow = vec!["10.0.0.0/8".parse().unwrap()]).build().await;
+async fn clients_outside_the_allowed_networks_are_rejected_with_any_token() {
+    let api = TestApiBuilder::new()
+        .with(|options| options.lan.allow = vec!["10.0.0.0/8".parse().unwrap()])
+        .build()
+        .await;
     for path in
         ["/channels", "/sessions", "/sessions/s-1", "/sessions/s-1/events", "/sessions/s-1/hls/index.m3u8"]
     {
-        assert_eq!(answer(house.request(ADMIN, Method::GET, path)).await.code(), (403, "LAN_ONLY"), "{path}");
+        assert_eq!(send(api.request(ADMIN, Method::GET, path)).await.code(), (403, "LAN_ONLY"), "{path}");
     }
-    assert_eq!(house.intend(json!({"serviceRef": CHANNEL})).await.code(), (403, "LAN_ONLY"));
-    assert_eq!(house.beat("s-1").await.code(), (403, "LAN_ONLY"));
-    assert_eq!(house.traces(), [0; 5]);
+    assert_eq!(api.submit(json!({"serviceRef": CHANNEL})).await.code(), (403, "LAN_ONLY"));
+    assert_eq!(api.heartbeat("s-1").await.code(), (403, "LAN_ONLY"));
+    assert_eq!(api.port_calls(), [0; 4]);
     assert!(
-        house.metrics().await.contains("http_requests_total"),
+        api.metrics().await.contains("tenure_http_requests_total"),
         "what is not below /api/v3 is not guarded"
     );
 }
 
 #[tokio::test]
-async fn a_proxy_speaks_for_others_only_when_it_is_trusted() {
-    let house = House::new().await;
-    assert_eq!(answer(proxied(&house, "8.8.8.8")).await.status, 202, "nobody reads what it says");
-    let trusting =
-        |options: &mut session_api::Options| options.lan.trusted = vec!["127.0.0.0/8".parse().unwrap()];
-    let house = Plan::new().with(trusting).build().await;
-    assert_eq!(answer(proxied(&house, "8.8.8.8")).await.code(), (403, "LAN_ONLY"));
-    assert_eq!(answer(proxied(&house, "192.168.1.20, 8.8.8.8")).await.code(), (403, "LAN_ONLY"));
-    assert_eq!(answer(proxied(&house, "who knows")).await.code(), (403, "LAN_ONLY"));
-    assert_eq!(house.traces(), [0; 5]);
-    assert_eq!(answer(proxied(&house, "8.8.8.8, 192.168.1.20, 127.0.0.9")).await.status, 202);
+async fn forwarded_addresses_are_used_only_from_trusted_proxies() {
+    let api = TestApi::new().await;
+    assert_eq!(send(proxied(&api, "8.8.8.8")).await.status, 202, "the header is ignored");
+    let trusting = |options: &mut tenure_session_api::Options| {
+        options.lan.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()]
+    };
+    let api = TestApiBuilder::new().with(trusting).build().await;
+    assert_eq!(send(proxied(&api, "8.8.8.8")).await.code(), (403, "LAN_ONLY"));
+    assert_eq!(send(proxied(&api, "192.168.1.20, 8.8.8.8")).await.code(), (403, "LAN_ONLY"));
+    assert_eq!(send(proxied(&api, "garbage")).await.code(), (403, "LAN_ONLY"));
+    assert_eq!(api.port_calls(), [0; 4]);
+    assert_eq!(send(proxied(&api, "8.8.8.8, 192.168.1.20, 127.0.0.9")).await.status, 202);
 }

@@ -1,17 +1,17 @@
-//! The door over a real server, with a world behind it that counts and can fail.
+//! The session API on a real server, over in-memory ports that count calls and inject faults.
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
+mod api;
+mod capacity;
 mod events;
 mod heartbeat;
 mod hls;
-mod house;
 mod intents;
 mod lan;
 mod openapi;
 mod phase1;
-mod refusals;
-mod room;
+mod ports;
+mod rejections;
 mod sessions;
 mod stop;
-mod trouble;
-mod world;
+mod store_failures;

@@ -1,9 +1,9 @@
-//! The description of the door.
+//! The OpenAPI description.
 
 use serde_json::Value;
 
 fn description() -> Value {
-    serde_json::to_value(session_api::openapi()).unwrap()
+    serde_json::to_value(tenure_session_api::openapi()).unwrap()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn every_route_is_described() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_schema_reference_resolves() {
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(map) => {

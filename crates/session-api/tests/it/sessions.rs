@@ -1,19 +1,19 @@
-//! Looking at sessions.
+//! Session views and listings.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use session::{Detail, Event, Reason, Session};
-use session_api::Channel;
+use tenure_session::{Detail, Reason, Session, SessionEvent};
+use tenure_session_api::Channel;
 
-use crate::house::{ADMIN, CHANNEL, House, Plan, READ, answer};
+use crate::api::{ADMIN, CHANNEL, READ, TestApi, TestApiBuilder, send};
 
 #[tokio::test]
-async fn a_session_is_shown_as_it_is() {
-    let house = House::new().await;
-    let id = house.start(json!({"serviceRef": CHANNEL, "correlationId": "c-1"})).await;
-    let seen = house.get(&format!("/sessions/{id}")).await;
+async fn the_session_view_has_all_fields() {
+    let api = TestApi::new().await;
+    let id = api.start(json!({"serviceRef": CHANNEL, "correlationId": "c-1"})).await;
+    let seen = api.get(&format!("/sessions/{id}")).await;
     assert_eq!((seen.status, &seen.headers["cache-control"]), (StatusCode::OK, &"no-store".parse().unwrap()));
-    let created = house.log.session(&id).created.0;
+    let created = api.log.session(&id).created.0;
     let expiry = seen.body["leaseExpiresAt"].as_str().unwrap();
     assert_eq!(
         seen.body,
@@ -23,14 +23,14 @@ async fn a_session_is_shown_as_it_is() {
             "updatedAtMs": created, "heartbeatIntervalSeconds": 30, "leaseExpiresAt": expiry, "mode": "LIVE",
         })
     );
-    let ready = [Event::Pick, Event::Prime, Event::Publish];
-    house.log.live_through(&id, &ready);
-    house.log.put(Session { slot: Some(1), ..house.log.session(&id) });
-    let seen = house.get(&format!("/sessions/{id}")).await.body;
+    let ready = [SessionEvent::Pick, SessionEvent::Prime, SessionEvent::Publish];
+    api.log.apply_events(&id, &ready);
+    api.log.put(Session { slot: Some(1), ..api.log.session(&id) });
+    let seen = api.get(&format!("/sessions/{id}")).await.body;
     assert_eq!((&seen["state"], &seen["tunerSlot"]), (&json!("READY"), &json!(1)));
     assert_eq!(seen["playbackUrl"], format!("/api/v3/sessions/{id}/hls/index.m3u8"));
-    let recording = house.start(json!({"recordingId": "rec-1", "startMs": 1_500})).await;
-    let seen = house.get(&format!("/sessions/{recording}")).await.body;
+    let recording = api.start(json!({"recordingId": "rec-1", "startMs": 1_500})).await;
+    let seen = api.get(&format!("/sessions/{recording}")).await.body;
     assert_eq!(
         (&seen["recordingId"], &seen["startMs"], &seen["mode"]),
         (&json!("rec-1"), &json!(1_500), &json!("RECORDING"))
@@ -39,19 +39,19 @@ async fn a_session_is_shown_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_over_is_a_410_that_says_why_and_one_that_never_was_a_404() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    let failed = house.log.session(&id).after(Event::Fail, session::UnixMs(1)).unwrap().unwrap();
-    house.log.put(failed.because(
+async fn an_ended_session_is_a_410_with_its_reason_and_an_unknown_one_a_404() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    let failed = api.log.session(&id).apply(SessionEvent::Fail, tenure_session::UnixMs(1)).unwrap().unwrap();
+    api.log.put(failed.with_reason(
         Reason::LeaseBusy,
         Some(Detail::RejectedNoTuner),
         Some("no tuner is free".into()),
     ));
     for gone in [
-        house.get(&format!("/sessions/{id}")).await,
-        house.beat(&id).await,
-        house.get(&format!("/sessions/{id}/hls/index.m3u8")).await,
+        api.get(&format!("/sessions/{id}")).await,
+        api.heartbeat(&id).await,
+        api.get(&format!("/sessions/{id}/hls/index.m3u8")).await,
     ] {
         assert_eq!(gone.code(), (410, "session_gone"));
         let body = &gone.body;
@@ -61,26 +61,25 @@ async fn a_session_that_is_over_is_a_410_that_says_why_and_one_that_never_was_a_
             (&json!("R_LEASE_BUSY"), &json!("REJECTED_NO_TUNER"))
         );
     }
-    let other = house.start_channel().await;
-    house.log.live_through(&other, &[Event::AskStop, Event::End]);
-    let gone = house.get(&format!("/sessions/{other}")).await;
+    let other = api.start_channel().await;
+    api.log.apply_events(&other, &[SessionEvent::RequestStop, SessionEvent::End]);
+    let gone = api.get(&format!("/sessions/{other}")).await;
     assert_eq!((gone.code(), &gone.body["reason_detail"]), ((410, "session_gone"), &Value::Null));
-    assert_eq!(house.get("/sessions/no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
-    assert_eq!(house.beat("no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
+    assert_eq!(api.get("/sessions/no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
+    assert_eq!(api.heartbeat("no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
 }
 
 #[tokio::test]
-async fn admins_see_every_session_in_pages_newest_first() {
-    let house = House::new().await;
+async fn admins_list_all_sessions_in_pages_newest_first() {
+    let api = TestApi::new().await;
     let mut ids = Vec::new();
     for n in 0..5 {
-        ids.push(house.start(json!({"recordingId": format!("rec-{n}")})).await);
+        ids.push(api.start(json!({"recordingId": format!("rec-{n}")})).await);
     }
     ids.sort();
     ids.reverse();
-    house.log.live_through(&ids[0], &[Event::Fail]);
-    let list =
-        async |query: &str| answer(house.request(ADMIN, Method::GET, &format!("/sessions{query}"))).await;
+    api.log.apply_events(&ids[0], &[SessionEvent::Fail]);
+    let list = async |query: &str| send(api.request(ADMIN, Method::GET, &format!("/sessions{query}"))).await;
     let all = list("").await.body;
     assert_eq!(all["pagination"], json!({"offset": 0, "limit": 100, "total": 5, "count": 5}));
     let shown = |page: &Value| -> Vec<String> {
@@ -94,7 +93,7 @@ async fn admins_see_every_session_in_pages_newest_first() {
     assert!(all["sessions"].as_array().unwrap().iter().any(|session| session["state"] == "FAILED"));
     let live = list("?live=true").await.body;
     assert_eq!(live["pagination"], json!({"offset": 0, "limit": 100, "total": 4, "count": 4}));
-    assert!(!shown(&live).contains(&ids[0]), "what is over is left out");
+    assert!(!shown(&live).contains(&ids[0]), "ended sessions are left out");
     let page = list("?offset=1&limit=2").await.body;
     assert_eq!(page["pagination"], json!({"offset": 1, "limit": 2, "total": 5, "count": 2}));
     assert_eq!(shown(&page), shown(&all)[1..3]);
@@ -106,15 +105,15 @@ async fn admins_see_every_session_in_pages_newest_first() {
 }
 
 #[tokio::test]
-async fn channels_profiles_and_tuners_are_told() {
+async fn channels_profiles_and_tuners_are_listed() {
     let channel = |name: &str, logo: Option<&str>| Channel {
-        service_ref: session::ServiceRef::new(CHANNEL).unwrap(),
+        service_ref: tenure_session::ServiceRef::new(CHANNEL).unwrap(),
         name: name.into(),
         logo: logo.map(Into::into),
     };
     let channels = vec![channel("News", None), channel("Sport", Some("/logo.png"))];
-    let house = Plan::new().with(|options| options.channels = channels).build().await;
-    let told = answer(house.request(READ, Method::GET, "/channels")).await.body;
+    let api = TestApiBuilder::new().with(|options| options.channels = channels).build().await;
+    let told = send(api.request(READ, Method::GET, "/channels")).await.body;
     assert_eq!(
         told,
         json!({

@@ -1,32 +1,32 @@
-//! The end of a session, wished once and again.
+//! Stops.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use session::{Event, Topic};
+use tenure_session::SessionEvent;
 
-use crate::house::{Answer, House};
+use crate::api::{ApiResponse, TestApi};
 
-async fn stop(house: &House, id: &str) -> Answer {
-    house.intend(json!({"type": "stream.stop", "sessionId": id})).await
+async fn stop(api: &TestApi, id: &str) -> ApiResponse {
+    api.submit(json!({"type": "stream.stop", "sessionId": id})).await
 }
 
-fn said(answer: &Answer) -> (StatusCode, &Value) {
-    (answer.status, &answer.body["status"])
+fn result(response: &ApiResponse) -> (StatusCode, &Value) {
+    (response.status, &response.body["status"])
 }
 
 #[tokio::test]
-async fn a_stop_is_asked_for_beside_the_record_and_a_second_one_is_a_replay() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    let record = house.log.session(&id);
-    let first = stop(&house, &id).await;
-    assert_eq!(said(&first), (StatusCode::ACCEPTED, &json!("accepted")));
+async fn a_stop_does_not_modify_the_record_and_a_second_stop_is_a_replay() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    let record = api.log.session(&id);
+    let first = stop(&api, &id).await;
+    assert_eq!(result(&first), (StatusCode::ACCEPTED, &json!("accepted")));
     assert_eq!(first.body["sessionId"], id);
     assert_eq!(first.body["correlationId"], record.correlation.as_str());
-    assert_eq!(house.bus.count(Topic::Stop), 1);
-    assert_eq!(said(&stop(&house, &id).await), (StatusCode::ACCEPTED, &json!("idempotent_replay")));
-    assert_eq!(house.log.session(&id), record, "the door does not write the record");
-    let metrics = house.metrics().await;
+    assert_eq!(api.log.stops(), 1);
+    assert_eq!(result(&stop(&api, &id).await), (StatusCode::ACCEPTED, &json!("idempotent_replay")));
+    assert_eq!(api.log.session(&id), record, "the API does not modify the record");
+    let metrics = api.metrics().await;
     for line in [
         "xg2g_v3_intents_total{type=\"stream.stop\",mode=\"any\",outcome=\"accepted\"} 1",
         "xg2g_v3_intents_total{type=\"stream.stop\",mode=\"any\",outcome=\"replay\"} 1",
@@ -37,37 +37,26 @@ async fn a_stop_is_asked_for_beside_the_record_and_a_second_one_is_a_replay() {
 }
 
 #[tokio::test]
-async fn a_stop_of_what_is_over_is_a_replay_that_writes_nothing() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    house.log.live_through(&id, &[Event::Fail]);
-    let before = house.writes();
-    assert_eq!(said(&stop(&house, &id).await), (StatusCode::ACCEPTED, &json!("idempotent_replay")));
-    assert_eq!((house.writes(), house.bus.count(Topic::Stop)), (before, 0));
+async fn a_stop_of_an_ended_session_is_a_replay_without_a_write() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
+    api.log.apply_events(&id, &[SessionEvent::Fail]);
+    let before = api.writes();
+    assert_eq!(result(&stop(&api, &id).await), (StatusCode::ACCEPTED, &json!("idempotent_replay")));
+    assert_eq!((api.writes(), api.log.stops()), (before, 0));
 }
 
 #[tokio::test]
-async fn a_stop_of_nothing_is_a_404_that_writes_nothing() {
-    let house = House::new().await;
-    assert_eq!(stop(&house, "no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
-    assert_eq!((house.writes(), house.bus.count(Topic::Stop)), (0, 0));
+async fn a_stop_of_an_unknown_session_is_a_404_without_a_write() {
+    let api = TestApi::new().await;
+    assert_eq!(stop(&api, "no-such-session").await.code(), (404, "SESSION.NOT_FOUND"));
+    assert_eq!((api.writes(), api.log.stops()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_stop_keeps_the_name_that_its_client_gives_it() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
+async fn a_stop_keeps_its_correlation_id() {
+    let api = TestApi::new().await;
+    let id = api.start_channel().await;
     let named = json!({"type": "stream.stop", "sessionId": id, "correlationId": "enough"});
-    assert_eq!(house.intend(named).await.body["correlationId"], "enough");
-}
-
-#[tokio::test]
-async fn a_stop_that_cannot_be_published_stands_and_is_told_again() {
-    let house = House::new().await;
-    let id = house.start_channel().await;
-    house.bus.set_failing(true);
-    assert_eq!(stop(&house, &id).await.code(), (503, "SERVICE_UNAVAILABLE"));
-    house.bus.set_failing(false);
-    assert_eq!(said(&stop(&house, &id).await), (StatusCode::ACCEPTED, &json!("idempotent_replay")));
-    assert_eq!(house.bus.count(Topic::Stop), 1, "the worker hears of it");
+    assert_eq!(api.submit(named).await.body["correlationId"], "enough");
 }

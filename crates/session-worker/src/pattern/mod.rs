@@ -1,7 +1,7 @@
-//! The built-in test picture: colour bars, a clock and a tone, for as many sessions as there are.
+//! The built-in test pattern: colour bars, a clock and a tone.
 //!
-//! Everybody sees the same film. It has two segments; each time around they are moved on in time, written once, and
-//! linked into the folder of every session, on one timer for all.
+//! All sessions show the same stream. It loops over two segments: for each repetition their timestamps are shifted, the
+//! result is written once and linked into the output directory of every session, by one timer for all.
 
 mod mp4;
 
@@ -11,201 +11,201 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Tick};
 use parking_lot::Mutex;
+use tenure_lease::{Clock, Tick};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Fatal, Options, Source, folder};
+use crate::{Options, Source, WorkerError, output_dir};
 
 const INIT: &[u8] = include_bytes!("../../assets/pattern/init.mp4");
-const FILM: [&[u8]; 2] =
+const SEGMENTS: [&[u8]; 2] =
     [include_bytes!("../../assets/pattern/seg-0.m4s"), include_bytes!("../../assets/pattern/seg-1.m4s")];
-/// How long each segment is.
+/// The duration of a segment.
 const SEGMENT: Duration = Duration::from_secs(4);
-/// Segments that a playlist names.
+/// Segments in a playlist.
 const WINDOW: u64 = 5;
-/// Segments that are there from the first moment on.
-const AT_ONCE: u64 = 3;
-/// Segments that are kept: those that a playlist of a moment ago named.
+/// Segments available when a session starts.
+const INITIAL: u64 = 3;
+/// Segments kept on disk, including those of recent playlists.
 const KEPT: u64 = WINDOW + 3;
 
-/// Shows the film. Clones share it.
+/// Generates the test pattern. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Projector {
-    inner: Arc<Inner>,
+pub(crate) struct PatternSource {
+    inner: Arc<Generator>,
 }
 
-struct Inner {
-    /// Where segments are made before they are linked.
-    reels: PathBuf,
+struct Generator {
+    /// The directory in which segments are written before they are linked.
+    segment_dir: PathBuf,
     clock: Arc<dyn Clock>,
     epoch: Tick,
-    /// Units per second, by track.
-    scales: BTreeMap<u32, u32>,
-    house: Mutex<House>,
-    woken: Notify,
+    /// The timescale of each track.
+    timescales: BTreeMap<u32, u32>,
+    outputs: Mutex<Outputs>,
+    wake: Notify,
 }
 
 #[derive(Default)]
-struct House {
-    /// The first segment of each folder in which the film is shown.
-    shows: HashMap<PathBuf, u64>,
-    /// The last segment that was given to all.
+struct Outputs {
+    /// The first segment of each output directory.
+    dirs: HashMap<PathBuf, u64>,
+    /// The last segment linked into all directories.
     last: u64,
 }
 
-/// The film in one folder; dropped, it ends there.
-pub(crate) struct Show {
-    inner: Arc<Inner>,
-    folder: PathBuf,
+/// The test pattern in one output directory. Dropping it ends the output.
+pub(crate) struct PatternOutput {
+    inner: Arc<Generator>,
+    dir: PathBuf,
 }
 
-impl Projector {
-    /// Prepares the folder of all sessions, and the reels if the film is to be shown.
-    pub(crate) fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Fatal> {
+impl PatternSource {
+    /// Creates the output root, and the segment directory if the test pattern is configured.
+    pub(crate) fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, WorkerError> {
         let root = &options.output_dir;
-        std::fs::create_dir_all(root).map_err(|error| Fatal::folder(root, &error))?;
-        let reels = root.join(".pattern");
+        std::fs::create_dir_all(root).map_err(|error| WorkerError::directory(root, &error))?;
+        let segment_dir = root.join(".pattern");
         if matches!(options.source, Source::Pattern) {
-            folder::make(&reels).map_err(|error| Fatal::folder(&reels, &error))?;
+            output_dir::create(&segment_dir).map_err(|error| WorkerError::directory(&segment_dir, &error))?;
         }
-        let scales = mp4::timescales(INIT).unwrap_or_default();
-        let (epoch, house) = (clock.now(), Mutex::default());
-        let inner = Inner { reels, clock, epoch, scales, house, woken: Notify::new() };
+        let timescales = mp4::timescales(INIT).unwrap_or_default();
+        let (epoch, outputs) = (clock.now(), Mutex::default());
+        let inner = Generator { segment_dir, clock, epoch, timescales, outputs, wake: Notify::new() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Shows the film in a folder; its first segments are there when this returns. Blocks.
-    pub(crate) fn show(&self, folder: &Path) -> io::Result<Show> {
+    /// Starts the output in a directory. Its first segments exist when this returns. Blocks.
+    pub(crate) fn start_output(&self, dir: &Path) -> io::Result<PatternOutput> {
         let inner = &self.inner;
-        let mut house = inner.house.lock();
+        let mut outputs = inner.outputs.lock();
         let number = inner.number(inner.clock.now());
-        let first = number + 1 - AT_ONCE;
-        std::fs::write(folder.join("init.mp4"), INIT)?;
+        let first = number + 1 - INITIAL;
+        std::fs::write(dir.join("init.mp4"), INIT)?;
         for number in first..=number {
-            inner.reel(number)?;
-            inner.link(folder, number)?;
+            inner.write_segment(number)?;
+            inner.link(dir, number)?;
         }
-        publish(folder, first, number)?;
-        if house.shows.is_empty() {
-            house.last = number;
+        publish(dir, first, number)?;
+        if outputs.dirs.is_empty() {
+            outputs.last = number;
         }
-        house.shows.insert(folder.to_owned(), first);
-        // Told to everybody else since, this one has to be caught up with.
-        if house.last < number {
-            inner.advance(&mut house, number);
+        outputs.dirs.insert(dir.to_owned(), first);
+        // The timer is behind: bring the other outputs up to this segment.
+        if outputs.last < number {
+            inner.advance(&mut outputs, number);
         }
-        inner.woken.notify_one();
-        Ok(Show { inner: inner.clone(), folder: folder.to_owned() })
+        inner.wake.notify_one();
+        Ok(PatternOutput { inner: inner.clone(), dir: dir.to_owned() })
     }
 
-    /// Goes on until the end: one turn for every segment, for all.
+    /// Advances all outputs, once per segment, until `closing`.
     pub(crate) async fn run(self, closing: CancellationToken) {
         let inner = self.inner;
         loop {
-            let idle = inner.house.lock().shows.is_empty();
-            let next =
-                inner.epoch + SEGMENT * (u32::try_from(inner.turns(inner.clock.now())).unwrap_or(0) + 1);
+            let idle = inner.outputs.lock().dirs.is_empty();
+            let next = inner.epoch
+                + SEGMENT * (u32::try_from(inner.elapsed_segments(inner.clock.now())).unwrap_or(0) + 1);
             tokio::select! {
                 biased;
                 () = closing.cancelled() => return,
-                () = inner.woken.notified(), if idle => continue,
+                () = inner.wake.notified(), if idle => continue,
                 () = inner.clock.sleep_until(next), if !idle => {}
             }
-            let turning = inner.clone();
-            let turn = tokio::task::spawn_blocking(move || {
-                let number = turning.number(turning.clock.now());
-                let mut house = turning.house.lock();
-                turning.advance(&mut house, number);
+            let generator = inner.clone();
+            let advanced = tokio::task::spawn_blocking(move || {
+                let number = generator.number(generator.clock.now());
+                let mut outputs = generator.outputs.lock();
+                generator.advance(&mut outputs, number);
             });
-            if turn.await.is_err() {
-                tracing::error!(target: crate::metric::TARGET, "the test picture could not go on");
+            if advanced.await.is_err() {
+                tracing::error!(target: crate::telemetry::TARGET, "failed to advance the test pattern");
             }
         }
     }
 }
 
-impl Inner {
-    fn turns(&self, now: Tick) -> u64 {
+impl Generator {
+    fn elapsed_segments(&self, now: Tick) -> u64 {
         (now.since(self.epoch).as_millis() / SEGMENT.as_millis()) as u64
     }
 
-    /// The segment that is the newest at `now`. The first ones are of before the beginning.
+    /// The newest segment at `now`. The initial segments lie before the epoch.
     fn number(&self, now: Tick) -> u64 {
-        self.turns(now) + AT_ONCE
+        self.elapsed_segments(now) + INITIAL
     }
 
-    fn advance(&self, house: &mut House, number: u64) {
-        let from = (house.last + 1).max(number.saturating_sub(WINDOW));
+    fn advance(&self, outputs: &mut Outputs, number: u64) {
+        let from = (outputs.last + 1).max(number.saturating_sub(WINDOW));
         for next in from..=number {
-            if let Err(error) = self.reel(next) {
-                tracing::error!(target: crate::metric::TARGET, %error, "the test picture could not be written");
+            if let Err(error) = self.write_segment(next) {
+                tracing::error!(target: crate::telemetry::TARGET, %error, "failed to write a test pattern segment");
                 return;
             }
         }
-        for (folder, first) in &house.shows {
-            let shown = (from.max(*first)..=number).try_for_each(|next| self.link(folder, next));
-            if let Err(error) = shown.and_then(|()| publish(folder, *first, number)) {
-                tracing::warn!(target: crate::metric::TARGET, %error, folder = %folder.display(), "the test picture could not be shown");
+        for (dir, first) in &outputs.dirs {
+            let linked = (from.max(*first)..=number).try_for_each(|next| self.link(dir, next));
+            if let Err(error) = linked.and_then(|()| publish(dir, *first, number)) {
+                tracing::warn!(target: crate::telemetry::TARGET, %error, dir = %dir.display(), "failed to publish the test pattern");
             }
-            forget(folder, house.last, number);
+            remove_old_segments(dir, outputs.last, number);
         }
-        forget(&self.reels, house.last, number);
-        house.last = number;
+        remove_old_segments(&self.segment_dir, outputs.last, number);
+        outputs.last = number;
     }
 
-    /// Writes a segment once.
-    fn reel(&self, number: u64) -> io::Result<()> {
-        let file = self.reels.join(name(number));
+    /// Writes a segment unless it exists.
+    fn write_segment(&self, number: u64) -> io::Result<()> {
+        let file = self.segment_dir.join(segment_name(number));
         if file.exists() {
             return Ok(());
         }
-        let (round, part) = (number / FILM.len() as u64, number % FILM.len() as u64);
-        let length = SEGMENT.as_secs() * FILM.len() as u64;
-        let by = |track| Some(round * length * u64::from(*self.scales.get(&track)?));
+        let (repetition, part) = (number / SEGMENTS.len() as u64, number % SEGMENTS.len() as u64);
+        let length = SEGMENT.as_secs() * SEGMENTS.len() as u64;
+        let by = |track| Some(repetition * length * u64::from(*self.timescales.get(&track)?));
         let sequence = (number % u64::from(u32::MAX)) as u32 + 1;
-        let segment = mp4::moved(FILM[part as usize], sequence, by)
-            .ok_or_else(|| io::Error::other("the film is no film"))?;
-        let half_done = self.reels.join(format!("{}.tmp", name(number)));
-        std::fs::write(&half_done, segment)?;
-        std::fs::rename(half_done, file)
+        let segment = mp4::shift_segment(SEGMENTS[part as usize], sequence, by)
+            .ok_or_else(|| io::Error::other("malformed test pattern segment"))?;
+        let temporary = self.segment_dir.join(format!("{}.tmp", segment_name(number)));
+        std::fs::write(&temporary, segment)?;
+        std::fs::rename(temporary, file)
     }
 
-    fn link(&self, folder: &Path, number: u64) -> io::Result<()> {
-        let (reel, file) = (self.reels.join(name(number)), folder.join(name(number)));
-        match std::fs::hard_link(&reel, &file) {
+    fn link(&self, dir: &Path, number: u64) -> io::Result<()> {
+        let (segment, file) = (self.segment_dir.join(segment_name(number)), dir.join(segment_name(number)));
+        match std::fs::hard_link(&segment, &file) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            // Not every file system has links.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => std::fs::copy(&reel, &file).map(drop),
+            // Some file systems do not support hard links.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => std::fs::copy(&segment, &file).map(drop),
             linked => linked,
         }
     }
 }
 
-impl Drop for Show {
+impl Drop for PatternOutput {
     fn drop(&mut self) {
-        self.inner.house.lock().shows.remove(&self.folder);
+        self.inner.outputs.lock().dirs.remove(&self.dir);
     }
 }
 
-fn name(number: u64) -> String {
+fn segment_name(number: u64) -> String {
     format!("seg-{number:05}.m4s")
 }
 
-/// Removes the segments that stay out of every playlist since the turn from `last` to `number`.
-fn forget(folder: &Path, last: u64, number: u64) {
+/// Removes the segments that no recent playlist lists, after the step from `last` to `number`.
+fn remove_old_segments(dir: &Path, last: u64, number: u64) {
     for old in last.saturating_sub(KEPT)..number.saturating_sub(KEPT) {
-        // It may never have been there.
-        drop(std::fs::remove_file(folder.join(name(old))));
+        // The file may never have existed.
+        drop(std::fs::remove_file(dir.join(segment_name(old))));
     }
 }
 
-/// Writes the playlist in one step.
-fn publish(folder: &Path, first: u64, last: u64) -> io::Result<()> {
-    let half_done = folder.join("index.m3u8.tmp");
-    std::fs::write(&half_done, playlist(first, last))?;
-    std::fs::rename(half_done, folder.join(folder::PLAYLIST))
+/// Writes the playlist atomically.
+fn publish(dir: &Path, first: u64, last: u64) -> io::Result<()> {
+    let temporary = dir.join("index.m3u8.tmp");
+    std::fs::write(&temporary, playlist(first, last))?;
+    std::fs::rename(temporary, dir.join(output_dir::PLAYLIST))
 }
 
 fn playlist(first: u64, last: u64) -> String {
@@ -216,7 +216,7 @@ fn playlist(first: u64, last: u64) -> String {
          #EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-MAP:URI=\"init.mp4\"\n"
     );
     for number in first..=last {
-        text += &format!("#EXTINF:{seconds}.000,\n{}\n", name(number));
+        text += &format!("#EXTINF:{seconds}.000,\n{}\n", segment_name(number));
     }
     text
 }

@@ -1,37 +1,37 @@
-//! The arguments of ffmpeg.
+//! Builds the arguments of ffmpeg.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use session::{ServiceRef, Session, Target};
+use tenure_session::{ServiceRef, Session, Target};
 
-use crate::{Ffmpeg, folder};
+use crate::{Ffmpeg, output_dir};
 
-/// How long a segment is meant to be, in seconds.
+/// The target duration of a segment, in seconds.
 const SEGMENT: &str = "2";
-/// Segments that a live playlist names.
+/// Segments in a live playlist.
 const WINDOW: &str = "8";
-/// How long ffmpeg waits for a receiver that says nothing, in microseconds.
-const PATIENCE: &str = "20000000";
+/// How long ffmpeg waits for data from the receiver, in microseconds.
+const READ_TIMEOUT: &str = "20000000";
 
-/// The file of a recording, if it is there.
-pub(super) fn recording(dir: &Path, id: &str) -> Option<PathBuf> {
-    // An id has no slash and no dot at its beginning: it stays in the folder.
+/// Finds the file of a recording.
+pub(super) fn find_recording(dir: &Path, id: &str) -> Option<PathBuf> {
+    // An id contains no slash and no leading dot, so the path stays in the directory.
     [id.to_owned(), format!("{id}.ts")].into_iter().map(|name| dir.join(name)).find(|file| file.is_file())
 }
 
-/// All arguments for a session with this profile; `file` is that of its recording.
-pub(super) fn all(
+/// Builds the arguments for a session; `file` is its recording.
+pub(super) fn build(
     source: &Ffmpeg,
     session: &Session,
     profile: &[String],
     file: Option<&Path>,
 ) -> Vec<OsString> {
-    let mut args: Vec<OsString> = words("-nostdin -hide_banner -nostats -loglevel warning").collect();
+    let mut args: Vec<OsString> = split("-nostdin -hide_banner -nostats -loglevel warning").collect();
     match (&session.target, file) {
         (Target::Live(service_ref), _) => {
-            args.extend(["-rw_timeout".into(), PATIENCE.into(), "-i".into()]);
-            args.push(receiver(&source.receiver_url, service_ref).into());
+            args.extend(["-rw_timeout".into(), READ_TIMEOUT.into(), "-i".into()]);
+            args.push(receiver_url(&source.receiver_url, service_ref).into());
         }
         (Target::Recording { start_ms, .. }, file) => {
             args.push("-re".into());
@@ -40,31 +40,31 @@ pub(super) fn all(
         }
     }
     args.extend(profile.iter().map(OsString::from));
-    args.extend(words("-f hls -hls_segment_type fmp4 -hls_fmp4_init_filename init.mp4 -start_number 1"));
+    args.extend(split("-f hls -hls_segment_type fmp4 -hls_fmp4_init_filename init.mp4 -start_number 1"));
     args.extend(["-hls_time".into(), SEGMENT.into(), "-hls_segment_filename".into(), "seg-%05d.m4s".into()]);
     match session.target {
         Target::Live(_) => {
             args.extend(["-hls_list_size".into(), WINDOW.into()]);
-            args.extend(words(
+            args.extend(split(
                 "-hls_delete_threshold 3 -hls_flags delete_segments+independent_segments+temp_file",
             ));
         }
         Target::Recording { .. } => {
-            args.extend(words(
+            args.extend(split(
                 "-hls_list_size 0 -hls_playlist_type event -hls_flags independent_segments+temp_file",
             ));
         }
     }
-    args.push(folder::PLAYLIST.into());
+    args.push(output_dir::PLAYLIST.into());
     args
 }
 
-fn words(text: &str) -> impl Iterator<Item = OsString> {
+fn split(text: &str) -> impl Iterator<Item = OsString> {
     text.split_whitespace().map(OsString::from)
 }
 
-/// The receiver's address of a channel. What would lead out of the template's place is escaped.
-fn receiver(template: &str, service_ref: &ServiceRef) -> String {
+/// Builds the receiver URL of a channel. Reserved characters are percent-encoded.
+fn receiver_url(template: &str, service_ref: &ServiceRef) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,;=@!$&'()*+".contains(&byte);
     let mut escaped = String::new();
     for byte in service_ref.as_str().bytes() {
@@ -79,7 +79,7 @@ fn receiver(template: &str, service_ref: &ServiceRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use session::{CorrelationId, IdempotencyKey, ProfileId, SessionId, UnixMs};
+    use tenure_session::{CorrelationId, IdempotencyKey, ProfileId, SessionId, UnixMs};
 
     fn session(target: Target) -> Session {
         Session::new(
@@ -92,7 +92,7 @@ mod tests {
         )
     }
 
-    fn line(target: Target, file: Option<&str>) -> String {
+    fn command_line(target: Target, file: Option<&str>) -> String {
         let source = Ffmpeg {
             program: "ffmpeg".into(),
             receiver_url: "http://r:8001/{serviceRef}".to_owned(),
@@ -100,17 +100,18 @@ mod tests {
             profiles: crate::default_profiles(),
         };
         let profile = ["-c".to_owned(), "copy".to_owned()];
-        let args = all(&source, &session(target), &profile, file.map(Path::new));
+        let args = build(&source, &session(target), &profile, file.map(Path::new));
         args.join(" ".as_ref()).into_string().unwrap()
     }
 
     #[test]
-    fn a_channel_has_a_sliding_list_and_a_recording_a_whole_one_from_its_start() {
-        let live = line(Target::new(Some("1:0:1:445D:453:1:C00000:0:0:0:"), None, None).unwrap(), None);
+    fn a_channel_has_a_sliding_playlist_and_a_recording_a_complete_one() {
+        let live =
+            command_line(Target::new(Some("1:0:1:445D:453:1:C00000:0:0:0:"), None, None).unwrap(), None);
         assert!(live.contains("-i http://r:8001/1:0:1:445D:453:1:C00000:0:0:0: -c copy"), "{live}");
         assert!(live.contains("delete_segments") && live.ends_with(" index.m3u8"), "{live}");
         let target = Target::new(None, Some("rec-1"), Some(60_250)).unwrap();
-        let recording = line(target, Some("/rec/rec-1.ts"));
+        let recording = command_line(target, Some("/rec/rec-1.ts"));
         assert!(recording.contains("-re -ss 60.250 -i /rec/rec-1.ts -c copy"), "{recording}");
         assert!(
             recording.contains("-hls_list_size 0") && !recording.contains("delete_segments"),
@@ -119,21 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_cannot_lead_anywhere_else() {
+    fn a_service_ref_cannot_change_the_url_path() {
         let service_ref = ServiceRef::new("a/../../etc?x=1#y%2f\\").unwrap();
         assert_eq!(
-            receiver("http://r/{serviceRef}", &service_ref),
+            receiver_url("http://r/{serviceRef}", &service_ref),
             "http://r/a%2F..%2F..%2Fetc%3Fx=1%23y%252f%5C"
         );
     }
 
     #[test]
-    fn a_recording_is_found_with_and_without_its_ending() {
+    fn a_recording_is_found_with_and_without_its_extension() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.ts"), b"x").unwrap();
         std::fs::write(dir.path().join("b.mkv"), b"x").unwrap();
-        assert_eq!(recording(dir.path(), "a"), Some(dir.path().join("a.ts")));
-        assert_eq!(recording(dir.path(), "b.mkv"), Some(dir.path().join("b.mkv")));
-        assert_eq!(recording(dir.path(), "b"), None);
+        assert_eq!(find_recording(dir.path(), "a"), Some(dir.path().join("a.ts")));
+        assert_eq!(find_recording(dir.path(), "b.mkv"), Some(dir.path().join("b.mkv")));
+        assert_eq!(find_recording(dir.path(), "b"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! ffmpeg as a process under the watchdog, and the folder it writes to.
+//! Runs ffmpeg as a process and monitors its output directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease::{Clock, Tick};
-use session::{Detail, Kind, Reason, Session, Target};
+use tenure_lease::{Clock, Tick};
+use tenure_session::{Detail, Reason, Session, Target, TargetKind};
 use tokio::task::JoinHandle;
 
-use super::{News, Pipeline, args, not_started, verdict};
-use crate::desk::Cause;
-use crate::launch::{Command, Exit, Process, SESSION_VARIABLE, Times};
-use crate::world::World;
-use crate::{Fatal, Ffmpeg, folder, limits};
+use super::{Pipeline, PipelineEvent, args, exit_cause, start_failed};
+use crate::launch::{Command, Exit, Process, SESSION_VARIABLE, StopTimes};
+use crate::record::Cause;
+use crate::state::WorkerState;
+use crate::{Ffmpeg, WorkerError, limits, output_dir};
 
-/// What ffmpeg says goes there.
+/// The log file of ffmpeg.
 const LOG: &str = "ffmpeg.log";
 
-/// Refuses a program that does not start, or says nothing.
-pub(super) async fn check(source: &Ffmpeg, clock: &dyn Clock) -> Result<(), Fatal> {
+/// Rejects a program that cannot be run.
+pub(super) async fn check(source: &Ffmpeg, clock: &dyn Clock) -> Result<(), WorkerError> {
     let mut command = tokio::process::Command::new(&source.program);
     command
         .arg("-version")
@@ -29,117 +29,117 @@ pub(super) async fn check(source: &Ffmpeg, clock: &dyn Clock) -> Result<(), Fata
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    let asked = tokio::select! {
+    let status = tokio::select! {
         biased;
-        asked = command.status() => Some(asked),
+        status = command.status() => Some(status),
         () = clock.sleep_until(clock.now() + limits::CHECK) => None,
     };
-    let why = match asked {
+    let why = match status {
         Some(Ok(status)) if status.success() => return Ok(()),
         Some(Ok(status)) => status.to_string(),
         Some(Err(error)) => error.to_string(),
-        None => format!("no answer within {} s", limits::CHECK.as_secs()),
+        None => format!("no response within {} s", limits::CHECK.as_secs()),
     };
-    Err(Fatal::Pipeline { program: source.program.display().to_string(), why })
+    Err(WorkerError::Pipeline { program: source.program.display().to_string(), why })
 }
 
 /// Starts ffmpeg for a session.
 pub(super) async fn start(
-    world: &World,
+    worker: &WorkerState,
     source: &Ffmpeg,
     session: &Session,
-    folder: PathBuf,
-    times: Times,
+    dir: PathBuf,
+    times: StopTimes,
 ) -> Result<Box<dyn Pipeline>, Cause> {
-    let refused = |reason, words: String| Cause::new(reason, None, words);
+    let rejected = |reason, message: String| Cause::new(reason, None, message);
     let Some(profile) = source.profiles.get(session.profile.as_str()) else {
-        return Err(refused(Reason::BadRequest, format!("there is no profile {}", session.profile)));
+        return Err(rejected(Reason::BadRequest, format!("profile {} is not configured", session.profile)));
     };
     let file = match (&session.target, &source.recordings_dir) {
         (Target::Live(_), _) => None,
-        (Target::Recording { id, .. }, Some(dir)) => match args::recording(dir, id.as_str()) {
+        (Target::Recording { id, .. }, Some(dir)) => match args::find_recording(dir, id.as_str()) {
             Some(file) => Some(file),
-            None => return Err(refused(Reason::NotFound, format!("there is no recording {id}"))),
+            None => return Err(rejected(Reason::NotFound, format!("recording {id} does not exist"))),
         },
         (Target::Recording { .. }, None) => {
-            return Err(refused(Reason::NotFound, "there is no folder of recordings".to_owned()));
+            return Err(rejected(Reason::NotFound, "no recordings directory is configured".to_owned()));
         }
     };
-    folder::make(&folder).map_err(|error| not_started(&error))?;
+    output_dir::create(&dir).map_err(|error| start_failed(&error))?;
     let command = Command {
         program: source.program.clone(),
-        args: args::all(source, session, profile, file.as_deref()),
-        dir: folder.clone(),
+        args: args::build(source, session, profile, file.as_deref()),
+        dir: dir.clone(),
         variables: vec![(SESSION_VARIABLE, session.id.to_string())],
-        log: folder.join(LOG),
+        log: dir.join(LOG),
     };
-    let process = world.launcher.launch(command, times).await.map_err(|error| not_started(&error))?;
-    let (clock, now) = (world.clock.clone(), world.clock.now());
-    let bounds = Bounds {
-        first: world.options.first_segment_timeout,
-        stall: world.options.stall_timeout,
-        bytes: world.options.max_output_bytes,
+    let process = worker.launcher.launch(command, times).await.map_err(|error| start_failed(&error))?;
+    let (clock, now) = (worker.clock.clone(), worker.clock.now());
+    let output_limits = OutputLimits {
+        first: worker.options.first_segment_timeout,
+        stall: worker.options.stall_timeout,
+        bytes: worker.options.max_output_bytes,
     };
-    let watch = Watch { bounds, published: false, newest: None, moved: now };
-    Ok(Box::new(Running {
+    let monitor = OutputMonitor { limits: output_limits, published: false, newest: None, progressed: now };
+    Ok(Box::new(FfmpegPipeline {
         process,
         clock,
-        folder,
+        dir,
         kind: session.kind(),
-        watch,
-        next_look: now,
-        looking: None,
+        monitor,
+        next_poll: now,
+        snapshot: None,
         exit: None,
     }))
 }
 
-/// A process, and what its folder told so far.
-struct Running {
+/// An ffmpeg process and the state of its output.
+struct FfmpegPipeline {
     process: Box<dyn Process>,
     clock: Arc<dyn Clock>,
-    folder: PathBuf,
-    kind: Kind,
-    watch: Watch,
-    next_look: Tick,
-    looking: Option<JoinHandle<Found>>,
+    dir: PathBuf,
+    kind: TargetKind,
+    monitor: OutputMonitor,
+    next_poll: Tick,
+    snapshot: Option<JoinHandle<OutputSnapshot>>,
     exit: Option<Exit>,
 }
 
 #[async_trait]
-impl Pipeline for Running {
-    async fn news(&mut self) -> News {
+impl Pipeline for FfmpegPipeline {
+    async fn next_event(&mut self) -> PipelineEvent {
         loop {
             let exit = match self.exit {
                 Some(exit) => Some(exit),
-                None if self.looking.is_some() => None,
+                None if self.snapshot.is_some() => None,
                 None => tokio::select! {
                     biased;
                     exit = self.process.wait() => Some(exit),
-                    () = self.clock.sleep_until(self.next_look) => None,
+                    () = self.clock.sleep_until(self.next_poll) => None,
                 },
             };
             self.exit = exit;
-            // Also after the end: the last segment may be the first. A look that was left is taken up again.
-            let looking = self.looking.get_or_insert_with(|| look(self.folder.clone()));
-            let found = looking.await.unwrap_or_default();
-            self.looking = None;
+            // Also after the exit, because the last segment may be the first one. A cancelled snapshot is awaited again.
+            let snapshot = self.snapshot.get_or_insert_with(|| spawn_snapshot(self.dir.clone()));
+            let output = snapshot.await.unwrap_or_default();
+            self.snapshot = None;
             let now = self.clock.now();
-            self.next_look = now + limits::LOOK;
-            if let Some(news) = self.watch.judge(&found, now, exit.is_some()) {
-                return news;
+            self.next_poll = now + limits::OUTPUT_POLL;
+            if let Some(event) = self.monitor.check(&output, now, exit.is_some()) {
+                return event;
             }
             if let Some(exit) = exit {
-                return verdict::ended(exit, self.kind, self.watch.published, &found.log);
+                return exit_cause::classify_exit(exit, self.kind, self.monitor.published, &output.log);
             }
         }
     }
 
-    fn is_timed(&self) -> bool {
+    fn has_deadline(&self) -> bool {
         self.exit.is_none()
     }
 
-    async fn extend(&mut self, times: Times) {
-        // Who watches it and does not hear this ends it in time.
+    async fn extend(&mut self, times: StopTimes) {
+        // If this fails, the watchdog kills the process at the old deadline.
         drop(self.process.extend(times).await);
     }
 
@@ -156,79 +156,81 @@ impl Pipeline for Running {
     }
 }
 
-/// The bounds of a pipeline.
+/// The limits of a pipeline's output.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+struct OutputLimits {
     first: Duration,
     stall: Duration,
     bytes: u64,
 }
 
-/// What is concluded from the looks at a folder. Pure: no clock, no disk.
+/// Derives events from snapshots of the output. Pure: no clock, no disk.
 #[derive(Debug)]
-struct Watch {
-    bounds: Bounds,
+struct OutputMonitor {
+    limits: OutputLimits,
     published: bool,
     newest: Option<String>,
-    /// When a segment last came, or the start.
-    moved: Tick,
+    /// When the last segment appeared, or the start.
+    progressed: Tick,
 }
 
-/// What a folder shows.
+/// The contents of an output directory.
 #[derive(Clone, Default, Debug)]
-struct Found {
-    /// The newest segment that the playlist names and that is there.
+struct OutputSnapshot {
+    /// The newest segment in the playlist that exists.
     newest: Option<String>,
     bytes: u64,
     log: String,
 }
 
-impl Watch {
-    fn judge(&mut self, found: &Found, now: Tick, ended: bool) -> Option<News> {
-        let failed = |reason, detail, words: &str| {
-            Some(News::Failed(Cause::new(reason, Some(detail), words.to_owned())))
+impl OutputMonitor {
+    fn check(&mut self, output: &OutputSnapshot, now: Tick, ended: bool) -> Option<PipelineEvent> {
+        let failed = |reason, detail, message: &str| {
+            Some(PipelineEvent::Failed(Cause::new(reason, Some(detail), message.to_owned())))
         };
-        if found.bytes > self.bounds.bytes {
-            return failed(Reason::PackagerFailed, Detail::DiskLimit, "the output grew beyond its bound");
+        if output.bytes > self.limits.bytes {
+            return failed(Reason::PackagerFailed, Detail::DiskLimit, "the output exceeded its size limit");
         }
-        if found.newest.is_some() && found.newest != self.newest {
-            (self.newest, self.moved) = (found.newest.clone(), now);
+        if output.newest.is_some() && output.newest != self.newest {
+            (self.newest, self.progressed) = (output.newest.clone(), now);
             if !std::mem::replace(&mut self.published, true) {
-                return Some(News::Published);
+                return Some(PipelineEvent::Published);
             }
         }
-        let silent = now.since(self.moved);
+        let silent = now.since(self.progressed);
         match self.published {
             _ if ended => None,
-            false if silent >= self.bounds.first => {
-                failed(Reason::PackagerFailed, Detail::FirstSegmentTimeout, "there was no picture in time")
-            }
-            true if silent >= self.bounds.stall => failed(
+            false if silent >= self.limits.first => failed(
+                Reason::PackagerFailed,
+                Detail::FirstSegmentTimeout,
+                "no segment was published in time",
+            ),
+            true if silent >= self.limits.stall => failed(
                 Reason::UpstreamCorrupt,
                 Detail::UpstreamStalled,
-                "nothing came from upstream for too long",
+                "no data from the receiver for too long",
             ),
             _ => None,
         }
     }
 }
 
-/// Looks at a folder, beside the runtime.
-fn look(folder: PathBuf) -> JoinHandle<Found> {
-    tokio::task::spawn_blocking(move || look_at(&folder))
+/// Reads the output directory on a blocking thread.
+fn spawn_snapshot(dir: PathBuf) -> JoinHandle<OutputSnapshot> {
+    tokio::task::spawn_blocking(move || read_snapshot(&dir))
 }
 
-fn look_at(folder: &Path) -> Found {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+fn read_snapshot(dir: &Path) -> OutputSnapshot {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let bytes = entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum();
-    let playlist = std::fs::read_to_string(folder.join(folder::PLAYLIST)).unwrap_or_default();
+    let playlist = std::fs::read_to_string(dir.join(output_dir::PLAYLIST)).unwrap_or_default();
     let named = playlist.lines().rev().find(|line| !line.is_empty() && !line.starts_with('#'));
-    let newest = named.filter(|name| folder.join(name).is_file()).map(str::to_owned);
-    Found { newest, bytes, log: tail(&folder.join(LOG)).unwrap_or_default() }
+    let newest = named.filter(|name| dir.join(name).is_file()).map(str::to_owned);
+    OutputSnapshot { newest, bytes, log: read_tail(&dir.join(LOG)).unwrap_or_default() }
 }
 
-/// The end of a file that may be long.
-fn tail(file: &Path) -> io::Result<String> {
+/// Reads the end of a file.
+fn read_tail(file: &Path) -> io::Result<String> {
     use std::io::{Read, Seek, SeekFrom};
     let mut file = std::fs::File::open(file)?;
     let length = file.metadata()?.len();
@@ -242,54 +244,58 @@ fn tail(file: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn watch() -> Watch {
-        let bounds = Bounds { first: Duration::from_secs(30), stall: Duration::from_secs(12), bytes: 1_000 };
-        Watch { bounds, published: false, newest: None, moved: at(0) }
+    fn monitor() -> OutputMonitor {
+        let output_limits =
+            OutputLimits { first: Duration::from_secs(30), stall: Duration::from_secs(12), bytes: 1_000 };
+        OutputMonitor { limits: output_limits, published: false, newest: None, progressed: at(0) }
     }
 
     fn at(secs: u64) -> Tick {
         Tick::from_nanos(secs * 1_000_000_000)
     }
 
-    fn found(newest: Option<u32>, bytes: u64) -> Found {
-        Found { newest: newest.map(|number| number.to_string()), bytes, log: String::new() }
+    fn output(newest: Option<u32>, bytes: u64) -> OutputSnapshot {
+        OutputSnapshot { newest: newest.map(|number| number.to_string()), bytes, log: String::new() }
     }
 
-    fn detail(news: Option<News>) -> Option<Detail> {
-        match news {
-            Some(News::Failed(cause)) => cause.detail,
+    fn detail(event: Option<PipelineEvent>) -> Option<Detail> {
+        match event {
+            Some(PipelineEvent::Failed(cause)) => cause.detail,
             _ => None,
         }
     }
 
     #[test]
-    fn a_picture_is_published_once_and_stalls_only_without_new_segments() {
-        let mut watch = watch();
-        assert_eq!(watch.judge(&found(None, 0), at(29), false), None);
-        assert_eq!(watch.judge(&found(Some(1), 10), at(29), false), Some(News::Published));
-        assert_eq!(watch.judge(&found(Some(1), 10), at(40), false), None);
-        assert_eq!(watch.judge(&found(Some(2), 10), at(41), false), None);
-        assert_eq!(watch.judge(&found(Some(2), 10), at(52), false), None);
-        assert_eq!(detail(watch.judge(&found(Some(2), 10), at(53), false)), Some(Detail::UpstreamStalled));
+    fn output_is_published_once_and_stalls_without_new_segments() {
+        let mut monitor = monitor();
+        assert_eq!(monitor.check(&output(None, 0), at(29), false), None);
+        assert_eq!(monitor.check(&output(Some(1), 10), at(29), false), Some(PipelineEvent::Published));
+        assert_eq!(monitor.check(&output(Some(1), 10), at(40), false), None);
+        assert_eq!(monitor.check(&output(Some(2), 10), at(41), false), None);
+        assert_eq!(monitor.check(&output(Some(2), 10), at(52), false), None);
+        assert_eq!(detail(monitor.check(&output(Some(2), 10), at(53), false)), Some(Detail::UpstreamStalled));
     }
 
     #[test]
-    fn no_picture_in_time_and_too_much_of_it_are_failures() {
-        assert_eq!(detail(watch().judge(&found(None, 0), at(30), false)), Some(Detail::FirstSegmentTimeout));
-        assert_eq!(detail(watch().judge(&found(Some(1), 1_001), at(1), false)), Some(Detail::DiskLimit));
-        assert_eq!(watch().judge(&found(None, 0), at(30), true), None, "how it ended says more");
+    fn a_late_first_segment_and_too_much_output_are_failures() {
+        assert_eq!(
+            detail(monitor().check(&output(None, 0), at(30), false)),
+            Some(Detail::FirstSegmentTimeout)
+        );
+        assert_eq!(detail(monitor().check(&output(Some(1), 1_001), at(1), false)), Some(Detail::DiskLimit));
+        assert_eq!(monitor().check(&output(None, 0), at(30), true), None, "the exit status says more");
     }
 
     #[test]
-    fn a_folder_shows_the_newest_segment_that_is_really_there() {
+    fn a_snapshot_has_the_newest_segment_that_exists() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-        write(folder::PLAYLIST, "#EXTM3U\n#EXTINF:2,\nseg-00001.m4s\n");
-        assert_eq!(look_at(folder.path()).newest, None);
+        write(output_dir::PLAYLIST, "#EXTM3U\n#EXTINF:2,\nseg-00001.m4s\n");
+        assert_eq!(read_snapshot(folder.path()).newest, None);
         write("seg-00001.m4s", "0123456789");
         write(LOG, &"x".repeat(10_000));
-        let found = look_at(folder.path());
-        assert_eq!(found.newest.as_deref(), Some("seg-00001.m4s"));
-        assert!(found.bytes > 10_000 && found.log.len() == limits::LOG_TAIL as usize);
+        let output = read_snapshot(folder.path());
+        assert_eq!(output.newest.as_deref(), Some("seg-00001.m4s"));
+        assert!(output.bytes > 10_000 && output.log.len() == limits::LOG_TAIL as usize);
     }
 }

@@ -1,117 +1,117 @@
-//! What makes the picture of a session.
+//! Pipelines: produce the HLS output of a session.
 
 mod args;
+mod exit_cause;
 mod ffmpeg;
-mod verdict;
 
 use async_trait::async_trait;
-use lease::Clock;
-use session::{Detail, Reason, Session};
+use tenure_lease::Clock;
+use tenure_session::{Detail, Reason, Session};
 
-use crate::desk::Cause;
-use crate::launch::Times;
-use crate::pattern::Show;
-use crate::world::World;
-use crate::{Fatal, Options, Source, folder};
+use crate::launch::StopTimes;
+use crate::pattern::PatternOutput;
+use crate::record::Cause;
+use crate::state::WorkerState;
+use crate::{Options, Source, WorkerError, output_dir};
 
-/// What a pipeline has to tell.
+/// An event of a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum News {
-    /// The playlist and a first segment are there. Told once.
+pub(crate) enum PipelineEvent {
+    /// The playlist and the first segment exist. Sent once.
     Published,
-    /// The source ended, as recordings do; what is there can be watched.
+    /// The source ended, as recordings do; the existing output can be played.
     Drained,
-    /// It cannot go on.
+    /// The pipeline failed.
     Failed(Cause),
 }
 
-/// A picture being made.
+/// A running pipeline.
 #[async_trait]
 pub(crate) trait Pipeline: Send {
-    /// What is new. Dropping the future loses nothing.
-    async fn news(&mut self) -> News;
+    /// Waits for the next event. Cancel safe.
+    async fn next_event(&mut self) -> PipelineEvent;
 
-    /// Whether it ends by itself when its time is over, and so must be told of later times.
-    fn is_timed(&self) -> bool;
+    /// Whether it is killed at a deadline that must be extended.
+    fn has_deadline(&self) -> bool;
 
-    /// Later times: the leases were prolonged.
-    async fn extend(&mut self, times: Times);
+    /// Extends the deadlines after the leases were renewed.
+    async fn extend(&mut self, times: StopTimes);
 
-    /// Asks it to end.
+    /// Asks it to exit.
     async fn stop(&mut self);
 
-    /// Ends it now.
+    /// Kills it.
     async fn kill(&mut self);
 
-    /// Whether nothing of it is left.
+    /// Whether all its processes have exited.
     fn is_gone(&self) -> bool;
 }
 
-/// Refuses a source that cannot work, before anything else happens.
-pub(crate) async fn check(options: &Options, clock: &dyn Clock) -> Result<(), Fatal> {
+/// Rejects a source that cannot work, before anything else is done.
+pub(crate) async fn check(options: &Options, clock: &dyn Clock) -> Result<(), WorkerError> {
     match &options.source {
         Source::Pattern => Ok(()),
         Source::Ffmpeg(source) => ffmpeg::check(source, clock).await,
     }
 }
 
-/// Starts the picture of a session that holds its leases.
+/// Starts the pipeline of a session that holds its leases.
 pub(crate) async fn start(
-    world: &World,
+    worker: &WorkerState,
     session: &Session,
-    times: Times,
+    times: StopTimes,
 ) -> Result<Box<dyn Pipeline>, Cause> {
-    let folder = folder::of(&world.options.output_dir, &session.id);
-    match &world.options.source {
-        Source::Ffmpeg(source) => ffmpeg::start(world, source, session, folder, times).await,
+    let dir = output_dir::of(&worker.options.output_dir, &session.id);
+    match &worker.options.source {
+        Source::Ffmpeg(source) => ffmpeg::start(worker, source, session, dir, times).await,
         Source::Pattern => {
-            let projector = world.projector.clone();
-            let shown = tokio::task::spawn_blocking(move || {
-                folder::make(&folder)?;
-                projector.show(&folder)
+            let pattern = worker.pattern.clone();
+            let started = tokio::task::spawn_blocking(move || {
+                output_dir::create(&dir)?;
+                pattern.start_output(&dir)
             });
-            let shown = shown.await.map_err(std::io::Error::other).and_then(|shown| shown);
-            let show = shown.map_err(|error| not_started(&error))?;
-            Ok(Box::new(Pattern { show: Some(show), published: false }))
+            let started = started.await.map_err(std::io::Error::other).and_then(|output| output);
+            let output = started.map_err(|error| start_failed(&error))?;
+            Ok(Box::new(PatternPipeline { output: Some(output), published: false }))
         }
     }
 }
 
-fn not_started(error: &std::io::Error) -> Cause {
+fn start_failed(error: &std::io::Error) -> Cause {
     let detail = (error.kind() == std::io::ErrorKind::StorageFull).then_some(Detail::DiskLimit);
-    Cause::new(Reason::PipelineStartFailed, detail, verdict::words(&error.to_string()))
+    Cause::new(Reason::PipelineStartFailed, detail, exit_cause::summarize_log(&error.to_string()))
 }
 
-/// The test picture, which is of this process and needs no end of its own.
-struct Pattern {
-    show: Option<Show>,
+/// The test pattern. It runs in this process, so there is nothing to kill.
+struct PatternPipeline {
+    output: Option<PatternOutput>,
     published: bool,
 }
 
 #[async_trait]
-impl Pipeline for Pattern {
-    async fn news(&mut self) -> News {
+impl Pipeline for PatternPipeline {
+    async fn next_event(&mut self) -> PipelineEvent {
         match std::mem::replace(&mut self.published, true) {
-            false => News::Published,
+            false => PipelineEvent::Published,
             true => std::future::pending().await,
         }
     }
 
-    fn is_timed(&self) -> bool {
+    fn has_deadline(&self) -> bool {
         false
     }
 
-    async fn extend(&mut self, _times: Times) {}
+    async fn extend(&mut self, _times: StopTimes) {}
 
     async fn stop(&mut self) {
         self.kill().await;
     }
 
     async fn kill(&mut self) {
-        self.show = None;
+        self.output = None;
     }
 
     fn is_gone(&self) -> bool {
-        self.show.is_none()
+        self.output.is_none()
     }
 }

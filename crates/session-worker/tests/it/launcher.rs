@@ -1,4 +1,4 @@
-//! Processes in groups of their own, without a watchdog: the worker has to end them itself.
+//! A launcher without a watchdog: each process has its own group, and only the worker ends it.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -7,14 +7,14 @@ use std::process::{ExitStatus, Stdio};
 
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use session_worker::{Command, Exit, Launcher, Process, Times};
+use tenure_session_worker::{Command, Exit, Launcher, Process, StopTimes};
 use tokio::process::Child;
 
-pub(crate) struct Plain;
+pub(crate) struct PlainLauncher;
 
 #[async_trait]
-impl Launcher for Plain {
-    async fn launch(&self, command: Command, _times: Times) -> io::Result<Box<dyn Process>> {
+impl Launcher for PlainLauncher {
+    async fn launch(&self, command: Command, _times: StopTimes) -> io::Result<Box<dyn Process>> {
         let log = OpenOptions::new().create(true).append(true).open(&command.log)?;
         let child = tokio::process::Command::new(&command.program)
             .args(&command.args)
@@ -49,7 +49,7 @@ impl Running {
 
 #[async_trait]
 impl Process for Running {
-    async fn extend(&mut self, _times: Times) -> io::Result<()> {
+    async fn extend(&mut self, _times: StopTimes) -> io::Result<()> {
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Process for Running {
     }
 
     fn is_gone(&self) -> bool {
-        // A leader that nobody has reaped is dead as well.
+        // A zombie group leader counts as exited.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.group.as_raw_nonzero()));
         let zombie =
             stat.is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")));

@@ -1,15 +1,15 @@
-//! The orchestrator from outside: real stores, real processes, real loss.
+//! The session worker with real stores and processes.
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
-mod fail;
 mod ffmpeg;
+mod fixture;
 mod guard;
-mod house;
 mod launcher;
-mod life;
-mod log;
-mod many;
-mod process;
+mod lease_loss;
+mod lifecycle;
+mod reconcile;
 mod recovery;
-mod stuck;
-mod truth;
+mod restart;
+mod retention;
+mod session_log;
+mod stuck_pipelines;

@@ -1,101 +1,111 @@
-//! What a worker finds of the one before it.
+//! Recovery of the sessions of a predecessor.
 
 use std::process::Command;
 
-use lease::{Key, Op};
-use session::{Detail, Reason, Session, SessionId, SessionLog, State, Target};
-use session_worker::SESSION_VARIABLE;
-use testkit::RedisServer;
+use tenure_lease::{Key, Op};
+use tenure_session::{Detail, Reason, Session, SessionId, SessionLog, SessionState, Target};
+use tenure_session_worker::SESSION_VARIABLE;
+use tenure_testkit::RedisServer;
 
-use crate::house::{House, session};
+use crate::fixture::{Fixture, session};
 
-/// A record as a worker that vanished left it.
-pub(crate) async fn leave(house: &House, channel: &str, state: State, slot: Option<u32>) -> SessionId {
-    let wish = session(Target::new(Some(channel), None, None).unwrap(), "high");
-    let id = house.record(Session { slot, ..wish }).await;
+/// Writes a record as a crashed worker would leave it.
+pub(crate) async fn write_stale_record(
+    fixture: &Fixture,
+    channel: &str,
+    state: SessionState,
+    slot: Option<u32>,
+) -> SessionId {
+    let intent = session(Target::new(Some(channel), None, None).unwrap(), "high");
+    let id = fixture.record(Session { slot, ..intent }).await;
     let key = Key::new(format!("v3:session:{id}")).unwrap();
-    let record = house.store.get(&key).await.unwrap().unwrap();
+    let record = fixture.store.get(&key).await.unwrap().unwrap();
     let text = String::from_utf8(record.value.to_vec()).unwrap();
     let value = text.replace("\"state\":\"NEW\"", &format!("\"state\":\"{state}\"")).into_bytes().into();
-    house.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
+    fixture.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
     id
 }
 
-/// A lease as a worker that vanished left it.
-async fn hold(house: &House, key: &str, holder: &SessionId) {
-    let (key, holder) = (Key::new(key).unwrap(), lease::Holder::new(holder.as_str()).unwrap());
-    let token = lease::Token::parse(&format!("a-token-of-the-vanished-{}", key.as_str().len())).unwrap();
-    let claim = lease::Claim::new(key, holder, token, lease::Ttl::from_secs(600).unwrap());
-    house.store.acquire(claim).await.unwrap();
+/// Acquires a lease as a crashed worker would leave it.
+async fn hold(fixture: &Fixture, key: &str, holder: &SessionId) {
+    let (key, holder) = (Key::new(key).unwrap(), tenure_lease::Holder::new(holder.as_str()).unwrap());
+    let token =
+        tenure_lease::Token::parse(&format!("token-of-a-crashed-worker-{}", key.as_str().len())).unwrap();
+    let claim = tenure_lease::Claim::new(key, holder, token, tenure_lease::Ttl::from_secs(600).unwrap());
+    fixture.store.acquire(claim).await.unwrap();
 }
 
-async fn everything_is_put_right(house: &House) {
-    let starting = leave(house, "1:0:1:", State::Starting, Some(0)).await;
-    hold(house, "lease:service:1:0:1:", &starting).await;
-    hold(house, "lease:tuner:0", &starting).await;
+async fn recovers_everything(fixture: &Fixture) {
+    let starting = write_stale_record(fixture, "1:0:1:", SessionState::Starting, Some(0)).await;
+    hold(fixture, "lease:service:1:0:1:", &starting).await;
+    hold(fixture, "lease:tuner:0", &starting).await;
     let mut later = Vec::new();
     for (number, state) in
-        [State::Priming, State::Ready, State::Draining, State::Stopping].into_iter().enumerate()
+        [SessionState::Priming, SessionState::Ready, SessionState::Draining, SessionState::Stopping]
+            .into_iter()
+            .enumerate()
     {
-        later.push((state, leave(house, &format!("1:1:{number}:"), state, Some(1)).await));
+        later.push((state, write_stale_record(fixture, &format!("1:1:{number}:"), state, Some(1)).await));
     }
-    let stopped = leave(house, "1:0:9:", State::Stopped, None).await;
-    let before = house.get(&stopped).await;
+    let stopped = write_stale_record(fixture, "1:0:9:", SessionState::Stopped, None).await;
+    let before = fixture.get(&stopped).await;
 
-    let worker = house.worker().await;
+    let worker = fixture.worker().await;
     for (state, id) in later {
-        let over = house.get(&id).await;
+        let over = fixture.get(&id).await;
         assert_eq!(
             (over.state, over.reason, over.detail, over.recovered_from),
-            (State::Failed, Reason::ProcessEnded, Some(Detail::WorkerRestarted), Some(state))
+            (SessionState::Failed, Reason::ProcessEnded, Some(Detail::WorkerRestarted), Some(state))
         );
     }
-    assert_eq!(house.get(&stopped).await, before, "what is over stays as it is");
-    let again = house.until(&starting, State::Ready).await;
-    assert_eq!((again.recovered_from, again.slot), (Some(State::Starting), Some(0)));
+    assert_eq!(fixture.get(&stopped).await, before, "ended sessions are unchanged");
+    let again = fixture.until(&starting, SessionState::Ready).await;
+    assert_eq!((again.recovered_from, again.slot), (Some(SessionState::Starting), Some(0)));
     worker.close().await;
 }
 
 #[tokio::test]
-async fn what_a_vanished_worker_left_is_put_right_in_memory() {
-    everything_is_put_right(&House::memory().await).await;
+async fn a_worker_recovers_the_sessions_of_its_predecessor_in_memory() {
+    recovers_everything(&Fixture::memory().await).await;
 }
 
 #[tokio::test]
-async fn what_a_vanished_worker_left_is_put_right_on_redis() {
+async fn a_worker_recovers_the_sessions_of_its_predecessor_on_redis() {
     let redis = RedisServer::start().unwrap();
-    everything_is_put_right(&House::redis(&redis).await).await;
+    recovers_everything(&Fixture::redis(&redis).await).await;
 }
 
 #[tokio::test]
-async fn what_still_runs_of_a_vanished_worker_is_gone_before_its_tuner_is_used() {
-    let house = House::memory().await;
-    let id = leave(&house, "1:0:1:", State::Ready, Some(0)).await;
+async fn processes_of_a_predecessor_exit_before_their_tuner_is_used() {
+    let fixture = Fixture::memory().await;
+    let id = write_stale_record(&fixture, "1:0:1:", SessionState::Ready, Some(0)).await;
     let mut left = Command::new("sleep").arg("1000").env(SESSION_VARIABLE, id.as_str()).spawn().unwrap();
-    let worker = house.worker().await;
-    // Dead already; the kernel may take a moment to tell its parent.
-    let told = || left.try_wait().unwrap().is_some();
-    testkit::wait::until("what was left is over", crate::house::LIMIT, told).unwrap();
+    let worker = fixture.worker().await;
+    // Already dead; its parent may be notified a little later.
+    let exited = || left.try_wait().unwrap().is_some();
+    tenure_testkit::wait::until("the process has exited", crate::fixture::LIMIT, exited).unwrap();
     worker.close().await;
 }
 
 #[tokio::test]
-async fn records_that_nobody_can_read_and_folders_that_nobody_needs_are_no_obstacle() {
-    let house = House::memory().await;
+async fn corrupt_records_and_unused_directories_do_not_prevent_a_start() {
+    let fixture = Fixture::memory().await;
     let key = Key::new("v3:session:strange").unwrap();
     let value = b"{}".to_vec().into();
-    house.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
-    let (ours, theirs) = (house.options.output_dir.join("gone-1"), house.options.output_dir.join("photos"));
+    fixture.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
+    let (ours, theirs) =
+        (fixture.options.output_dir.join("gone-1"), fixture.options.output_dir.join("photos"));
     for folder in [&ours, &theirs] {
         std::fs::create_dir_all(folder).unwrap();
         std::fs::write(folder.join("cat.jpg"), b"x").unwrap();
     }
     std::fs::write(ours.join(".tenure"), b"").unwrap();
-    let worker = house.worker().await;
-    let id = house.wish("1:0:1:", "high").await;
-    house.until(&id, State::Ready).await;
-    testkit::wait::until("the folder of nobody is removed", crate::house::LIMIT, || !ours.exists()).unwrap();
-    assert!(theirs.join("cat.jpg").exists(), "what is not ours stays");
-    assert_eq!(house.log.list(session::Among::All, 0, 10).await.unwrap().total, 1);
+    let worker = fixture.worker().await;
+    let id = fixture.start("1:0:1:", "high").await;
+    fixture.until(&id, SessionState::Ready).await;
+    tenure_testkit::wait::until("the unused directory is removed", crate::fixture::LIMIT, || !ours.exists())
+        .unwrap();
+    assert!(theirs.join("cat.jpg").exists(), "other directories are kept");
+    assert_eq!(fixture.log.list(tenure_session::SessionFilter::All, 0, 10).await.unwrap().total, 1);
     worker.close().await;
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lease::{Clock, Tick};
-use lease_store::BootClock;
+use tenure_lease::{Clock, Tick};
+use tenure_store::BootClock;
 
 /// Now.
 pub(super) fn now() -> Tick {
@@ -11,7 +11,7 @@ pub(super) fn now() -> Tick {
 }
 
 /// Sleeps in a thread that has nothing else to do.
-#[expect(clippy::disallowed_methods, reason = "the thread that follows the plan is nobody's executor")]
+#[expect(clippy::disallowed_methods, reason = "the thread that follows the plan runs no executor")]
 pub(super) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use lease::{Clock, Holder, Key, Mode, Op, Records, Store, Ttl};
-use lease_keeper::{Guard, Keeper, NotSafe, Permit, Terms};
+use tenure_keeper::{Guard, Keeper, Permit, PermitError, Terms};
+use tenure_lease::{Clock, Holder, Key, Mode, Op, Records, Store, Ttl};
 use tokio::task::JoinSet;
 
 use super::clock;
 use super::log::Log;
-use super::plan::Dice;
+use super::plan::SeededRng;
 use super::recorder::{Recorder, id};
 use super::resource::Resource;
 use crate::history::{Client, What};
@@ -50,7 +50,7 @@ pub struct Args {
 
 impl Args {
     /// The arguments as [`Args::parse`] takes them.
-    pub fn words(&self) -> Vec<String> {
+    pub fn to_args(&self) -> Vec<String> {
         let number = |n: u64| n.to_string();
         vec![
             self.url.clone(),
@@ -90,14 +90,14 @@ impl Args {
 }
 
 /// One of the things a process does at a time.
-struct Hand {
+struct HolderProcess {
     keeper: Keeper,
     store: Arc<Recorder>,
     log: Arc<Log>,
     resource: Resource,
     args: Args,
     ending: Arc<AtomicBool>,
-    dice: Dice,
+    rng: SeededRng,
 }
 
 /// Holds and acts until `ending` is set, then gives everything back.
@@ -110,14 +110,14 @@ pub async fn run(args: Args, ending: Arc<AtomicBool>) -> Result<()> {
     let keeper = Keeper::new(store.clone() as Arc<dyn Store>, Holder::new(name)?);
     let mut hands = JoinSet::new();
     for number in 0..HANDS {
-        let hand = Hand {
+        let hand = HolderProcess {
             keeper: keeper.clone(),
             store: store.clone(),
             log: log.clone(),
             resource: Resource::new(&args.resource),
             args: args.clone(),
             ending: ending.clone(),
-            dice: Dice::new(args.seed.wrapping_add(number)),
+            rng: SeededRng::new(args.seed.wrapping_add(number)),
         };
         hands.spawn(hand.work());
     }
@@ -131,14 +131,12 @@ pub async fn run(args: Args, ending: Arc<AtomicBool>) -> Result<()> {
 /// The server may be down for the moment.
 async fn connect(args: &Args, ending: &AtomicBool) -> Option<Arc<dyn Store>> {
     while !ending.load(Ordering::Relaxed) {
-        let opened: lease::Result<Arc<dyn Store>> = if args.url.starts_with("tenure://") {
-            let client = lease_api::Client::connect(&args.url, args.api_token.clone()).await;
-            client.map(|client| Arc::new(client) as Arc<dyn Store>)
-        } else {
-            lease_store::Store::open(&args.url).await.map(Into::into)
-        };
-        match opened {
-            Ok(store) => return Some(store),
+        let mut options = tenure_store::OpenOptions::default();
+        if let Some(token) = &args.api_token {
+            options.remote = options.remote.token(token);
+        }
+        match tenure_store::Store::open_with(&args.url, options).await {
+            Ok(store) => return Some(store.into()),
             Err(_) => nap(Duration::from_millis(50)).await,
         }
     }
@@ -146,10 +144,10 @@ async fn connect(args: &Args, ending: &AtomicBool) -> Option<Arc<dyn Store>> {
 }
 
 async fn nap(time: Duration) {
-    lease_store::BootClock.sleep_until(clock::now() + time).await;
+    tenure_store::BootClock.sleep_until(clock::now() + time).await;
 }
 
-impl Hand {
+impl HolderProcess {
     fn over(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
@@ -157,9 +155,9 @@ impl Hand {
     async fn work(mut self) -> Result<()> {
         let terms = Terms::new(Ttl::from_millis(self.args.ttl.as_millis() as u64)?);
         while !self.over() {
-            let key = self.dice.below(self.args.keys.len() as u64) as usize;
+            let key = self.rng.below(self.args.keys.len() as u64) as usize;
             let key = Key::new(&self.args.keys[key])?;
-            let wait = self.dice.time(Duration::ZERO, self.args.ttl * 2);
+            let wait = self.rng.time(Duration::ZERO, self.args.ttl * 2);
             match self.keeper.acquire(key, terms.clone(), wait).await {
                 Ok(guard) => self.hold(guard).await?,
                 Err(_) => nap(self.args.ttl / 50).await,
@@ -169,7 +167,7 @@ impl Hand {
     }
 
     async fn hold(&mut self, guard: Guard) -> Result<()> {
-        let lasts = self.dice.time(self.args.ttl / 10, self.args.ttl * 2);
+        let lasts = self.rng.time(self.args.ttl / 10, self.args.ttl * 2);
         let end = clock::now() + if self.args.broken { FOR_EVER } else { lasts };
         // What a broken holder keeps instead of asking.
         let first = guard.permit(Duration::ZERO).ok().map(|permit| permit.fence(Mode::Monotonic));
@@ -185,13 +183,13 @@ impl Hand {
                         until,
                     )?;
                 }
-                (Err(NotSafe::Lost(_)), _) => return Ok(()),
+                (Err(PermitError::Lost(_)), _) => return Ok(()),
                 (Err(_), _) => {}
             }
-            nap(self.dice.time(Duration::from_millis(2), Duration::from_millis(25))).await;
+            nap(self.rng.time(Duration::from_millis(2), Duration::from_millis(25))).await;
         }
         // Some only let go: then the reaper gives back.
-        if self.dice.below(4) > 0 {
+        if self.rng.below(4) > 0 {
             drop(guard.release().await);
         }
         Ok(())
@@ -205,15 +203,15 @@ impl Hand {
 
     /// One act under a permit: a write to the file or to a record, each fenced.
     async fn act(&mut self, permit: &Permit<'_>) -> Result<()> {
-        let mode = if self.dice.below(2) == 0 { Mode::Strict } else { Mode::Monotonic };
+        let mode = if self.rng.below(2) == 0 { Mode::Strict } else { Mode::Monotonic };
         let fence = permit.fence(mode);
         let (key, generation) = (fence.key.as_str(), fence.generation.get());
         let token = id(fence.token.digest());
         let until = permit.deadline().tick().as_nanos();
         let number = self.note_permit(key, generation, token, until)?;
-        if self.dice.below(2) == 0 {
+        if self.rng.below(2) == 0 {
             // Stopped between here and the write, it wakes up after its time: the mark is what keeps it out.
-            nap(self.dice.time(Duration::ZERO, Duration::from_millis(20))).await;
+            nap(self.rng.time(Duration::ZERO, Duration::from_millis(20))).await;
             if let Some(locked) = self.resource.lock(key)? {
                 let accepted = locked.write(generation, token)?;
                 let (key, client) = (key.to_owned(), self.args.client);
@@ -247,8 +245,8 @@ mod tests {
             seed: u64::MAX,
             broken: true,
         };
-        let again = Args::parse(&args.words()).unwrap();
+        let again = Args::parse(&args.to_args()).unwrap();
         assert_eq!(format!("{again:?}"), format!("{args:?}"));
-        assert!(Args::parse(&args.words()[1..]).is_err());
+        assert!(Args::parse(&args.to_args()[1..]).is_err());
     }
 }

@@ -6,15 +6,15 @@
 //! true time is known, and the recorded [`History`](crate::history::History) goes to the judge of the simulations.
 
 mod clock;
+mod cluster;
 pub mod holder;
 mod log;
 pub mod plan;
 mod recorder;
 mod resource;
-mod rig;
 mod run;
 mod verdict;
 
-pub use rig::Engine;
+pub use cluster::Engine;
 pub use run::{Chaos, run};
 pub use verdict::Verdict;

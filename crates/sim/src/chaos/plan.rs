@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use testkit::Direction;
+use tenure_testkit::Direction;
 
 /// Numbers from a seed: the same seed, the same numbers, on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct SeededRng(u64);
 
-impl Dice {
-    /// Dice for this seed.
+impl SeededRng {
+    /// SeededRng for this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -80,36 +80,36 @@ pub struct Step {
 
 /// The faults of a run of `length` with so many holders, in the order of their beginnings. All are over at `length`.
 pub fn plan(seed: u64, length: Duration, holders: usize, ttl: Duration) -> Vec<Step> {
-    let mut dice = Dice::new(seed);
+    let mut rng = SeededRng::new(seed);
     let mut steps = Vec::new();
     let mut from = Duration::from_millis(500);
     while from < length {
-        let fault = fault(&mut dice, holders, ttl);
+        let fault = fault(&mut rng, holders, ttl);
         let lasts = match fault {
             Fault::Cut(_) | Fault::CutReply(_) => Duration::ZERO,
             // From a hiccup to well past the deadline, so that both sides of it are met.
             Fault::StopHolder(_) | Fault::Stall(..) | Fault::Lose(..) | Fault::Refuse(_) => {
-                dice.time(ttl / 5, ttl * 5 / 2)
+                rng.time(ttl / 5, ttl * 5 / 2)
             }
-            Fault::KillHolder(_) => dice.time(Duration::ZERO, ttl),
-            Fault::StopServer | Fault::KillServer | Fault::Delay(..) => dice.time(ttl / 10, ttl * 3 / 2),
+            Fault::KillHolder(_) => rng.time(Duration::ZERO, ttl),
+            Fault::StopServer | Fault::KillServer | Fault::Delay(..) => rng.time(ttl / 10, ttl * 3 / 2),
         };
         steps.push(Step { from, until: (from + lasts).min(length), fault });
-        from += dice.time(ttl / 10, ttl * 2 / 3);
+        from += rng.time(ttl / 10, ttl * 2 / 3);
     }
     steps
 }
 
-fn fault(dice: &mut Dice, holders: usize, ttl: Duration) -> Fault {
-    let who = dice.below(holders as u64) as usize;
-    let way = if dice.below(2) == 0 { Direction::ToServer } else { Direction::ToClient };
-    match dice.below(20) {
+fn fault(rng: &mut SeededRng, holders: usize, ttl: Duration) -> Fault {
+    let who = rng.below(holders as u64) as usize;
+    let way = if rng.below(2) == 0 { Direction::ToServer } else { Direction::ToClient };
+    match rng.below(20) {
         0..=4 => Fault::StopHolder(who),
         5..=7 => Fault::KillHolder(who),
         8 => Fault::StopServer,
         9 => Fault::KillServer,
         10 | 11 => Fault::Cut(who),
-        12 | 13 => Fault::Delay(who, way, dice.time(ttl / 50, ttl / 2)),
+        12 | 13 => Fault::Delay(who, way, rng.time(ttl / 50, ttl / 2)),
         14 | 15 => Fault::Stall(who, way),
         16 => Fault::Lose(who, way),
         17 => Fault::Refuse(who),

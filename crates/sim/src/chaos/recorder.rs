@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use lease::{
-    Acquired, Capabilities, Claim, Clock, Committed, Digest, Error, Fence, Generation, Key, Leases, LogEntry,
-    Mode, Op, Page, Prefix, Query, Record, Records, Reign, Release, Released, Renewal, Renewed, Result,
-    Revision, Revoke, Revoked, Status, Store, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
+use tenure_lease::{
+    Acquired, Claim, Committed, Digest, Error, Fence, Generation, Key, Mode, Op, Release, Released, Renewal,
+    Renewed, Result, Store, StoreLayer, Token,
 };
 
 use super::log::Log;
-use crate::disk::ask::failed;
+use crate::disk::operation::failed;
 use crate::history::{Answer, Call, CallVerb, OpId, Outcome, TokenId, What, Word, token_id};
 
 /// The verbs that holders use are recorded; the others only passed on.
@@ -58,14 +56,9 @@ impl Recorder {
     }
 }
 
-#[async_trait]
-impl Leases for Recorder {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.store.clock()
+impl StoreLayer for Recorder {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
     }
 
     async fn acquire(&self, claim: Claim) -> Result<Acquired> {
@@ -122,45 +115,6 @@ impl Leases for Recorder {
         })
     }
 
-    async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
-        self.store.transfer(transfer).await
-    }
-
-    async fn revoke(&self, revoke: Revoke) -> Result<Revoked> {
-        self.store.revoke(revoke).await
-    }
-
-    async fn verify(&self, key: &Key, token: &Token) -> Result<Verified> {
-        self.store.verify(key, token).await
-    }
-
-    async fn inspect(&self, key: &Key) -> Result<Status> {
-        self.store.inspect(key).await
-    }
-
-    async fn list(&self, query: &Query) -> Result<Page<Status>> {
-        self.store.list(query).await
-    }
-
-    async fn history(&self, key: &Key) -> Result<Vec<Reign>> {
-        self.store.history(key).await
-    }
-
-    async fn watch(&self, prefix: &Prefix, from: Option<Revision>) -> Result<Box<dyn Watch>> {
-        self.store.watch(prefix, from).await
-    }
-
-    async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
-        self.store.wipe(wipe).await
-    }
-}
-
-#[async_trait]
-impl Records for Recorder {
-    async fn commit(&self, ops: &[Op]) -> Result<Committed> {
-        self.store.commit(ops).await
-    }
-
     async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
         let verb = match fence.mode {
             Mode::Strict => CallVerb::WriteStrict,
@@ -179,17 +133,5 @@ impl Records for Recorder {
                 Answer { generation: current.map(Generation::get), ..no("fenced_out", None) }
             }
         })
-    }
-
-    async fn get(&self, key: &Key) -> Result<Option<Record>> {
-        self.store.get(key).await
-    }
-
-    async fn scan(&self, query: &Query) -> Result<Page<Record>> {
-        self.store.scan(query).await
-    }
-
-    async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
-        self.store.read_log(log, after, limit).await
     }
 }

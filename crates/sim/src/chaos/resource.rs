@@ -11,7 +11,7 @@ use crate::history::TokenId;
 /// A folder of fenced files.
 pub(super) struct Resource(PathBuf);
 
-/// The file, locked: nobody else writes until it is dropped, or its process dies.
+/// The file, locked: no other process writes until it is dropped, or its process dies.
 pub(super) struct Locked {
     file: File,
     mark: (u64, TokenId),
@@ -22,7 +22,7 @@ impl Resource {
         Self(folder.to_owned())
     }
 
-    /// The file of a key, unless somebody else writes to it right now.
+    /// The file of a key, unless another process is writing to it.
     pub(super) fn lock(&self, key: &str) -> Result<Option<Locked>> {
         let path = self.0.join(key.replace('/', "-"));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use lease::Tick;
-use testkit::wait;
+use tenure_lease::Tick;
+use tenure_testkit::wait;
 
+use super::cluster::{ChaosCluster, Engine, LIMIT};
 use super::plan::{Fault, plan};
-use super::rig::{Engine, LIMIT, Rig};
 use super::verdict::Verdict;
-use super::{clock, holder, log, rig};
+use super::{clock, cluster, holder, log};
 use crate::history::{Event, History, Setting, What};
 
 /// What to run.
@@ -45,7 +45,7 @@ impl Chaos {
         Setting {
             seed: self.seed,
             engine: self.engine.to_string().into(),
-            // One machine, one clock; nobody steps it.
+            // One machine, one clock; it is not stepped.
             clocks_hold: true,
             // Clients send what has a token again when a connection breaks.
             resends: true,
@@ -69,13 +69,13 @@ pub fn run(chaos: &Chaos) -> Result<Verdict> {
         seed: chaos.seed,
         broken: chaos.broken,
     };
-    let mut rig = Rig::start(chaos.engine, chaos.holders, args)?;
+    let mut cluster = ChaosCluster::start(chaos.engine, chaos.holders, args)?;
     let mut events = Vec::new();
-    let done = carry_out(chaos, &mut rig, &keys, &mut events);
+    let done = carry_out(chaos, &mut cluster, &keys, &mut events);
     done.with_context(|| {
-        format!("seed {} on {}; the server said: {}", chaos.seed, chaos.engine, rig.said())
+        format!("seed {} on {}; the server said: {}", chaos.seed, chaos.engine, cluster.said())
     })?;
-    for path in rig.logs()? {
+    for path in cluster.logs()? {
         events.extend(log::read(&path, 0)?);
     }
     let mut history = History { setting: chaos.setting(), events };
@@ -83,12 +83,17 @@ pub fn run(chaos: &Chaos) -> Result<Verdict> {
     Ok(Verdict::of(history))
 }
 
-fn carry_out(chaos: &Chaos, rig: &mut Rig, keys: &[String], events: &mut Vec<Event>) -> Result<()> {
+fn carry_out(
+    chaos: &Chaos,
+    cluster: &mut ChaosCluster,
+    keys: &[String],
+    events: &mut Vec<Event>,
+) -> Result<()> {
     // Faults begin once there is something to disturb.
-    wait_for_permits(rig, keys, "somebody holds each key")?;
+    wait_for_permits(cluster, keys, "each key is held")?;
     if chaos.broken {
-        provoke(rig)?;
-        rig.finish()?;
+        provoke(cluster)?;
+        cluster.finish()?;
         return Ok(());
     }
     let start = clock::now();
@@ -123,47 +128,47 @@ fn carry_out(chaos: &Chaos, rig: &mut Rig, keys: &[String], events: &mut Vec<Eve
                     at: clock::now().as_nanos(),
                     what: What::Fault { name, host: Some(host), until },
                 });
-                rig.begin(fault).with_context(|| format!("begin {fault}"))?;
+                cluster.begin(fault).with_context(|| format!("begin {fault}"))?;
             }
-            false => rig.end(fault).with_context(|| format!("end {fault}"))?,
+            false => cluster.end(fault).with_context(|| format!("end {fault}"))?,
         }
     }
-    rig.heal()?;
+    cluster.heal()?;
     events.push(Event { at: clock::now().as_nanos(), what: What::Healed });
-    wait_for_permits(rig, keys, "each key is held again after all is healed")?;
-    rig.finish()?;
+    wait_for_permits(cluster, keys, "each key is held again after all is healed")?;
+    cluster.finish()?;
     events.push(Event { at: clock::now().as_nanos(), what: What::End });
     Ok(())
 }
 
-/// Stops the first holder while it holds, lets somebody else have its key, and wakes it up: a sound one does nothing
+/// Stops the first holder while it holds, lets another one take its key, and wakes it up: a sound one does nothing
 /// more with it. Every step waits for what it needs, so a slow machine only takes longer.
-fn provoke(rig: &mut Rig) -> Result<()> {
+fn provoke(cluster: &mut ChaosCluster) -> Result<()> {
     let permit = |event: &Event| match &event.what {
-        What::Permit { client, key, .. } => Some((rig::seat(*client), key.clone())),
+        What::Permit { client, key, .. } => Some((cluster::seat(*client), key.clone())),
         _ => None,
     };
     let mut held = String::new();
     let since = clock::now();
-    wait_for(rig, since, "the first holder holds", |event| {
+    wait_for(cluster, since, "the first holder holds", |event| {
         let found = permit(event).filter(|(seat, _)| *seat == 0);
         found.map(|(_, key)| held = key).is_some()
     })?;
     let stopped = clock::now();
-    rig.begin(Fault::StopHolder(0))?;
+    cluster.begin(Fault::StopHolder(0))?;
     let other = |event: &Event| permit(event).is_some_and(|(seat, key)| seat != 0 && key == held);
-    wait_for(rig, stopped, "somebody else has its key", other)?;
+    wait_for(cluster, stopped, "another holder has its key", other)?;
     let woken = clock::now();
-    rig.end(Fault::StopHolder(0))?;
+    cluster.end(Fault::StopHolder(0))?;
     let again = |event: &Event| permit(event).is_some_and(|(seat, key)| seat == 0 && key == held);
-    wait_for(rig, woken, "the first holder acts again", again)?;
-    wait_for(rig, clock::now(), "somebody else has its key again", other)
+    wait_for(cluster, woken, "the first holder acts again", again)?;
+    wait_for(cluster, clock::now(), "another holder has its key again", other)
 }
 
 /// Waits until there was a permit for every key from now on.
-fn wait_for_permits(rig: &Rig, keys: &[String], what: &str) -> Result<()> {
+fn wait_for_permits(cluster: &ChaosCluster, keys: &[String], what: &str) -> Result<()> {
     let mut missing: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
-    let waited = wait_for(rig, clock::now(), what, |event| {
+    let waited = wait_for(cluster, clock::now(), what, |event| {
         if let What::Permit { key, .. } = &event.what {
             missing.remove(key.as_str());
         }
@@ -173,14 +178,19 @@ fn wait_for_permits(rig: &Rig, keys: &[String], what: &str) -> Result<()> {
 }
 
 /// Waits until an event of a holder after `since` is the one.
-fn wait_for(rig: &Rig, since: Tick, what: &str, mut done: impl FnMut(&Event) -> bool) -> Result<()> {
+fn wait_for(
+    cluster: &ChaosCluster,
+    since: Tick,
+    what: &str,
+    mut done: impl FnMut(&Event) -> bool,
+) -> Result<()> {
     let mut lengths = BTreeMap::new();
-    for path in rig.logs()? {
+    for path in cluster.logs()? {
         // Lines are appended whole, so the rest of a file begins with a line.
         lengths.insert(path.clone(), fs::metadata(&path)?.len());
     }
     wait::until(what, LIMIT, || {
-        let logs = rig.logs().unwrap_or_default();
+        let logs = cluster.logs().unwrap_or_default();
         let rest =
             |path: &PathBuf| log::read(path, lengths.get(path).copied().unwrap_or(0)).unwrap_or_default();
         let events = logs.iter().flat_map(rest).filter(|event| event.at > since.as_nanos());

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::history::{Call, CallVerb, Event, History, Nanos, OpId, Outcome, TokenId, What};
 use crate::judge::{Invariant, Violation, judge};
-use crate::linear::{self, Broken, Looked};
+use crate::linear::{self, NotLinearizable, SearchStats};
 
 /// The judgement and what it rests on.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Verdict {
     }
 
     /// Looks for an order that explains what the store answered. On a long history the search may take long.
-    pub fn order(&self) -> Result<Looked, Broken> {
+    pub fn order(&self) -> Result<SearchStats, NotLinearizable> {
         linear::check(&self.history)
     }
 

@@ -4,9 +4,9 @@
 use std::io;
 use std::sync::Arc;
 
-use lease_store::{Disk, Medium};
+use tenure_store::{Storage, StorageFile};
 
-use super::platter::Platter;
+use super::simulated_disk::SimulatedDisk;
 
 /// One way to be wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,7 @@ impl Break {
     }
 
     /// What is wrong, in words.
-    pub const fn words(self) -> &'static str {
+    pub const fn describe(self) -> &'static str {
         match self {
             Self::AnswersBeforeSync => "answers before the journal is synced",
             Self::IgnoresFailedSync => "goes on after a sync that failed",
@@ -65,16 +65,16 @@ impl Break {
 
 /// The disk as a broken engine uses it.
 pub(crate) struct Bent {
-    pub(crate) platter: Platter,
+    pub(crate) disk: SimulatedDisk,
     pub(crate) how: Break,
 }
 
-impl Disk for Bent {
-    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn Medium>> {
-        let mut inner = self.platter.open(name, size)?;
+impl Storage for Bent {
+    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn StorageFile>> {
+        let mut inner = self.disk.open(name, size)?;
         let twin = match (self.how, name) {
-            (Break::ReplaysInWrongOrder, "journal-a.log") => turn_of(&self.platter, "journal-b.log", size)?,
-            (Break::ReplaysInWrongOrder, "journal-b.log") => turn_of(&self.platter, "journal-a.log", size)?,
+            (Break::ReplaysInWrongOrder, "journal-a.log") => turn_of(&self.disk, "journal-b.log", size)?,
+            (Break::ReplaysInWrongOrder, "journal-b.log") => turn_of(&self.disk, "journal-a.log", size)?,
             _ => None,
         };
         let first = inner.read()?;
@@ -83,18 +83,18 @@ impl Disk for Bent {
 
     fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>> {
         match self.how {
-            Break::ForgetsToSyncTheBase => Ok(Box::new(Unsynced(self.platter.clone()))),
-            _ => self.platter.base(),
+            Break::ForgetsToSyncTheBase => Ok(Box::new(Unsynced(self.disk.clone()))),
+            _ => self.disk.base(),
         }
     }
 }
 
-fn turn_of(platter: &Platter, name: &str, size: u64) -> io::Result<Option<u64>> {
-    Ok(frames(&platter.open(name, size)?.read()?).first().map(|frame| frame.turn))
+fn turn_of(disk: &SimulatedDisk, name: &str, size: u64) -> io::Result<Option<u64>> {
+    Ok(frames(&disk.open(name, size)?.read()?).first().map(|frame| frame.turn))
 }
 
 struct BentFile {
-    inner: Box<dyn Medium>,
+    inner: Box<dyn StorageFile>,
     how: Break,
     twin: Option<u64>,
     first: Vec<u8>,
@@ -135,7 +135,7 @@ fn stamp(bytes: &mut [u8], frame: &Frame, turn: u64, n: u64) {
     bytes[frame.at + 4..frame.at + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
-impl Medium for BentFile {
+impl StorageFile for BentFile {
     fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = self.inner.read()?;
         if self.alive {
@@ -181,7 +181,7 @@ impl Medium for BentFile {
 }
 
 #[derive(Debug)]
-struct Unsynced(Platter);
+struct Unsynced(SimulatedDisk);
 
 impl redb::StorageBackend for Unsynced {
     fn len(&self) -> io::Result<u64> {
@@ -209,7 +209,7 @@ impl redb::StorageBackend for Unsynced {
 #[cfg(feature = "breaks")]
 pub(crate) fn switch(how: Option<Break>) {
     let inside = how.filter(|how| *how == Break::ForgetsDelays);
-    lease::breaks::set(inside.map(|_| lease::breaks::Break::DelayInMemory));
+    tenure_lease::breaks::set(inside.map(|_| tenure_lease::breaks::Break::DelayInMemory));
 }
 
 /// Without the feature nothing inside the engine can be broken.
@@ -217,9 +217,9 @@ pub(crate) fn switch(how: Option<Break>) {
 pub(crate) fn switch(_: Option<Break>) {}
 
 /// The disk that an engine gets.
-pub(crate) fn disk(platter: &Platter, how: Option<Break>) -> Arc<dyn Disk> {
+pub(crate) fn disk(disk: &SimulatedDisk, how: Option<Break>) -> Arc<dyn Storage> {
     match how {
-        Some(how) => Arc::new(Bent { platter: platter.clone(), how }),
-        None => Arc::new(platter.clone()),
+        Some(how) => Arc::new(Bent { disk: disk.clone(), how }),
+        None => Arc::new(disk.clone()),
     }
 }

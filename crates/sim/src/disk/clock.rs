@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lease::{Clock, Sleep, Tick, Wall};
+use tenure_lease::{Clock, Sleep, Tick, Wall};
 
 /// True time, shared by all clocks of a run, in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl Clock for Machine {
         Wall::from_micros(self.wall + (self.time.now() - self.booted) / 1_000)
     }
 
-    /// Whoever polls it again once time has passed sees it end; it wakes nobody.
+    /// It ends when it is polled after that time; it wakes no task.
     fn sleep_until(&self, at: Tick) -> Sleep {
         let clock = self.clone();
         Box::pin(std::future::poll_fn(move |_| match clock.now() >= at {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lease::{Claim, Mode, Op, Origin, Token};
+use tenure_lease::{Claim, Mode, Op, Origin, Token};
 
-use super::ask::{Ask, id};
+use super::operation::{Operation, id};
 use crate::history::{Answer, Outcome, TokenId};
 
 /// All that was asked and answered so far.
@@ -20,13 +20,13 @@ pub(crate) struct Judge {
 #[derive(Debug, Default)]
 pub(crate) struct KeyFacts {
     pub(crate) reigns: Vec<ReignFacts>,
-    /// The greatest generation that anyone was told.
+    /// The greatest generation in any answer.
     pub(crate) top: u64,
     /// A lock-delay: the generation it followed, and until when it lasts at least.
     pub(crate) delay: Option<(u64, u64)>,
-    /// Tokens whose end somebody asked for, and generations.
+    /// Tokens whose end was requested, and generations.
     given_up: BTreeSet<TokenId>,
-    /// Per token how often it was claimed, and the greatest generation that anyone was told of before.
+    /// Per token how often it was claimed, and the greatest generation in any answer before.
     claimed: BTreeMap<TokenId, (u32, u64)>,
     attacked: BTreeSet<u64>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct ReignFacts {
     pub(crate) until: u64,
     /// Requests for a shorter time: when sent, for how long, and when they were over.
     shorter: Vec<(u64, u64, Option<u64>)>,
-    /// Somebody asked for its end.
+    /// Its end was requested.
     pub(crate) maybe_ended: bool,
     /// Its end was answered: how, and when that was.
     pub(crate) ended: Option<(&'static str, u64)>,
@@ -65,9 +65,9 @@ pub(crate) struct Commit {
 /// An operation under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
-    pub(crate) ask: Ask,
+    pub(crate) ask: Operation,
     pub(crate) at: u64,
-    /// The greatest generation that anyone was told of before.
+    /// The greatest generation in any answer before.
     top: u64,
     /// The number of the commit, if it is one.
     pub(crate) commit: Option<usize>,
@@ -81,16 +81,22 @@ impl Judge {
     }
 
     /// Notes what is asked, and what may come of it.
-    pub(crate) fn asked(&mut self, ask: Ask, at: u64, commit: Option<usize>, after_failure: bool) -> Sent {
+    pub(crate) fn asked(
+        &mut self,
+        ask: Operation,
+        at: u64,
+        commit: Option<usize>,
+        after_failure: bool,
+    ) -> Sent {
         let call = ask.call();
         let facts = self.keys.entry(call.key).or_default();
         match &ask {
-            Ask::Release(r) => facts.give_up(&r.token),
-            Ask::Transfer(t) => facts.give_up(&t.token),
-            Ask::Revoke(r) => facts.attack(r.generation.get()),
-            Ask::Acquire(Claim { instead_of: Some(dead), .. }) => facts.attack(dead.get()),
-            Ask::Acquire(c) => facts.shorten(&c.token, at, c.ttl.as_duration().as_nanos() as u64),
-            Ask::Renew(r) => {
+            Operation::Release(r) => facts.give_up(&r.token),
+            Operation::Transfer(t) => facts.give_up(&t.token),
+            Operation::Revoke(r) => facts.attack(r.generation.get()),
+            Operation::Acquire(Claim { instead_of: Some(dead), .. }) => facts.attack(dead.get()),
+            Operation::Acquire(c) => facts.shorten(&c.token, at, c.ttl.as_duration().as_nanos() as u64),
+            Operation::Renew(r) => {
                 if let Some(ttl) = r.ttl {
                     facts.shorten(&r.token, at, ttl.as_duration().as_nanos() as u64);
                 }
@@ -98,7 +104,7 @@ impl Judge {
             _ => {}
         }
         let mut top = facts.top;
-        if let Ask::Acquire(claim) = &ask {
+        if let Operation::Acquire(claim) = &ask {
             let claimed = facts.claimed.entry(id(&claim.token)).or_insert((0, top));
             claimed.0 += 1;
             top = claimed.1;
@@ -108,7 +114,7 @@ impl Judge {
 
     /// Notes that a claim was dropped, which gives back what it may have got.
     pub(crate) fn dropped(&mut self, sent: &Sent) {
-        if let Ask::Acquire(claim) = &sent.ask {
+        if let Operation::Acquire(claim) = &sent.ask {
             self.keys.entry(claim.key.to_string()).or_default().give_up(&claim.token);
         }
     }
@@ -117,49 +123,49 @@ impl Judge {
     pub(crate) fn answered(&mut self, sent: &Sent, answer: &Answer, now: u64, failed: bool) {
         let key = sent.ask.call().key;
         let facts = self.keys.entry(key.clone()).or_default();
-        // A store that has failed shows what it had decided, and nobody knows how much of that is on the disk.
-        let reads = matches!(&sent.ask, Ask::Inspect(_) | Ask::Verify(..));
+        // A store that has failed shows what it had decided, and how much of that is on the disk is not known.
+        let reads = matches!(&sent.ask, Operation::Inspect(_) | Operation::Verify(..));
         if reads && failed {
             return;
         }
         let told = answer.generation.filter(|_| sent.commit.is_none());
         let word = &*answer.word;
         let verdict = match (&sent.ask, word) {
-            (Ask::Acquire(claim), "granted" | "parked") => facts.granted(sent, claim, answer, now),
+            (Operation::Acquire(claim), "granted" | "parked") => facts.granted(sent, claim, answer, now),
             // A claim in process that got no answer gives back what it may have got.
-            (Ask::Acquire(claim), "unknown") if claim.origin == Origin::Local => {
+            (Operation::Acquire(claim), "unknown") if claim.origin == Origin::Local => {
                 facts.give_up(&claim.token);
                 None
             }
-            (Ask::Renew(r), "renewed") => {
-                // Whoever names no ttl does not know which one goes on.
+            (Operation::Renew(r), "renewed") => {
+                // A request without a TTL does not know which one continues.
                 let ttl = r.ttl.map_or(0, |ttl| ttl.as_duration().as_nanos() as u64);
                 facts.renewed(&r.token, r.generation.get(), sent.at, ttl)
             }
-            (Ask::Renew(r), "lost") => {
+            (Operation::Renew(r), "lost") => {
                 let word = if answer.why.as_deref() == Some("expired") { "expired" } else { "lost" };
                 facts.over(&r.token, Some(r.generation.get()), word, (sent.at, now))
             }
-            (Ask::Release(r), "released") => {
+            (Operation::Release(r), "released") => {
                 // By the token alone it may have been any of its reigns.
                 let once = facts.claimed.get(&id(&r.token)).is_none_or(|(times, _)| *times == 1);
-                let which = r.generation.map(lease::Generation::get);
+                let which = r.generation.map(tenure_lease::Generation::get);
                 let this = |reign: &ReignFacts| which.map_or(once, |g| reign.generation == g);
                 facts.end(|reign| reign.token == r.token && this(reign), "released", now)
             }
-            (Ask::Transfer(t), "transferred") => {
+            (Operation::Transfer(t), "transferred") => {
                 facts.end(|reign| reign.generation == t.generation.get(), "transferred", now)
             }
-            (Ask::Revoke(r), "revoked") => {
+            (Operation::Revoke(r), "revoked") => {
                 let delay = r.delay.map_or(0, |delay| delay.as_nanos() as u64);
                 facts.delay = Some((r.generation.get(), sent.at + delay));
                 facts.end(|reign| reign.generation == r.generation.get(), "revoked", now)
             }
-            (Ask::Verify(_, token), "live") => facts.seen_live(token, answer.generation, sent.at),
-            (Ask::Verify(_, token), _) if answer.outcome == Outcome::Ok => {
+            (Operation::Verify(_, token), "live") => facts.seen_live(token, answer.generation, sent.at),
+            (Operation::Verify(_, token), _) if answer.outcome == Outcome::Ok => {
                 facts.over(token, None, word, (sent.at, now))
             }
-            (Ask::Inspect(_), "free") => facts.seen_free(sent.at, now),
+            (Operation::Inspect(_), "free") => facts.seen_free(sent.at, now),
             _ => None,
         };
         facts.top = facts.top.max(told.unwrap_or(0));
@@ -175,10 +181,10 @@ impl Judge {
             self.commits[n].answered = (word == "written").then_some(now);
             self.commits[n].refused = answer.outcome == Outcome::Refused;
         }
-        if let (Ask::Acquire(c), Outcome::Refused | Outcome::Ok) = (&sent.ask, answer.outcome) {
+        if let (Operation::Acquire(c), Outcome::Refused | Outcome::Ok) = (&sent.ask, answer.outcome) {
             self.keys.entry(key.clone()).or_default().shortened(&c.token, sent.at, now);
         }
-        if let (Ask::Renew(r), Outcome::Refused | Outcome::Ok) = (&sent.ask, answer.outcome) {
+        if let (Operation::Renew(r), Outcome::Refused | Outcome::Ok) = (&sent.ask, answer.outcome) {
             self.keys.entry(key).or_default().shortened(&r.token, sent.at, now);
         }
     }
@@ -187,7 +193,7 @@ impl Judge {
     pub(crate) fn crashed(&mut self, now: u64) {
         for reign in self.keys.values_mut().flat_map(|facts| &mut facts.reigns) {
             reign.shorter.iter_mut().for_each(|(_, _, over)| *over = over.or(Some(now)));
-            // That time is up is not on the disk: whoever comes back gets more of it.
+            // That time is up is not on the disk: a reign that comes back gets more of it.
             if matches!(reign.ended, Some(("expired", _))) {
                 (reign.ended, reign.until) = (None, 0);
             }
@@ -233,7 +239,7 @@ impl KeyFacts {
     fn granted(&mut self, sent: &Sent, claim: &Claim, answer: &Answer, now: u64) -> Option<String> {
         let generation = answer.generation?;
         let until = match &*answer.word {
-            // Its ttl has been running since a moment that nobody knows.
+            // Its ttl has been running since an unknown moment.
             "parked" => 0,
             _ => sent.at + claim.ttl.as_duration().as_nanos() as u64,
         };

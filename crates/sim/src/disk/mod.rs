@@ -5,20 +5,20 @@
 //! journal that failed grants nothing more; leases of remote holders come back with the time that their holders
 //! may believe in, those of the dead process end; what was not answered is there whole or not at all.
 
-mod after;
-pub(crate) mod ask;
 mod breaks;
 pub(crate) mod clock;
-pub(crate) mod dice;
 mod judge;
-mod platter;
-mod world;
+pub(crate) mod operation;
+mod reopened;
+pub(crate) mod seeded_rng;
+mod simulated_disk;
+mod simulation;
 
 pub use breaks::Break;
 
-use self::world::World;
+use self::simulation::DiskSimulation;
 use crate::history::{History, What};
-use crate::linear::{self, Looked};
+use crate::linear::{self, SearchStats};
 
 /// What a run was like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct Stats {
     /// A number that two runs share only if they did the same.
     pub trace: u64,
     /// The search for an order of what was answered.
-    pub order: Looked,
+    pub order: SearchStats,
 }
 
 /// What is wrong, and how it came to that.
@@ -41,14 +41,14 @@ pub struct Failure {
     /// The seed.
     pub seed: u64,
     /// What is wrong, in words.
-    pub words: String,
+    pub message: String,
     /// What happened.
     pub history: History,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "seed {}: {}", self.seed, self.words)
+        write!(f, "seed {}: {}", self.seed, self.message)
     }
 }
 
@@ -68,41 +68,42 @@ pub fn run_broken(seed: u64, how: Break) -> Result<Stats, Box<Failure>> {
 }
 
 fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
-    let mut world = World::new(seed, how);
+    let mut simulation = DiskSimulation::new(seed, how);
     breaks::switch(how);
-    through(&mut world);
+    through(&mut simulation);
     breaks::switch(None);
-    let seen = world.platter.seen();
-    let asked = world.history.events.iter().filter(|e| matches!(e.what, What::Invoked { .. })).count() as u64;
-    let order = match world.judge.wrong.take() {
-        Some(words) => Err(words),
-        None => linear::check(&world.history).map_err(|broken| format!("I12 no order: {broken}")),
+    let seen = simulation.disk.seen();
+    let asked =
+        simulation.history.events.iter().filter(|e| matches!(e.what, What::Invoked { .. })).count() as u64;
+    let order = match simulation.judge.wrong.take() {
+        Some(message) => Err(message),
+        None => linear::check(&simulation.history).map_err(|broken| format!("I12 no order: {broken}")),
     };
     match order {
-        Err(words) => Err(Box::new(Failure { seed, words, history: world.history })),
+        Err(message) => Err(Box::new(Failure { seed, message, history: simulation.history })),
         Ok(order) => {
-            let (crashes, disk) = (world.crashes, seen.operations);
+            let (crashes, disk) = (simulation.crashes, seen.operations);
             Ok(Stats { asked, crashes, disk, trace: seen.trace, order })
         }
     }
 }
 
-fn through(world: &mut World) {
-    world.open();
+fn through(simulation: &mut DiskSimulation) {
+    simulation.open();
     for _ in 0..STEPS {
-        if world.judge.wrong.is_some() {
+        if simulation.judge.wrong.is_some() {
             break;
         }
-        world.step();
+        simulation.step();
     }
-    if world.judge.wrong.is_none() {
-        world.platter.faults(|faults| *faults = Default::default());
-        world.note(What::Healed);
-        if world.dice.one_in(2) {
-            world.drain();
+    if simulation.judge.wrong.is_none() {
+        simulation.disk.faults(|faults| *faults = Default::default());
+        simulation.note(What::Healed);
+        if simulation.rng.one_in(2) {
+            simulation.drain();
         }
-        world.crash();
-        world.note(What::End);
+        simulation.crash();
+        simulation.note(What::End);
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_was_answered_has_an_order_over_every_crash() {
-        let mut order = Looked::default();
+        let mut order = SearchStats::default();
         // Those that the search once knew too little for, and the last, that the engine had no order for.
         let once = [507, 30111832605720819, 60014780, 60018157, 60018291, 60769892, 60030560];
         for seed in (60..90).chain(once) {
@@ -141,7 +142,7 @@ mod tests {
     fn every_known_break_is_found() {
         for how in Break::ALL.into_iter().filter(|how| how.can_be_switched_on()) {
             let found = (0..2_000).find(|seed| run_broken(*seed, how).is_err());
-            assert!(found.is_some(), "nobody noticed that it {}", how.words());
+            assert!(found.is_some(), "no seed found that it {}", how.describe());
         }
     }
 }

@@ -123,7 +123,7 @@ mod tests {
             ])
         };
         assert_eq!(generations_rise(&story(6)).len(), 1);
-        // Asked before the greater one was known: their order is open.
+        // OpKind before the greater one was known: their order is open.
         assert_eq!(generations_rise(&story(4)), []);
     }
 }

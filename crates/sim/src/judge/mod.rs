@@ -3,10 +3,11 @@
 //! Each invariant is a function of its own with hand-written good and bad histories. What a history cannot
 //! show (it has no store events, or its clocks left their bound) is not judged.
 
-mod calm;
+mod abandoned;
+mod false_grants;
+mod fault_free;
 mod fenced;
 mod generations;
-mod left;
 mod permits;
 mod queue;
 mod reigns;
@@ -14,7 +15,6 @@ mod revival;
 mod secrecy;
 mod slots;
 mod wipe;
-mod yes;
 
 #[cfg(test)]
 mod fixture;
@@ -23,16 +23,16 @@ use std::fmt;
 
 use crate::history::{History, Nanos};
 
+pub use abandoned::{nothing_is_left, spent_tokens_stay_spent};
+pub use false_grants::no_false_yes;
 pub use fenced::fenced_writes_never_go_back;
 pub use generations::generations_rise;
-pub use left::{nothing_is_left, spent_tokens_stay_spent};
 pub use permits::one_holder;
 pub use queue::{nobody_is_stuck, the_head_is_served};
 pub use revival::nothing_revives;
 pub use secrecy::no_token_shows;
 pub use slots::slots_are_bounded;
 pub use wipe::wipes_are_proven;
-pub use yes::no_false_yes;
 
 /// A sentence that must hold, numbered as in the test plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -45,7 +45,7 @@ pub enum Invariant {
     FencedWrites,
     /// I4: a renewal never revives.
     NothingRevives,
-    /// I5: the head of the queue is served, in order, and everybody gets an answer.
+    /// I5: the head of the queue is served, in order, and every request is answered.
     HeadIsServed,
     /// I6: slots in use never exceed the offer, each has one owner.
     Slots,

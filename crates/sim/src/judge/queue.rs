@@ -1,34 +1,41 @@
-//! I5: the head of the queue is served, in order, and everybody gets an answer.
+//! I5: the head of the queue is served, in order, and every request is answered.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::calm::Calm;
+use super::fault_free::FaultFree;
 use super::{Invariant, Violation};
 use crate::history::{Event, History, Nanos, Step, TokenId, What};
 
 /// A key as its queue sees it.
 #[derive(Default)]
-struct Line<'h> {
+struct QueueState<'h> {
     /// Parked claims with how often each is parked.
     queue: VecDeque<(Option<TokenId>, u32)>,
     reign: Option<u64>,
     /// When the key is free at the latest: the running reign's or delay's end.
     free_at: Nanos,
     /// Who may go first, each until when.
-    heirs: Vec<(&'h str, Nanos)>,
+    successors: Vec<(&'h str, Nanos)>,
     superseded: Option<Nanos>,
-    /// Since when somebody waits for a key that nobody has.
+    /// Since when a claim waits for a free key.
     waiting_since: Option<Nanos>,
 }
 
-impl Line<'_> {
-    fn judge(&self, at: Nanos, store: u32, key: &str, calm: &Calm, history: &History) -> Option<Violation> {
+impl QueueState<'_> {
+    fn judge(
+        &self,
+        at: Nanos,
+        store: u32,
+        key: &str,
+        calm: &FaultFree,
+        history: &History,
+    ) -> Option<Violation> {
         let since = self.waiting_since?.max(self.free_at);
         let bound = history.setting.service_bound;
         let due = since.saturating_add(bound);
         (at > due && calm.holds(since, due, store, None)).then(|| {
             let text = format!(
-                "{key}: somebody has been first in line for a free key since {:.6} s",
+                "{key}: the head of the queue has waited for a free key since {:.6} s",
                 since as f64 / 1e9
             );
             Violation::new(Invariant::HeadIsServed, at, text)
@@ -38,11 +45,11 @@ impl Line<'_> {
     /// Whether `token` may be granted now.
     fn overtaken(&mut self, token: Option<TokenId>, holder: &str, at: Nanos) -> bool {
         // Whatever was said of the reign before is over with this grant.
-        let heirs = std::mem::take(&mut self.heirs);
-        let heir = heirs.iter().any(|(name, until)| *name == holder && at <= *until);
+        let successors = std::mem::take(&mut self.successors);
+        let successor = successors.iter().any(|(name, until)| *name == holder && at <= *until);
         let superseded = self.superseded == Some(at);
         let head = self.queue.front().is_none_or(|(head, _)| token.is_none() || *head == token);
-        !heir && !superseded && !head
+        !successor && !superseded && !head
     }
 
     fn remove(&mut self, token: Option<TokenId>) {
@@ -51,10 +58,10 @@ impl Line<'_> {
 }
 
 /// I5: a key that is free and waited for is granted within the bound while its store runs, to the first in
-/// line, or to the heir that its last holder named.
+/// line, or to the successor that its last holder named.
 pub fn the_head_is_served(history: &History) -> Vec<Violation> {
-    let calm = Calm::of(history);
-    let mut lines: BTreeMap<(u32, &str), Line<'_>> = BTreeMap::new();
+    let calm = FaultFree::of(history);
+    let mut lines: BTreeMap<(u32, &str), QueueState<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     for Event { at, what } in &history.events {
         match what {
@@ -79,7 +86,7 @@ pub fn the_head_is_served(history: &History) -> Vec<Violation> {
 }
 
 fn take<'h>(
-    line: &mut Line<'h>,
+    line: &mut QueueState<'h>,
     at: Nanos,
     step: &Step,
     generation: u64,
@@ -109,17 +116,17 @@ fn take<'h>(
             }
             line.queue.retain(|(_, times)| *times > 0);
         }
-        Step::Heir { until } => line.heirs.push((holder, *until)),
+        Step::Successor { until } => line.successors.push((holder, *until)),
         Step::Closed { until } => {
             line.free_at = line.free_at.max(*until);
-            line.heirs.push((holder, *until));
+            line.successors.push((holder, *until));
         }
     }
     let waited_for = line.queue.is_empty().then_some(None);
     line.waiting_since = waited_for.unwrap_or(Some(line.waiting_since.unwrap_or(at)));
 }
 
-/// I5: whoever asked got an answer within the bound of the question.
+/// I5: every request was answered within its bound.
 pub fn nobody_is_stuck(history: &History) -> Vec<Violation> {
     let stuck = history.events.iter().filter_map(|event| match &event.what {
         What::Stuck { client, text } => {
@@ -200,7 +207,7 @@ mod tests {
 
     #[test]
     fn who_overtakes_the_head_is_found_unless_it_is_the_heir() {
-        let story = |heir: bool| {
+        let story = |successor: bool| {
             let mut story = vec![
                 (0, granted("k", 1, 11)),
                 (5, parked("k", 12)),
@@ -210,8 +217,8 @@ mod tests {
                 (9, ended("k", 2, "released")),
                 (9, granted("k", 3, 12)),
             ];
-            if heir {
-                story.insert(3, (9, store("k", 0, None, Step::Heir { until: 20 })));
+            if successor {
+                story.insert(3, (9, store("k", 0, None, Step::Successor { until: 20 })));
             }
             history(story)
         };

@@ -6,7 +6,7 @@ use crate::history::{Event, History, Nanos, Step, TokenId, What};
 
 /// One reign as the store had it.
 #[derive(Clone, Debug)]
-pub(crate) struct Reign {
+pub(crate) struct ObservedReign {
     pub(crate) key: String,
     pub(crate) store: u32,
     pub(crate) generation: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Reign {
     pub(crate) ended: Option<(Nanos, String)>,
 }
 
-impl Reign {
+impl ObservedReign {
     /// The latest end that the store had promised by `at`.
     pub(crate) fn promised(&self, at: Nanos) -> Option<Nanos> {
         self.promises.iter().filter(|(when, _)| *when <= at).map(|(_, until)| *until).max()
@@ -30,8 +30,8 @@ impl Reign {
 }
 
 /// All reigns, in the order of their grants.
-pub(crate) fn reigns(history: &History) -> Vec<Reign> {
-    let mut reigns: Vec<Reign> = Vec::new();
+pub(crate) fn reigns(history: &History) -> Vec<ObservedReign> {
+    let mut reigns: Vec<ObservedReign> = Vec::new();
     let mut last: BTreeMap<(u32, &str, u64), usize> = BTreeMap::new();
     for Event { at, what } in &history.events {
         let What::Store { store, key, step, generation, token, .. } = what else { continue };
@@ -39,7 +39,7 @@ pub(crate) fn reigns(history: &History) -> Vec<Reign> {
         match step {
             Step::Granted => {
                 last.insert(place, reigns.len());
-                reigns.push(Reign {
+                reigns.push(ObservedReign {
                     key: key.clone(),
                     store: *store,
                     generation: *generation,
@@ -60,7 +60,7 @@ pub(crate) fn reigns(history: &History) -> Vec<Reign> {
                     reign.ended.get_or_insert((*at, why.to_string()));
                 }
             }
-            Step::Parked | Step::Left | Step::Heir { .. } | Step::Closed { .. } => {}
+            Step::Parked | Step::Left | Step::Successor { .. } | Step::Closed { .. } => {}
         }
     }
     reigns

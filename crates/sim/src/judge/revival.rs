@@ -44,7 +44,7 @@ fn in_the_store(history: &History) -> Vec<Violation> {
                 }
                 life.until = Some(*until);
             }
-            Step::Parked | Step::Left | Step::Heir { .. } | Step::Closed { .. } => {}
+            Step::Parked | Step::Left | Step::Successor { .. } | Step::Closed { .. } => {}
         }
     }
     found

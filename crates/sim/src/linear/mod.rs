@@ -2,7 +2,7 @@
 //! between its request and its answer.
 //!
 //! The search is that of Wing and Gong, with what was seen before remembered (Lowe). It goes key by key, which
-//! loses nothing: an order of all exists if one of each key's does. The sequential specification is [`lease::rules`];
+//! loses nothing: an order of all exists if one of each key's does. The sequential specification is [`tenure_lease::rules`];
 //! time running out is a step that may be taken from the first moment at which the store's clock can have come to
 //! it, and must have been taken after the last. An operation without an answer may happen at any later moment, or
 //! never. Order among those who wait is not looked at here.
@@ -20,13 +20,13 @@ use std::fmt;
 
 use self::mask::Mask;
 use self::op::{Op, by_key};
-use self::spec::{NEVER, Spot};
+use self::spec::{KeyState, NEVER};
 use self::terms::{Drift, Terms};
 use crate::history::{History, Nanos};
 
 /// How much was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Looked {
+pub struct SearchStats {
     /// Keys.
     pub keys: usize,
     /// Operations.
@@ -37,7 +37,7 @@ pub struct Looked {
     pub given_up: usize,
 }
 
-impl std::ops::AddAssign for Looked {
+impl std::ops::AddAssign for SearchStats {
     fn add_assign(&mut self, more: Self) {
         self.keys += more.keys;
         self.operations += more.operations;
@@ -48,62 +48,64 @@ impl std::ops::AddAssign for Looked {
 
 /// No order explains what a key answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Broken {
+pub struct NotLinearizable {
     /// The key.
     pub key: String,
     /// The first moment after which nothing fits.
     pub at: Nanos,
-    /// What was tried last, in words.
-    pub words: String,
+    /// What was tried last, in message.
+    pub message: String,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for NotLinearizable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.words)
+        write!(f, "{}: {}", self.key, self.message)
     }
 }
 
 /// The most situations that are looked at for one key.
-const PATIENCE: usize = 400_000;
+const MAX_STATES: usize = 400_000;
 /// The most operations beyond the first one that has no place yet.
 const WINDOW: usize = Mask::BITS;
 
 /// Looks for an order that explains a history, for each of its keys.
-pub fn check(history: &History) -> Result<Looked, Broken> {
-    let mut looked = Looked::default();
+pub fn check(history: &History) -> Result<SearchStats, NotLinearizable> {
+    let mut looked = SearchStats::default();
     let (drift, rises) = (Drift(history.setting.drift_ppm), history.setting.generations_rise);
     for (key, ops) in by_key(history) {
         looked.keys += 1;
         looked.operations += ops.len();
         let mut terms = Terms::of(&ops, drift, rises);
         let mut found = search(&ops, &terms);
-        if matches!(found, Found::Broken { .. }) {
+        if matches!(found, SearchResult::NotLinearizable { .. }) {
             // Nothing is called broken before everything was tried.
             terms.thorough = true;
             found = search(&ops, &terms);
         }
         match found {
-            Found::Order(situations) => looked.situations += situations,
-            Found::Nothing(situations) => {
+            SearchResult::Linearizable(situations) => looked.situations += situations,
+            SearchResult::GaveUp(situations) => {
                 looked.situations += situations;
                 looked.given_up += 1;
             }
-            Found::Broken { at, words } => return Err(Broken { key, at, words }),
+            SearchResult::NotLinearizable { at, message } => {
+                return Err(NotLinearizable { key, at, message });
+            }
         }
     }
     Ok(looked)
 }
 
-enum Found {
-    Order(usize),
-    Nothing(usize),
-    Broken { at: Nanos, words: String },
+enum SearchResult {
+    Linearizable(usize),
+    GaveUp(usize),
+    NotLinearizable { at: Nanos, message: String },
 }
 
 /// How far an order has come.
 #[derive(Clone)]
-struct Place {
-    spot: Spot,
+struct SearchState {
+    spot: KeyState,
     /// All answered operations before this one have their place.
     first: usize,
     /// Those after it that have theirs.
@@ -112,14 +114,15 @@ struct Place {
     taken: Vec<u32>,
 }
 
-fn search(ops: &[Op], terms: &Terms) -> Found {
+fn search(ops: &[Op], terms: &Terms) -> SearchResult {
     let (open, sure): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| op.open());
     let mut seen = HashSet::new();
-    let mut stack = vec![Place { spot: Spot::new(), first: 0, mask: Mask::default(), taken: Vec::new() }];
+    let mut stack =
+        vec![SearchState { spot: KeyState::new(), first: 0, mask: Mask::default(), taken: Vec::new() }];
     let (mut situations, mut furthest, mut cut) = (0, (0, 0), false);
     while let Some(place) = stack.pop() {
         if place.first == sure.len() {
-            return Found::Order(situations);
+            return SearchResult::Linearizable(situations);
         }
         let salt = (place.first as u64) << 32 ^ place.taken.len() as u64;
         let mark =
@@ -128,28 +131,37 @@ fn search(ops: &[Op], terms: &Terms) -> Found {
             continue;
         }
         situations += 1;
-        if situations > PATIENCE {
-            return Found::Nothing(situations);
+        if situations > MAX_STATES {
+            return SearchResult::GaveUp(situations);
         }
         furthest = furthest.max((place.first, place.mask.count()));
         cut |= next(&place, &sure, &open, terms, &mut stack);
     }
     if cut {
-        return Found::Nothing(situations);
+        return SearchResult::GaveUp(situations);
     }
     let stuck = sure[furthest.0.min(sure.len() - 1)];
-    let words = format!(
+    let message = format!(
         "no order of the operations explains the answer {:?}{} to {:?}{}",
         stuck.word,
         stuck.answered.map(|g| format!(" {g}")).unwrap_or_default(),
         stuck.asked,
         stuck.id.map(|id| format!(" (operation {id})")).unwrap_or_default(),
     );
-    Found::Broken { at: if stuck.returned == NEVER { stuck.invoked } else { stuck.returned }, words }
+    SearchResult::NotLinearizable {
+        at: if stuck.returned == NEVER { stuck.invoked } else { stuck.returned },
+        message,
+    }
 }
 
 /// Puts every place that can follow on the stack, the likeliest last. True when some were left out.
-fn next(place: &Place, sure: &[&Op], open: &[&Op], terms: &Terms, stack: &mut Vec<Place>) -> bool {
+fn next(
+    place: &SearchState,
+    sure: &[&Op],
+    open: &[&Op],
+    terms: &Terms,
+    stack: &mut Vec<SearchState>,
+) -> bool {
     // Whatever comes next was asked before the first of those answered that are left.
     let window = &sure[place.first..sure.len().min(place.first + WINDOW)];
     let left = |i: &usize| !place.mask.has(*i);
@@ -167,7 +179,7 @@ fn next(place: &Place, sure: &[&Op], open: &[&Op], terms: &Terms, stack: &mut Ve
             let mut taken = place.taken.clone();
             taken.push(n as u32);
             taken.sort_unstable();
-            stack.push(Place { spot, taken, ..*place });
+            stack.push(SearchState { spot, taken, ..*place });
         }
     }
     candidates.sort_by_key(|i| std::cmp::Reverse(window[*i].returned));
@@ -176,7 +188,7 @@ fn next(place: &Place, sure: &[&Op], open: &[&Op], terms: &Terms, stack: &mut Ve
         // What needs no time to pass is tried first.
         for spot in ways.into_iter().rev() {
             let (mask, done) = place.mask.with(i);
-            stack.push(Place { spot, first: place.first + done, mask, taken: place.taken.clone() });
+            stack.push(SearchState { spot, first: place.first + done, mask, taken: place.taken.clone() });
         }
     }
     beyond

@@ -8,9 +8,9 @@ use crate::history::{Call, CallVerb, History, Nanos, Outcome, TokenId, What, Wor
 /// One operation on one key.
 #[derive(Clone, Debug)]
 pub(super) struct Op {
-    /// Its number in the history; none for what nobody asked.
+    /// Its number in the history; none for what was not requested.
     pub(super) id: Option<u64>,
-    pub(super) asked: Asked,
+    pub(super) asked: OpKind,
     pub(super) token: Option<TokenId>,
     /// The generation that it named.
     pub(super) generation: Option<u64>,
@@ -23,13 +23,15 @@ pub(super) struct Op {
     pub(super) why: Option<Word>,
     /// The generation in the answer.
     pub(super) answered: Option<u64>,
-    /// Whoever asked went away without an answer: what it brought may be given back at any moment.
+    /// The caller left without an answer: what it brought may be given back at any moment.
     pub(super) dropped: bool,
+    /// A claim that waits asks more than once, and only its last answer is known.
+    pub(super) waits: bool,
 }
 
 /// What was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Asked {
+pub(super) enum OpKind {
     Acquire {
         ttl: Nanos,
         instead_of: Option<u64>,
@@ -60,7 +62,7 @@ impl Op {
     fn restart((from, until): (Nanos, Nanos)) -> Self {
         Self {
             id: None,
-            asked: Asked::Restart,
+            asked: OpKind::Restart,
             token: None,
             generation: None,
             holder: None,
@@ -71,12 +73,14 @@ impl Op {
             why: None,
             answered: None,
             dropped: false,
+            waits: false,
         }
     }
 }
 
 /// The operations of every key in the order in which they were asked. Those that certainly did nothing are left out.
-/// Where requests may be sent again on the way, every one has a twin that nobody hears of.
+/// Where requests may be sent again on the way, each has a duplicate without an answer. So has a waiting claim whose last
+/// answer is that its token is spent: an earlier one of its calls may have kept the reign of that token.
 pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
     let mut open: BTreeMap<u64, (String, Op)> = BTreeMap::new();
     let mut done: Vec<(String, Op)> = Vec::new();
@@ -92,13 +96,17 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
                 let Some((key, mut entry)) = open.remove(op) else { continue };
                 (entry.outcome, entry.word) = (answer.outcome, answer.word.clone());
                 (entry.why, entry.answered) = (answer.why.clone(), answer.generation);
-                match answer.outcome {
+                // A waiting claim that fails on its last call may still be in the queue by an earlier one.
+                if entry.waits && &*entry.word == "unavailable" {
+                    entry.outcome = Outcome::Unknown;
+                }
+                match entry.outcome {
                     Outcome::Unknown => entry.word = "unknown".into(),
                     _ => (entry.returned, entry.dropped) = (event.at, false),
                 }
                 done.push((key, entry));
             }
-            // The store is everybody's, or on the host of its number. One that keeps all that it answered, and counts
+            // The store belongs to all hosts, or is on the host of its number. One that keeps all that it answered, and counts
             // time in its own, does not notice.
             What::Fault { name, host: None | Some(0), until }
                 if name.starts_with("crash") && history.setting.engine != "redis" =>
@@ -109,10 +117,10 @@ pub(super) fn by_key(history: &History) -> BTreeMap<String, Vec<Op>> {
         }
     }
     done.extend(open.into_values());
-    let (wipes, done): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, op)| op.asked == Asked::Wipe);
+    let (wipes, done): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, op)| op.asked == OpKind::Wipe);
     let mut keys: BTreeMap<String, Vec<Op>> = BTreeMap::new();
     for (key, op) in done {
-        if history.setting.resends && op.may_have_a_twin() {
+        if (history.setting.resends && op.may_have_a_twin()) || op.may_have_kept_its_reign() {
             let twin = Op {
                 id: None,
                 outcome: Outcome::Unknown,
@@ -142,16 +150,16 @@ impl Op {
     /// A call that has no answer yet; none where it is not of the store's.
     fn asked(id: u64, call: &Call, at: Nanos) -> Option<Self> {
         let asked = match call.verb {
-            CallVerb::Acquire => Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: None },
-            CallVerb::Replace => Asked::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: call.generation },
-            CallVerb::Renew => Asked::Renew { ttl: call.ttl },
-            CallVerb::Release => Asked::Release,
-            CallVerb::Transfer => Asked::Transfer,
-            CallVerb::Revoke => Asked::Revoke { delay: call.ttl },
-            CallVerb::Verify => Asked::Verify,
-            CallVerb::Inspect => Asked::Inspect,
-            CallVerb::Wipe => Asked::Wipe,
-            CallVerb::WriteStrict => Asked::Write,
+            CallVerb::Acquire => OpKind::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: None },
+            CallVerb::Replace => OpKind::Acquire { ttl: call.ttl.unwrap_or(0), instead_of: call.generation },
+            CallVerb::Renew => OpKind::Renew { ttl: call.ttl },
+            CallVerb::Release => OpKind::Release,
+            CallVerb::Transfer => OpKind::Transfer,
+            CallVerb::Revoke => OpKind::Revoke { delay: call.ttl },
+            CallVerb::Verify => OpKind::Verify,
+            CallVerb::Inspect => OpKind::Inspect,
+            CallVerb::Wipe => OpKind::Wipe,
+            CallVerb::WriteStrict => OpKind::Write,
             CallVerb::WriteMonotonic => return None,
         };
         Some(Self {
@@ -167,6 +175,7 @@ impl Op {
             why: None,
             answered: None,
             dropped: true,
+            waits: call.wait.is_some(),
         })
     }
 
@@ -174,15 +183,20 @@ impl Op {
     /// releases only one can have found something, and if neither was answered one of them stands for both.
     fn may_have_a_twin(&self) -> bool {
         match self.asked {
-            Asked::Acquire { .. } | Asked::Renew { .. } => true,
-            Asked::Release => self.outcome == Outcome::Refused,
+            OpKind::Acquire { .. } | OpKind::Renew { .. } => true,
+            OpKind::Release => self.outcome == Outcome::Refused,
             _ => false,
         }
     }
 
+    /// Whether an earlier call of this claim may have taken effect although the last one was refused as spent.
+    fn may_have_kept_its_reign(&self) -> bool {
+        self.waits && matches!(self.asked, OpKind::Acquire { .. }) && &*self.word == "token_spent"
+    }
+
     /// Whether it can have changed or shown anything.
     fn matters(&self) -> bool {
-        let looks = matches!(self.asked, Asked::Verify | Asked::Inspect | Asked::Write);
+        let looks = matches!(self.asked, OpKind::Verify | OpKind::Inspect | OpKind::Write);
         match self.outcome {
             Outcome::Unknown => !looks,
             Outcome::Ok => true,

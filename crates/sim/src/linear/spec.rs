@@ -1,4 +1,4 @@
-//! What one key may do, one operation after the other: `lease::rules`, with the passing of time as a step of its own.
+//! What one key may do, one operation after the other: `tenure_lease::rules`, with the passing of time as a step of its own.
 //!
 //! The rules are asked with a clock that stands still. Whether a reign, a delay or a reservation is over is decided
 //! beside them: it may be from the earliest moment at which the store's clock can have reached its end, and it must
@@ -6,13 +6,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use lease::rules::{self, Around, Entry, State, Tenant, Verdict};
-use lease::{
-    Claim, Digest, Generation, Holder, Key, Meta, Origin, Phase, Reason, Revoke, Tick, Token, Ttl, Verified,
-    Wall, limits,
+use tenure_lease::rules::{self, ActiveReign, ClaimContext, Entry, State, Verdict};
+use tenure_lease::{
+    BusyReason, Claim, Digest, Generation, Holder, Key, Meta, Origin, Phase, Revoke, Tick, Token, Ttl,
+    Verified, Wall, limits,
 };
 
-use super::op::{Asked, Op};
+use super::op::{Op, OpKind};
 use super::terms::{Drift, Terms};
 use crate::history::{Nanos, Outcome, TokenId};
 
@@ -25,7 +25,7 @@ const REMEMBERED: usize = 16;
 
 /// A key between two operations.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
+pub(super) struct KeyState {
     entry: Entry,
     /// Who holds; none when that is not known.
     token: Option<TokenId>,
@@ -37,7 +37,7 @@ pub(super) struct Spot {
     /// know that it was shortened.
     most: Nanos,
     longest: Nanos,
-    /// What time has ended and nobody followed: a restarted store may give it its time back.
+    /// What time has ended and no grant followed: a restarted store may give it its time back.
     ghost: Option<(State, Option<TokenId>)>,
     spent: Vec<TokenId>,
     buried: Vec<(TokenId, Nanos)>,
@@ -45,7 +45,7 @@ pub(super) struct Spot {
     pub(super) clock: Nanos,
 }
 
-/// The digest of a token that nobody has, and of those that a history names.
+/// The digest of a token that is never used, and of those that a history names.
 fn token(id: TokenId) -> Option<Token> {
     Token::parse(&format!("{id:022}")).ok()
 }
@@ -54,8 +54,8 @@ fn digest(id: Option<TokenId>) -> Digest {
     id.and_then(token).map_or(Digest::from_bytes([0; 32]), |token| *token.digest())
 }
 
-impl Spot {
-    /// A key that nobody has had.
+impl KeyState {
+    /// A key that was never held.
     pub(super) fn new() -> Self {
         Self {
             entry: Entry::default(),
@@ -101,16 +101,16 @@ impl Spot {
         }
         let own = self.token == op.token;
         match op.asked {
-            Asked::Renew { ttl } => own && (late || self.would_shorten(op, ttl)),
-            Asked::Transfer => own,
-            // One that finds nothing leaves a tombstone, which shows if somebody runs into it.
-            Asked::Release => own || self.may_bury(op, terms).is_some(),
+            OpKind::Renew { ttl } => own && (late || self.would_shorten(op, ttl)),
+            OpKind::Transfer => own,
+            // One that finds nothing leaves a tombstone, which shows if another claim meets it.
+            OpKind::Release => own || self.may_bury(op, terms).is_some(),
             // It ends a reign, which shows.
-            Asked::Acquire { instead_of: Some(_), .. } => self.tenant().is_some(),
-            Asked::Acquire { ttl, .. } => {
+            OpKind::Acquire { instead_of: Some(_), .. } => self.tenant().is_some(),
+            OpKind::Acquire { ttl, .. } => {
                 let held = self.tenant().is_some();
                 let prolongs = held && own && (late || op.dropped || self.would_shorten(op, Some(ttl)));
-                // Whoever reigns may be over by the time it comes.
+                // The current reign may have ended by the time it arrives.
                 let least = if terms.rises { self.next() } else { 0 };
                 let shown = terms.vague || op.token.is_some_and(|token| terms.shown.contains(&token));
                 prolongs
@@ -171,26 +171,26 @@ impl Spot {
     fn apply(mut self, op: &Op, terms: &Terms) -> Vec<Self> {
         let drift = terms.drift;
         match op.asked {
-            Asked::Restart => self.restarted(),
-            Asked::Acquire { .. } => self.acquired(op, terms),
+            OpKind::Restart => self.restarted(),
+            OpKind::Acquire { .. } => self.acquired(op, terms),
             _ => {
                 let fits = match op.asked {
-                    Asked::Renew { ttl } => self.renewed(op, ttl, drift),
-                    Asked::Release => self.released(op, terms),
-                    Asked::Transfer => self.transferred(op),
-                    Asked::Revoke { delay } => self.revoked(op, delay, drift),
-                    Asked::Verify => self.verified(op),
-                    Asked::Inspect => self.inspected(op),
-                    Asked::Wipe => self.wiped(op),
-                    Asked::Write => self.written(op),
-                    Asked::Acquire { .. } | Asked::Restart => false,
+                    OpKind::Renew { ttl } => self.renewed(op, ttl, drift),
+                    OpKind::Release => self.released(op, terms),
+                    OpKind::Transfer => self.transferred(op),
+                    OpKind::Revoke { delay } => self.revoked(op, delay, drift),
+                    OpKind::Verify => self.verified(op),
+                    OpKind::Inspect => self.inspected(op),
+                    OpKind::Wipe => self.wiped(op),
+                    OpKind::Write => self.written(op),
+                    OpKind::Acquire { .. } | OpKind::Restart => false,
                 };
                 if fits { vec![self] } else { Vec::new() }
             }
         }
     }
 
-    fn tenant(&self) -> Option<&Tenant> {
+    fn tenant(&self) -> Option<&ActiveReign> {
         self.entry.live(NOW)
     }
 
@@ -242,14 +242,14 @@ impl Spot {
         if !op.open() {
             return self.claimed(op, id, terms, None).into_iter().collect();
         }
-        // What nobody was told of began under a number that somebody saw, or was seen without one.
+        // A reign without an answer of its own began under a generation that another answer shows, or was seen without one.
         let mut ways = Vec::new();
         let held = self.token == op.token || self.tenant().is_some();
         if held || terms.thorough || terms.vague || terms.shown.contains(&id) {
             ways.extend(self.clone().claimed(op, id, terms, None));
         }
         // One that replaces a holder begins a reign of its own as well.
-        if !held || matches!(op.asked, Asked::Acquire { instead_of: Some(_), .. }) {
+        if !held || matches!(op.asked, OpKind::Acquire { instead_of: Some(_), .. }) {
             let numbers = terms.numbers(op, if terms.rises { self.next() } else { 0 });
             ways.extend(numbers.filter_map(|named| self.clone().claimed(op, id, terms, Some(named))));
         }
@@ -258,9 +258,9 @@ impl Spot {
 
     /// A claim took place; `named` is the number of a reign that no answer granted.
     fn claimed(mut self, op: &Op, id: TokenId, terms: &Terms, named: Option<u64>) -> Option<Self> {
-        let Asked::Acquire { ttl, instead_of, .. } = op.asked else { return None };
+        let OpKind::Acquire { ttl, instead_of, .. } = op.asked else { return None };
         let drift = terms.drift;
-        // An heir that was promised the key takes it under the number that the transfer named.
+        // An successor that was promised the key takes it under the number that the transfer named.
         if self.token.is_none()
             && let Some(tenant) = self.tenant()
             && (op.answered == Some(tenant.generation.get()) || op.outcome == Outcome::Unknown)
@@ -275,7 +275,7 @@ impl Spot {
         }
         let claim = claim(op, id, ttl, instead_of)?;
         let buried = self.buried.iter().find(|(buried, _)| *buried == id).map(|(_, until)| *until);
-        let around = Around { spent: self.spent.contains(&id), ahead: 0, foreign: false };
+        let around = ClaimContext { spent: self.spent.contains(&id), ahead: 0, foreign: false };
         match (rules::acquire(&self.entry, &claim, NOW, around), &*op.word) {
             (Verdict::Refresh, "granted" | "parked" | "unknown") => {
                 if !self.names(op.answered) {
@@ -307,7 +307,7 @@ impl Spot {
         }
     }
 
-    fn busy(mut self, op: &Op, reason: Reason) -> Option<Self> {
+    fn busy(mut self, op: &Op, reason: BusyReason) -> Option<Self> {
         let same = op
             .why
             .as_deref()
@@ -327,7 +327,7 @@ impl Spot {
         };
         let generation = Generation::new(generation).ok()?;
         self.entry.last = Some(generation);
-        self.entry.state = State::Held(Tenant {
+        self.entry.state = State::Held(ActiveReign {
             holder: claim.holder.clone(),
             digest: *claim.token.digest(),
             generation,
@@ -421,7 +421,7 @@ impl Spot {
                 if let Some(to) = op.holder.as_ref().and_then(|to| Holder::new(to).ok()) {
                     let kept = limits::RESERVATION_MS * 1_000_000;
                     self.entry.state = State::Reserved { to, until: FAR };
-                    // The heir that was parked has it at once, so it may be over at once.
+                    // The successor that was parked has it at once, so it may be over at once.
                     self.over = (self.clock, op.returned.saturating_add(drift.most(kept)));
                 }
                 true
@@ -444,7 +444,7 @@ impl Spot {
                 }
                 self.entry.last = Some(generation);
                 self.entry.state =
-                    State::Held(Tenant { generation, digest: Digest::from_bytes([0; 32]), ..tenant });
+                    State::Held(ActiveReign { generation, digest: Digest::from_bytes([0; 32]), ..tenant });
                 self.loose = op.answered.is_none();
                 self.over = (self.clock, NEVER);
                 true
@@ -462,7 +462,7 @@ impl Spot {
         if self.loose && op.outcome != Outcome::Refused && !self.names(op.generation) {
             return false;
         }
-        let ask = Revoke { key, generation, delay: None, reason: lease::Motive::default() };
+        let ask = Revoke { key, generation, delay: None, reason: tenure_lease::RevokeReason::default() };
         match (op.outcome, rules::revoke(&self.entry, &ask, NOW)) {
             (Outcome::Refused, Err(_)) => self.tenant().is_none() || self.names(op.answered),
             (Outcome::Ok | Outcome::Unknown, Ok(_)) => {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use lease::Reason;
+use tenure_lease::BusyReason;
 
-use super::op::{Asked, Op};
+use super::op::{Op, OpKind};
 use crate::history::{Nanos, Outcome, TokenId};
 
-/// The token of nobody.
-const NOBODY: TokenId = TokenId::MAX;
+/// A token that is never used.
+const NO_TOKEN: TokenId = TokenId::MAX;
 
 /// The moments that a duration may end at, given the most that clocks are wrong.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Terms {
     pub(super) refused: BTreeSet<TokenId>,
     /// An answer shows some reign and says nothing of it.
     pub(super) vague: bool,
-    /// Tokens that may have been given up by whoever went away without an answer.
+    /// Tokens that may have been given up by callers that left without an answer.
     pub(super) dropped: BTreeSet<TokenId>,
     /// Every operation without an answer is tried everywhere, also where it seems to make no difference.
     pub(super) thorough: bool,
@@ -64,17 +64,17 @@ impl Terms {
             terms.named.extend(op.answered);
             terms.named.extend(op.generation.filter(|_| done));
             match (op.asked, &*op.word) {
-                (Asked::Acquire { .. }, "granted" | "parked") | (Asked::Transfer, "transferred") => {
-                    let whose = op.token.filter(|_| op.asked != Asked::Transfer).unwrap_or(NOBODY);
+                (OpKind::Acquire { .. }, "granted" | "parked") | (OpKind::Transfer, "transferred") => {
+                    let whose = op.token.filter(|_| op.asked != OpKind::Transfer).unwrap_or(NO_TOKEN);
                     terms.granted.extend(op.answered.map(|generation| (whose, generation)));
                 }
-                (Asked::Release, "released") if op.generation.is_none() => terms.shown.extend(op.token),
-                (Asked::Acquire { .. }, "token_spent") => {
+                (OpKind::Release, "released") if op.generation.is_none() => terms.shown.extend(op.token),
+                (OpKind::Acquire { .. }, "token_spent") => {
                     terms.shown.extend(op.token);
                     terms.refused.extend(op.token);
                 }
-                (Asked::Acquire { .. }, "busy") | (Asked::Inspect, "held") => {
-                    let held = op.why.as_deref().is_none_or(|why| why == Reason::Held.as_str());
+                (OpKind::Acquire { .. }, "busy") | (OpKind::Inspect, "held") => {
+                    let held = op.why.as_deref().is_none_or(|why| why == BusyReason::Held.as_str());
                     terms.vague |= held && op.answered.is_none();
                 }
                 _ => {}
@@ -89,8 +89,8 @@ impl Terms {
     /// The numbers that a claim without an answer may have got. The twin of one that was answered needs no number of
     /// its own: the answered one itself may have been the first.
     pub(super) fn numbers(&self, op: &Op, least: u64) -> impl Iterator<Item = u64> {
-        let token = op.token.filter(|_| op.id.is_some()).unwrap_or(NOBODY);
+        let token = op.token.filter(|_| op.id.is_some()).unwrap_or(NO_TOKEN);
         let own = self.granted.range((token, least)..=(token, u64::MAX)).map(|(_, generation)| *generation);
-        self.named.range(least..).copied().chain(own.take(if token == NOBODY { 0 } else { usize::MAX }))
+        self.named.range(least..).copied().chain(own.take(if token == NO_TOKEN { 0 } else { usize::MAX }))
     }
 }

@@ -79,11 +79,11 @@ impl By {
         self
     }
 
-    fn check(&self) -> Result<Looked, Broken> {
+    fn check(&self) -> Result<SearchStats, NotLinearizable> {
         self.check_in(Setting::default())
     }
 
-    fn check_in(&self, setting: Setting) -> Result<Looked, Broken> {
+    fn check_in(&self, setting: Setting) -> Result<SearchStats, NotLinearizable> {
         let mut history = History { setting, events: self.events.clone() };
         history.sort();
         check(&history)
@@ -109,7 +109,7 @@ fn operations_at_the_same_time_may_be_in_any_order() {
 fn two_grants_without_an_end_between_them_have_none() {
     let mut by = By::default();
     by.granted((0, 1), 1, 5).granted((2, 3), 2, 6);
-    assert!(by.check().unwrap_err().words.contains("granted"));
+    assert!(by.check().unwrap_err().message.contains("granted"));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_request_that_was_sent_again_may_have_happened_twice() {
     by.granted((0, 40), 1, 7).busy((5, 6), 2, 5);
     by.check().unwrap_err();
     by.check_in(again.clone()).unwrap();
-    // Nobody may have had this number.
+    // This number may never have been granted.
     let mut by = By::default();
     by.granted((0, 1), 1, 5).released((1, 2), 1).busy((3, 4), 2, 9);
     by.check_in(again).unwrap_err();
@@ -309,7 +309,7 @@ fn the_reign_that_a_second_claim_is_told_of_may_be_that_of_the_first() {
     let mut by = By::default();
     by.unknown((0, 1), CallVerb::Acquire, 1).busy((2, 3), 2, 5).granted((4, 5), 1, 5);
     by.check().unwrap();
-    // Not that of somebody else.
+    // Not that of another holder.
     let mut by = By::default();
     by.unknown((0, 1), CallVerb::Acquire, 1).busy((2, 3), 2, 5).granted((4, 5), 3, 5);
     by.check().unwrap_err();
@@ -345,7 +345,7 @@ fn a_holder_that_asked_again_and_went_away_may_have_given_the_key_back() {
     let after = |by: &mut By| by.granted((4, 5), 2, 6).check();
     after(By::default().granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Acquire, 1)).unwrap();
     after(By::default().granted((0, 1), 1, 5).unknown((2, 3), CallVerb::Acquire, 3)).unwrap_err();
-    // Whoever was answered keeps it, also when the same claim comes a second time.
+    // A caller that was answered keeps it, also when the same claim comes a second time.
     let mut by = By::default();
     by.granted((0, 1), 1, 5).granted((4, 5), 2, 6);
     by.check_in(Setting { resends: true, ..Setting::default() }).unwrap_err();
@@ -365,7 +365,7 @@ fn a_token_that_was_given_back_by_whoever_went_away_is_spent() {
 fn a_replacement_without_an_answer_may_have_any_number_that_shows() {
     let mut by = By::default();
     by.granted((0, 1), 1, 5).op((2, 3), CallVerb::Replace, (2, Some(5)), (Outcome::Unknown, "unknown", None));
-    // Somebody names the next number, which is not the one that was granted.
+    // A claim names the next number, which is not the one that was granted.
     by.op((4, 5), CallVerb::Replace, (3, Some(6)), (Outcome::Refused, "busy", Some(9)));
     let what = &mut by.events.last_mut().unwrap().what;
     if let What::Returned { answer, .. } = what {

@@ -1,33 +1,34 @@
-//! Servers that copy each other late, and are promoted, restarted and cut off.
+//! Servers that replicate late, and are promoted, restarted and cut off.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lease::{Clock, Tick, Wall};
+use tenure_lease::Clock;
+use tenure_store::redis_protocol::{ScriptCall, Value};
 
 use super::Break;
-use super::data::{Data, Head};
+use super::server::{Dataset, LoadedScript, Published, Reply, Server};
 use crate::disk::clock::{Machine, Time};
 
-/// How many states a master keeps for those that are behind, and for a start from what was saved.
+/// How many earlier states a master keeps, for replicas that are behind and for a restart from older data.
 const KEPT: usize = 64;
+/// What the clocks of the servers show at the beginning, in microseconds.
+const START_US: u64 = 1_700_000_000_000_000;
 
-/// One server process after another at one place.
+/// One server and its role.
 #[derive(Clone, Debug)]
 struct Node {
-    data: Arc<Data>,
-    /// What it was after each of the last writes, newest last.
-    before: Vec<Arc<Data>>,
-    run_id: u64,
-    booted: u64,
+    server: Server,
+    /// Its data before each of the last scripts, newest last.
+    before: Vec<Dataset>,
     master: bool,
-    /// Whom it copies.
+    /// The master that it replicates.
     follows: Option<usize>,
-    /// Whether it hears its master.
+    /// Whether it is cut off from its master.
     cut: bool,
-    /// How many writes it has seen.
+    /// How many scripts its data comes from.
     version: u64,
-    /// Whose writes it copied, and how many.
+    /// The master whose data it has, and the version of that.
     copied: Option<(usize, u64)>,
 }
 
@@ -35,38 +36,37 @@ struct Node {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     nodes: Vec<Node>,
-    time: Time,
     clock: Machine,
-    runs: u64,
+    incarnations: u64,
     how: Option<Break>,
-    quarantine: Duration,
-    /// Whether an answer waits until all configured replicas have what it rests on.
+    pub(super) quarantine: Duration,
+    /// Whether a reply waits until all replicas have what it rests on.
     strict: bool,
-}
-
-/// What a caller remembers between its calls.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Caller {
-    /// The server it is connected to.
-    pub(crate) node: usize,
-    pub(crate) seen: Option<(u64, bool)>,
+    scripts: BTreeMap<&'static str, LoadedScript>,
+    /// An error of a script, or a reply that could not be decoded. A run that has one has failed.
+    pub(super) defect: Option<String>,
 }
 
 impl Cluster {
     /// One master and its replicas.
     pub(crate) fn new(time: &Time, replicas: usize, terms: (Duration, bool), how: Option<Break>) -> Self {
-        let clock = Machine::boot(time, 1_700_000_000_000_000);
         let (quarantine, strict) = terms;
-        let mut cluster =
-            Self { nodes: Vec::new(), time: time.clone(), clock, runs: 0, how, quarantine, strict };
+        let mut cluster = Self {
+            nodes: Vec::new(),
+            clock: Machine::boot(time, START_US),
+            incarnations: 0,
+            how,
+            quarantine: if how == Some(Break::NoQuarantine) { Duration::ZERO } else { quarantine },
+            strict,
+            scripts: BTreeMap::new(),
+            defect: None,
+        };
         for n in 0..=replicas {
-            let run_id = cluster.run_id();
+            let run_id = cluster.next_incarnation();
             cluster.nodes.push(Node {
-                data: Arc::default(),
+                // It has been up for longer than any quarantine.
+                server: Server::new(run_id, START_US - 86_400_000_000),
                 before: Vec::new(),
-                run_id,
-                // Its process has been up for longer than any quarantine.
-                booted: 0,
                 master: n == 0,
                 follows: (n > 0).then_some(0),
                 cut: false,
@@ -77,9 +77,9 @@ impl Cluster {
         cluster
     }
 
-    fn run_id(&mut self) -> u64 {
-        self.runs += 1;
-        self.runs
+    fn next_incarnation(&mut self) -> String {
+        self.incarnations += 1;
+        format!("{:040x}", self.incarnations)
     }
 
     /// Whether this server takes writes.
@@ -87,115 +87,129 @@ impl Cluster {
         self.nodes[node].master
     }
 
-    /// Those that copy this server.
+    /// The servers that replicate this one.
     pub(crate) fn replicas_of(&self, node: usize) -> Vec<usize> {
         (0..self.nodes.len()).filter(|n| self.nodes[*n].follows == Some(node)).collect()
     }
 
-    /// Now as the servers' clocks show it, to the millisecond.
-    pub(crate) fn now(&self) -> Tick {
-        let nanos = self.clock.now().as_nanos();
-        Tick::from_nanos(nanos - nanos % 1_000_000)
+    /// The process at a node, and for how many milliseconds it has certainly run. Servers report the difference of two
+    /// times in whole seconds, which may be one more than it was.
+    pub(super) fn identify(&self, node: usize) -> (String, u64) {
+        let server = &self.nodes[node].server;
+        let reported = self.clock.wall().as_micros() / 1_000_000 - server.started_us / 1_000_000;
+        (server.run_id.clone(), reported.saturating_sub(1) * 1_000)
     }
 
-    fn wall(&self) -> Wall {
-        self.clock.wall()
+    /// Subscribes a client to a channel of one server, and to no other.
+    pub(super) fn subscribe(&mut self, node: usize, channel: String, client: u64) {
+        self.nodes.iter_mut().for_each(|node| node.server.unsubscribe(client));
+        self.nodes[node].server.subscribe(channel, client);
     }
 
-    /// Runs one step on the server that a caller is connected to. The flag says whether the answer may be given:
-    /// in the strict profile only when every replica has it.
-    pub(crate) fn call<T>(
-        &mut self,
-        caller: &mut Caller,
-        step: impl FnOnce(&mut Data, &Head) -> T,
-    ) -> (T, bool) {
-        let (now, wall) = (self.now(), self.wall());
-        let node = &mut self.nodes[caller.node];
-        let changed = caller.seen.is_some_and(|(run, changed)| changed || run != node.run_id);
-        caller.seen = Some((node.run_id, changed));
-        let uptime = match node.booted {
-            0 => Duration::from_secs(86_400),
-            // Servers tell the difference of two moments in whole seconds, which may be one more than it was: callers
-            // take off one.
-            booted => {
-                let told = self.time.now() / 1_000_000_000 - booted / 1_000_000_000;
-                Duration::from_secs(told.saturating_sub(1))
-            }
-        };
-        let head = Head {
-            run_id: node.run_id,
-            uptime,
-            quarantine: self.quarantine,
-            changed,
-            now,
-            wall,
-            how: self.how,
-        };
-        let mut data = (*node.data).clone();
-        let answer = step(&mut data, &head);
-        node.version += 1;
-        node.before.push(std::mem::replace(&mut node.data, Arc::new(data)));
-        if node.before.len() > KEPT {
-            node.before.remove(0);
+    /// The messages that were published since the last call of this.
+    pub(super) fn take_published(&mut self) -> Vec<Published> {
+        self.nodes.iter_mut().flat_map(|node| std::mem::take(&mut node.server.published)).collect()
+    }
+
+    /// Lets `TIME` run ahead of the moment at which each script begins, as on a busy server.
+    pub(super) fn set_time_lag(&mut self, micros: u64) {
+        self.nodes.iter_mut().for_each(|node| node.server.time_lag_us = micros);
+    }
+
+    /// Runs a script on a server. The flag says whether the client may have the reply: in the strict profile only when
+    /// every replica has what it rests on. An error is recorded as a defect.
+    pub(super) fn call(&mut self, node: usize, call: &ScriptCall) -> (Value, bool) {
+        let (script, how) = (call.script(), self.how);
+        let loaded = self.scripts.entry(script.name).or_insert_with(|| {
+            LoadedScript::new(how.map_or_else(|| script.text.clone(), |how| how.apply(&script.text)))
+        });
+        let now_us = self.clock.wall().as_micros();
+        let node_state = &mut self.nodes[node];
+        node_state.before.push(node_state.server.data.clone());
+        if node_state.before.len() > KEPT {
+            node_state.before.remove(0);
         }
-        let sure = !self.strict || self.wait(caller.node);
-        (answer, sure || self.how == Some(Break::IgnoresWait))
+        node_state.version += 1;
+        let reply = node_state.server.evaluate(now_us, loaded, &call.keys(), &call.args());
+        if let Some(name) = node_state.server.unsupported.first() {
+            self.defect.get_or_insert(format!("{}: the in-memory server does not know {name}", script.name));
+        }
+        let value = self.decode_reply(script.name, reply);
+        let sure = !self.strict || self.wait_for_replicas(node);
+        (value, sure || self.how == Some(Break::IgnoresWait))
     }
 
-    /// WAIT for all configured replicas: those that can hear have it now.
-    fn wait(&mut self, master: usize) -> bool {
+    fn decode_reply(&mut self, script: &str, reply: Reply) -> Value {
+        match reply {
+            Reply::Int(number) => Value::Int(number),
+            Reply::Status(text) if text == "OK" => Value::Okay,
+            Reply::Status(text) => Value::SimpleString(text),
+            Reply::Bulk(Some(bytes)) => Value::BulkString(bytes),
+            Reply::Bulk(None) | Reply::Array(None) => Value::Nil,
+            Reply::Array(Some(items)) => {
+                Value::Array(items.into_iter().map(|item| self.decode_reply(script, item)).collect())
+            }
+            Reply::Error(text) => {
+                self.defect.get_or_insert(format!("{script}: {text}"));
+                Value::Nil
+            }
+        }
+    }
+
+    /// `WAIT` for all replicas: those that are not cut off have everything now.
+    fn wait_for_replicas(&mut self, master: usize) -> bool {
         if self.how == Some(Break::IgnoresWait) {
             return false;
         }
-        let mut heard = 0;
+        let mut have = 0;
         for replica in self.replicas_of(master) {
             if !self.nodes[replica].cut {
                 self.copy(replica, 0);
-                heard += 1;
+                have += 1;
             }
         }
-        heard + 1 == self.nodes.len()
+        have + 1 == self.nodes.len()
     }
 
-    /// A replica comes to what its master was `behind` writes ago.
+    /// A replica gets what its master had `behind` scripts ago.
     pub(crate) fn copy(&mut self, replica: usize, behind: usize) {
         let Some(master) = self.nodes[replica].follows.filter(|_| !self.nodes[replica].cut) else { return };
         let from = &self.nodes[master];
         let version = from.version.saturating_sub(behind as u64);
-        // Nobody goes back to what its master was before.
+        // A replica never goes back to what its master had before.
         if self.nodes[replica].copied.is_some_and(|(whose, seen)| whose == master && seen >= version) {
             return;
         }
         let data = match from.before.len().checked_sub(behind) {
-            _ if behind == 0 => from.data.clone(),
+            _ if behind == 0 => from.server.data.clone(),
             Some(at) => from.before[at].clone(),
             None => return,
         };
         let node = &mut self.nodes[replica];
-        (node.data, node.copied, node.version) = (data, Some((master, version)), version);
+        (node.server.data, node.copied, node.version) = (data, Some((master, version)), version);
     }
 
-    /// A replica hears its master no more, or again.
+    /// Cuts a replica off from its master, or connects it again.
     pub(crate) fn cut(&mut self, replica: usize, cut: bool) {
         self.nodes[replica].cut = cut;
     }
 
-    /// Makes a replica the master. The old one lives on and takes writes from whoever still talks to it; the other
-    /// replicas follow the new one.
+    /// Makes a replica the master. The old one lives on and takes writes from clients that are still connected to it;
+    /// the other replicas follow the new one.
     pub(crate) fn promote(&mut self, replica: usize) {
         for n in 0..self.nodes.len() {
             if n != replica && self.nodes[n].follows.is_some() {
                 self.nodes[n].follows = Some(replica);
             }
         }
-        let run_id = self.run_id();
+        let run_id = self.next_incarnation();
         let node = &mut self.nodes[replica];
         (node.master, node.follows, node.cut) = (true, None, false);
         node.before.clear();
-        // A server process keeps its run_id when it is promoted and takes another master_replid. The two together
-        // are what is called an incarnation.
+        // A server process keeps its run_id when it is promoted and takes another master_replid. An incarnation is
+        // identified by the two together.
         if self.how != Some(Break::ProcessOnly) {
-            node.run_id = run_id;
+            node.server.run_id = run_id;
         }
     }
 
@@ -203,23 +217,24 @@ impl Cluster {
     pub(crate) fn demote(&mut self, old: usize, new: usize) {
         let node = &mut self.nodes[old];
         (node.master, node.follows, node.cut) = (false, Some(new), false);
+        node.server.disconnect_all();
         self.copy(old, 0);
     }
 
-    /// Restarts a server with what it had `behind` writes ago, or with nothing.
+    /// Restarts a server with what it had `behind` scripts ago, or with nothing.
     pub(crate) fn restart(&mut self, node: usize, behind: Option<usize>) {
-        let run_id = self.run_id();
-        let now = self.time.now();
+        let (run_id, now_us) = (self.next_incarnation(), self.clock.wall().as_micros());
         let node = &mut self.nodes[node];
-        node.data = match behind {
-            Some(0) => node.data.clone(),
+        node.server.data = match behind {
+            Some(0) => node.server.data.clone(),
             Some(behind) => match node.before.len().checked_sub(behind) {
                 Some(at) => node.before[at].clone(),
-                None => Arc::default(),
+                None => Dataset::default(),
             },
-            None => Arc::default(),
+            None => Dataset::default(),
         };
         node.before.clear();
-        (node.run_id, node.booted) = (run_id, now.max(1));
+        node.server.disconnect_all();
+        (node.server.run_id, node.server.started_us) = (run_id, now_us);
     }
 }

@@ -1,24 +1,24 @@
-//! Real keepers on the model, while its server restarts or is replaced and the network between is bad.
+//! Real keepers on the simulated servers, which restart or are replaced, over a network that delays and loses messages.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Holder, Key, Mark, Mode, Store, Ttl};
-use lease_keeper::{Guard, Keeper, NotSafe, Terms};
 use parking_lot::Mutex;
+use tenure_keeper::{Guard, Keeper, PermitError, Terms};
+use tenure_lease::{Clock, HighWaterMark, Holder, Key, Mode, Store, Ttl};
 
 use super::store::{Connection, Servers};
 use super::{Break, Profile};
 use crate::disk::Failure;
-use crate::disk::dice::{Dice, Mint};
+use crate::disk::seeded_rng::{SeededEntropy, SeededRng};
 use crate::history::{Nanos, Setting, What, token_id};
 use crate::judge::{fenced_writes_never_go_back, one_holder};
 use crate::rng::Rng;
-use crate::world::clock::HostClock;
-use crate::world::exec::Process;
-use crate::world::{HostId, Item, Scheduled, World};
+use crate::simulation::clock::HostClock;
+use crate::simulation::exec::Process;
+use crate::simulation::{HostId, Item, Scheduled, Simulation};
 
 const MS: Nanos = 1_000_000;
 const KEEPERS: u64 = 3;
@@ -27,77 +27,80 @@ const KEYS: u64 = 2;
 const PPM: u64 = 4_000;
 
 /// What all hosts share.
-struct Shared {
-    world: Arc<World>,
+struct KeeperRun {
+    simulation: Arc<Simulation>,
     connections: Vec<Arc<Connection>>,
     servers: Servers,
     profile: Profile,
     /// A resource behind each key that admits by number alone.
-    marks: Mutex<BTreeMap<Key, Mark>>,
+    marks: Mutex<BTreeMap<Key, HighWaterMark>>,
     permits: Mutex<u64>,
 }
 
 /// Runs one seed and answers how many permits there were.
 pub(super) fn run(seed: u64, how: Option<Break>) -> Result<u64, Box<Failure>> {
-    let mut dice = Dice::new(seed ^ 0x6b65_6570);
-    let profile = if dice.one_in(2) { Profile::Single } else { Profile::Strict };
+    let mut rng = SeededRng::new(seed ^ 0x6b65_6570);
+    let profile = if rng.one_in(2) { Profile::Single } else { Profile::Strict };
     let (ttl, end) = match profile {
         Profile::Strict => (10_000, 300_000 * MS),
         _ => (1_500, 60_000 * MS),
     };
     let setting = Setting { seed, engine: profile.name().into(), ..Setting::default() };
-    let world = World::new(1 + KEEPERS as usize, Rng::new(seed), setting);
+    let simulation = Simulation::new(1 + KEEPERS as usize, Rng::new(seed), setting);
     let clocks: Vec<HostClock> = (0..=KEEPERS as HostId)
         .map(|host| {
-            let ppm = dice.within(0, 2 * PPM) as i64 - PPM as i64;
-            HostClock::new(&world, host, ppm, 1_000_000_000 * dice.within(1, 1_000), false)
+            let ppm = rng.within(0, 2 * PPM) as i64 - PPM as i64;
+            HostClock::new(&simulation, host, ppm, 1_000_000_000 * rng.within(1, 1_000), false)
         })
         .collect();
     // A quarantine is as long as the longest TTL that is granted.
     let quarantine = Duration::from_millis(ttl);
     let servers = Servers::start(profile, quarantine, how, Arc::new(clocks[0].clone()));
     let connections = (1..=KEEPERS as usize)
-        .map(|host| Arc::new(servers.connect(0, Arc::new(clocks[host].clone()), Dice::new(dice.next()))))
+        .map(|host| {
+            let (clock, network) = (Arc::new(clocks[host].clone()), SeededRng::new(rng.next()));
+            Arc::new(servers.connect(host as u64, clock, network))
+        })
         .collect();
-    let shared = Arc::new(Shared {
-        world: world.clone(),
+    let shared = Arc::new(KeeperRun {
+        simulation: simulation.clone(),
         connections,
         servers,
         profile,
         marks: Mutex::default(),
         permits: Mutex::default(),
     });
-    let failed = |words: String| {
-        Box::new(Failure { seed, words, history: std::mem::take(&mut world.lock().record.history) })
+    let failed = |message: String| {
+        Box::new(Failure { seed, message, history: std::mem::take(&mut simulation.lock().record.history) })
     };
     let processes: Result<Vec<Process>, _> = clocks.iter().map(|_| Process::start()).collect();
     let processes = processes.map_err(|error| failed(error.to_string()))?;
     for (host, clock) in clocks.iter().enumerate() {
-        let (shared, clock, dice) = (shared.clone(), clock.clone(), Dice::new(dice.next()));
+        let (shared, clock, rng) = (shared.clone(), clock.clone(), SeededRng::new(rng.next()));
         drop(match host {
-            0 => processes[host].runtime().spawn(disturb(shared, clock, dice)),
-            _ => processes[host].runtime().spawn(hold(shared, host, clock, ttl, dice)),
+            0 => processes[host].runtime().spawn(disturb(shared, clock, rng)),
+            _ => processes[host].runtime().spawn(hold(shared, host, clock, ttl, rng)),
         });
         processes[host].turn();
     }
-    through(&world, &processes, end);
-    world.lock().hosts.iter_mut().for_each(|host| host.alive = false);
-    let history = std::mem::take(&mut world.lock().record.history);
+    through(&simulation, &processes, end);
+    simulation.lock().hosts.iter_mut().for_each(|host| host.alive = false);
+    let history = std::mem::take(&mut simulation.lock().record.history);
     drop(processes);
-    world.lock().agenda.clear();
-    let wrong = [one_holder(&history), fenced_writes_never_go_back(&history)].concat();
-    match wrong.first() {
-        Some(violation) => Err(Box::new(Failure { seed, words: violation.to_string(), history })),
+    simulation.lock().agenda.clear();
+    let violations = [one_holder(&history), fenced_writes_never_go_back(&history)].concat();
+    match shared.servers.defect().or_else(|| violations.first().map(ToString::to_string)) {
+        Some(message) => Err(Box::new(Failure { seed, message, history })),
         None => Ok(*shared.permits.lock()),
     }
 }
 
-/// Lets time pass: whoever it wakes runs until there is nothing to do.
-fn through(world: &World, processes: &[Process], end: Nanos) {
+/// Lets time pass. Each process that an alarm wakes runs until it is idle.
+fn through(simulation: &Simulation, processes: &[Process], end: Nanos) {
     loop {
-        let next = world.lock().agenda.pop();
+        let next = simulation.lock().agenda.pop();
         let Some(Reverse(Scheduled { at, item, .. })) = next.filter(|next| next.0.at <= end) else { return };
-        world.advance(at);
+        simulation.advance(at);
         if let Item::Alarm(host, alarm) = item
             && alarm.set()
         {
@@ -112,23 +115,33 @@ async fn nap(clock: &HostClock, ms: u64) {
 }
 
 /// One process: it takes keys, acts under them, and lets them go.
-async fn hold(shared: Arc<Shared>, host: usize, clock: HostClock, ttl: u64, mut dice: Dice) {
+async fn hold(shared: Arc<KeeperRun>, host: usize, clock: HostClock, ttl: u64, mut rng: SeededRng) {
     let store: Arc<dyn Store> = shared.connections[host - 1].clone();
     let (Ok(name), Ok(ttl)) = (Holder::new(format!("h{host}")), Ttl::from_millis(ttl)) else { return };
-    let mint = Arc::new(Mint::new(dice.next()));
-    let keeper = Keeper::builder(store, name).entropy(mint).without_watchdog().build();
+    let entropy = Arc::new(SeededEntropy::new(rng.next()));
+    let keeper = Keeper::builder(store, name).entropy(entropy).without_watchdog().build();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(sweep(shared.clone(), host, clock.clone()));
     loop {
-        let Ok(key) = Key::new(format!("k/{}", dice.below(KEYS))) else { return };
-        let wait = Duration::from_millis(dice.below(2 * ttl.as_millis()));
+        let Ok(key) = Key::new(format!("k/{}", rng.below(KEYS))) else { return };
+        let wait = Duration::from_millis(rng.below(2 * ttl.as_millis()));
         match keeper.acquire(key, Terms::new(ttl), wait).await {
-            Ok(guard) => act(&shared, host as u32, &clock, guard, &mut dice).await,
-            Err(_) => nap(&clock, dice.within(1, 200)).await,
+            Ok(guard) => act(&shared, host as u32, &clock, guard, &mut rng).await,
+            Err(_) => nap(&clock, rng.within(1, 200)).await,
         }
     }
 }
 
-async fn act(shared: &Shared, client: u32, clock: &HostClock, guard: Guard, dice: &mut Dice) {
-    for _ in 0..dice.within(1, 12) {
+/// Brings keys up to date every second, as the engine does.
+async fn sweep(shared: Arc<KeeperRun>, host: usize, clock: HostClock) {
+    loop {
+        nap(&clock, 1_000).await;
+        shared.connections[host - 1].sweep().await;
+    }
+}
+
+async fn act(shared: &KeeperRun, client: u32, clock: &HostClock, guard: Guard, rng: &mut SeededRng) {
+    for _ in 0..rng.within(1, 12) {
         let fence = match guard.permit(Duration::ZERO) {
             Ok(permit) => {
                 let (fence, until) =
@@ -137,60 +150,67 @@ async fn act(shared: &Shared, client: u32, clock: &HostClock, guard: Guard, dice
                 let number = *shared.permits.lock();
                 let (key, generation) = (fence.key.to_string(), fence.generation.get());
                 let token = token_id(fence.token.digest().as_bytes());
-                shared.world.note(What::Permit { permit: number, client, key, generation, token, until });
+                shared.simulation.note(What::Permit {
+                    permit: number,
+                    client,
+                    key,
+                    generation,
+                    token,
+                    until,
+                });
                 // Some take longer than they may: then only the mark stands between.
-                nap(clock, dice.below(400)).await;
-                shared.world.note(What::PermitOver { permit: number });
+                nap(clock, rng.below(400)).await;
+                shared.simulation.note(What::PermitOver { permit: number });
                 fence
             }
-            Err(NotSafe::Lost(_)) => return,
+            Err(PermitError::Lost(_)) => return,
             Err(_) => {
-                nap(clock, dice.below(400)).await;
+                nap(clock, rng.below(400)).await;
                 continue;
             }
         };
-        let mark = Mark::new(fence.generation, fence.token.digest());
+        let mark = HighWaterMark::new(fence.generation, fence.token.digest());
         let mut marks = shared.marks.lock();
-        let accepted = Mark::admits(marks.get(&fence.key), &mark);
+        let accepted = HighWaterMark::admits(marks.get(&fence.key), &mark);
         if accepted {
             marks.insert(fence.key.clone(), mark);
         }
         let (key, generation) = (fence.key.to_string(), fence.generation.get());
         let token = token_id(fence.token.digest().as_bytes());
-        shared.world.note(What::Wrote { key, client, generation, token, accepted, strict: false });
+        shared.simulation.note(What::Wrote { key, client, generation, token, accepted, strict: false });
     }
-    if !dice.one_in(4) {
+    if !rng.one_in(4) {
         drop(guard.release().await);
     }
 }
 
 /// What happens to the servers: a restart of the only one with what it saved or with nothing, or a replica that is
 /// behind takes over while the old master lives. Callers learn of it one by one.
-async fn disturb(shared: Arc<Shared>, clock: HostClock, mut dice: Dice) {
+async fn disturb(shared: Arc<KeeperRun>, clock: HostClock, mut rng: SeededRng) {
     let mut current = 0;
     loop {
-        nap(&clock, dice.within(2_000, 20_000)).await;
+        nap(&clock, rng.within(2_000, 20_000)).await;
         if shared.profile == Profile::Single {
-            let behind = match dice.below(3) {
+            let behind = match rng.below(3) {
                 0 => None,
                 1 => Some(0),
-                _ => Some(dice.within(1, 6) as usize),
+                _ => Some(rng.within(1, 6) as usize),
             };
             shared.servers.with(|cluster| cluster.restart(0, behind));
             fault(&shared, "restart");
             continue;
         }
-        let replica = 1 + dice.below(2) as usize;
+        let replica = 1 + rng.below(2) as usize;
         let cut = (current + replica) % 3;
         shared.servers.with(|cluster| cluster.cut(cut, true));
-        nap(&clock, dice.within(500, 8_000)).await;
-        if dice.one_in(2) {
+        nap(&clock, rng.within(500, 8_000)).await;
+        if rng.one_in(2) {
             // Sentinel needs its time, and the new master may be the one that heard nothing.
-            let next = (current + 1 + dice.below(2) as usize) % 3;
+            let next = (current + 1 + rng.below(2) as usize) % 3;
             shared.servers.with(|cluster| cluster.promote(next));
             fault(&shared, "promote");
             for connection in &shared.connections {
-                nap(&clock, dice.within(10, 2_000)).await;
+                nap(&clock, rng.within(10, 2_000)).await;
                 connection.turn_to(next);
             }
             shared.servers.with(|cluster| cluster.demote(current, next));
@@ -205,7 +225,7 @@ async fn disturb(shared: Arc<Shared>, clock: HostClock, mut dice: Dice) {
     }
 }
 
-fn fault(shared: &Shared, name: &'static str) {
-    let until = shared.world.now();
-    shared.world.note(What::Fault { name: name.into(), host: Some(0), until });
+fn fault(shared: &KeeperRun, name: &'static str) {
+    let until = shared.simulation.now();
+    shared.simulation.note(What::Fault { name: name.into(), host: Some(0), until });
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{Running, nanos};
 use crate::history::{Nanos, What};
 use crate::plan::{Fault, Kind};
-use crate::world::{HostId, Item, SERVER};
+use crate::simulation::{HostId, Item, SERVER};
 
 impl Running {
     pub(super) fn fault(&mut self, number: usize) {
@@ -21,8 +21,8 @@ impl Running {
             Kind::Reset { host } => ("reset", Some(host)),
         };
         let until = if matches!(kind, Kind::Step { .. } | Kind::Reset { .. }) { nanos(at_ms) } else { until };
-        let now = self.world.now();
-        let mut state = self.world.lock();
+        let now = self.simulation.now();
+        let mut state = self.simulation.lock();
         // What a storm delays may arrive after it.
         let late = if let Kind::Storm(weather) = kind { nanos(weather.late_ms) } else { 0 };
         state.record.note(now, What::Fault { name: name.into(), host, until: until + late });
@@ -48,19 +48,19 @@ impl Running {
         let Fault { for_ms, kind, .. } = self.plan.faults[number];
         match kind {
             Kind::Cut { host, from, to } => {
-                let mut state = self.world.lock();
+                let mut state = self.simulation.lock();
                 state.net.cut[host as usize][0] -= u32::from(from);
                 state.net.cut[host as usize][1] -= u32::from(to);
             }
-            Kind::Storm(_) => self.world.lock().net.weather = Default::default(),
+            Kind::Storm(_) => self.simulation.lock().net.weather = Default::default(),
             Kind::Freeze { host } => self.thaw(host),
             Kind::Suspend { host } => {
-                let slept = self.world.lock().host(host).suspended.clone();
+                let slept = self.simulation.lock().host(host).suspended.clone();
                 slept.fetch_add(nanos(for_ms), Ordering::Relaxed);
                 self.thaw(host);
             }
             Kind::Crash { host } => {
-                if !self.world.lock().host(host).alive {
+                if !self.simulation.lock().host(host).alive {
                     self.start(host);
                 }
             }
@@ -71,7 +71,7 @@ impl Running {
     /// A host runs again: what came meanwhile is there at once, timers first or packets first.
     fn thaw(&mut self, host: HostId) {
         let mut held = {
-            let mut state = self.world.lock();
+            let mut state = self.simulation.lock();
             state.host(host).frozen -= 1;
             if state.host(host).frozen > 0 {
                 return;
@@ -94,9 +94,9 @@ impl Running {
 
     /// A process dies with everything in it; it is started again by the end of the fault, if there is one.
     pub(super) fn crash(&mut self, host: HostId, until: Nanos) {
-        let now = self.world.now();
+        let now = self.simulation.now();
         {
-            let mut state = self.world.lock();
+            let mut state = self.simulation.lock();
             if !state.host(host).alive {
                 return;
             }
@@ -112,20 +112,20 @@ impl Running {
         }
         if host == SERVER {
             if let Some(server) = self.server.take() {
-                server.look();
+                server.record_changes();
                 server.died();
                 self.processes[0] = None;
             }
-            self.world.lock().reset(now, None, 200_000_000);
+            self.simulation.lock().reset(now, None, 200_000_000);
         } else {
-            let before = self.world.lock().record.history.events.len();
+            let before = self.simulation.lock().record.history.events.len();
             self.processes[host as usize] = None;
             // What a runtime drops at its end it drops in an order of its own, which is not the seed's.
-            self.world.lock().record.history.events[before..]
+            self.simulation.lock().record.history.events[before..]
                 .sort_by_cached_key(|event| format!("{event:?}"));
             if until <= now + 1 {
-                // It ended itself, and is started again by whoever watches over it.
-                self.world.after(nanos(self.plan.ttl_ms / 2), Item::Start(host));
+                // It ended itself, and is started again by its supervisor.
+                self.simulation.after(nanos(self.plan.ttl_ms / 2), Item::Start(host));
             }
         }
     }

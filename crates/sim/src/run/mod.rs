@@ -6,21 +6,21 @@ mod lanes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lease::breaks::{Break, broken};
-use lease::{Mark, Store};
-use lease_store::Local;
+use tenure_lease::breaks::{Break, broken};
+use tenure_lease::{HighWaterMark, Store};
+use tenure_store::Local;
 
 use crate::history::{Client, History, Nanos, Setting, What};
 use crate::judge::{self, Invariant, Violation};
-use crate::linear::{self, Looked};
+use crate::linear::{self, SearchStats};
 use crate::plan::Plan;
 use crate::rng::Rng;
+use crate::simulation::clock::HostClock;
+use crate::simulation::exec::Process;
+use crate::simulation::server::Server;
+use crate::simulation::wire::Packet;
+use crate::simulation::{HostId, Item, SERVER, Scheduled, Simulation};
 use crate::work;
-use crate::world::clock::HostClock;
-use crate::world::exec::Process;
-use crate::world::server::Server;
-use crate::world::wire::Packet;
-use crate::world::{HostId, Item, SERVER, Scheduled, World};
 use lanes::Lanes;
 
 /// How long after the last fault everything must have come to an end.
@@ -33,7 +33,7 @@ pub struct Run {
     /// What was wrong with it.
     pub violations: Vec<Violation>,
     /// The search for an order of what was answered, where one was made.
-    pub order: Looked,
+    pub order: SearchStats,
 }
 
 /// Runs a plan and judges it.
@@ -41,7 +41,7 @@ pub fn run(plan: &Plan) -> Run {
     let (history, mut violations) = Running::new(plan).finish();
     violations.extend(judge::judge(&history));
     // A server in memory that died forgot: no order of operations explains that.
-    let mut order = Looked::default();
+    let mut order = SearchStats::default();
     if plan.ordered && !plan.server_dies() {
         match linear::check(&history) {
             Ok(looked) => order = looked,
@@ -56,13 +56,13 @@ pub fn run(plan: &Plan) -> Run {
 
 struct Running {
     plan: Arc<Plan>,
-    world: Arc<World>,
+    simulation: Arc<Simulation>,
     clocks: Vec<HostClock>,
     processes: Vec<Option<Process>>,
     server: Option<Arc<Server>>,
     lanes: BTreeMap<HostId, Lanes>,
     /// The resource beside the store: the mark of each key.
-    marks: BTreeMap<lease::Key, Mark>,
+    marks: BTreeMap<tenure_lease::Key, HighWaterMark>,
     clients: Client,
     calm: bool,
 }
@@ -71,22 +71,22 @@ impl Running {
     fn new(plan: &Plan) -> Self {
         let plan = Arc::new(plan.clone());
         let mut rng = Rng::new(plan.seed);
-        let world = World::new(plan.hosts.len(), rng.fork(), setting(&plan));
-        world.lock().net.repeats = (plan.repeats, nanos(plan.ttl_ms));
+        let simulation = Simulation::new(plan.hosts.len(), rng.fork(), setting(&plan));
+        simulation.lock().net.repeats = (plan.repeats, nanos(plan.ttl_ms));
         if plan.listen {
-            world.lock().record.secrets = Some(Default::default());
-            crate::log::listen();
+            simulation.lock().record.secrets = Some(Default::default());
+            crate::log::start_capture();
         }
         let blind = broken(Break::SuspendBlind);
         let clock = |(host, machine): (usize, &crate::plan::Machine)| {
-            HostClock::new(&world, host as HostId, machine.ppm, machine.base, blind && host > 0)
+            HostClock::new(&simulation, host as HostId, machine.ppm, machine.base, blind && host > 0)
         };
         let clocks = plan.hosts.iter().enumerate().map(clock).collect();
         let processes = plan.hosts.iter().map(|_| None).collect();
         let lanes = BTreeMap::new();
         let mut running = Self {
             plan: plan.clone(),
-            world,
+            simulation,
             clocks,
             processes,
             server: None,
@@ -100,7 +100,7 @@ impl Running {
     }
 
     fn schedule(&mut self, rng: &mut Rng) {
-        let mut state = self.world.lock();
+        let mut state = self.simulation.lock();
         state.schedule(0, Item::Start(SERVER));
         for host in 1..self.plan.hosts.len() as HostId {
             state.schedule(1_000_000 + rng.below(200_000_000), Item::Start(host));
@@ -117,12 +117,12 @@ impl Running {
         let last = nanos(self.plan.calm_ms) + PATIENCE;
         let mut end = last;
         loop {
-            let next = self.world.lock().agenda.pop();
+            let next = self.simulation.lock().agenda.pop();
             let Some(std::cmp::Reverse(Scheduled { at, item, .. })) = next else { break };
             if at > end {
                 break;
             }
-            self.world.advance(at);
+            self.simulation.advance(at);
             self.happen(item);
             let all = self.lanes.len() + 1 == self.plan.hosts.len();
             if end == last && self.calm && all && self.lanes.values().all(Lanes::over) {
@@ -130,22 +130,22 @@ impl Running {
                 end = end.min(at + 2 * ttl);
             }
         }
-        self.world.advance(end.min(last));
+        self.simulation.advance(end.min(last));
         self.stuck();
-        self.world.note(What::End);
+        self.simulation.note(What::End);
         self.close()
     }
 
     fn stuck(&self) {
         for (host, lanes) in &self.lanes {
             if !lanes.over() {
-                let client = self.world.lock().host(*host).client;
+                let client = self.simulation.lock().host(*host).client;
                 let text = format!(
                     "{} of {} lanes of host {host}",
                     lanes.started - *lanes.done.lock(),
                     lanes.started
                 );
-                self.world.note(What::Stuck { client, text });
+                self.simulation.note(What::Stuck { client, text });
             }
         }
     }
@@ -153,7 +153,7 @@ impl Running {
     /// Ends all processes without another word in the history.
     fn close(mut self) -> (History, Vec<Violation>) {
         let (history, secrets, output) = {
-            let mut state = self.world.lock();
+            let mut state = self.simulation.lock();
             state.hosts.iter_mut().for_each(|host| host.alive = false);
             let record = &mut state.record;
             let history = std::mem::take(&mut record.history);
@@ -161,13 +161,13 @@ impl Running {
         };
         self.processes.clear();
         drop(self.server.take());
-        self.world.lock().agenda.clear();
+        self.simulation.lock().agenda.clear();
         let mut found = Vec::new();
         if let Some(secrets) = secrets {
             let mut lines = Vec::new();
             // Writing to memory cannot fail.
             drop(history.write(&mut lines));
-            let text = output + &crate::log::take() + &String::from_utf8_lossy(&lines);
+            let text = output + &crate::log::take_captured() + &String::from_utf8_lossy(&lines);
             found = judge::no_token_shows(secrets.iter().map(String::as_str), &text);
         }
         (history, found)
@@ -186,31 +186,31 @@ impl Running {
                     let Item::Deliver(host, packet) = item else { return };
                     self.deliver(host, *packet);
                 } else {
-                    self.world.lock().host(host).held.push(item);
+                    self.simulation.lock().host(host).held.push(item);
                 }
             }
             Item::Fault(number) => self.fault(number),
             Item::Heal(number) => self.heal(number),
             Item::Die(host, client) => {
-                if self.world.lock().lives(host, client) {
-                    self.crash(host, self.world.now() + 1);
+                if self.simulation.lock().lives(host, client) {
+                    self.crash(host, self.simulation.now() + 1);
                 }
             }
             Item::Start(host) => {
-                if !self.world.lock().host(host).alive {
+                if !self.simulation.lock().host(host).alive {
                     self.start(host);
                 }
             }
             Item::Calm => {
                 self.calm = true;
-                self.world.note(What::Healed);
+                self.simulation.note(What::Healed);
             }
         }
     }
 
     /// Keeps an alarm for later if its host is frozen.
     fn hold(&self, host: HostId, item: &Item) -> bool {
-        let mut state = self.world.lock();
+        let mut state = self.simulation.lock();
         let frozen = state.host(host).frozen > 0;
         if let (true, Item::Alarm(_, alarm)) = (frozen, item) {
             state.host(host).held.push(Item::Alarm(host, alarm.clone()));
@@ -219,12 +219,12 @@ impl Running {
     }
 
     fn hold_packet(&self, host: HostId) -> bool {
-        self.world.lock().host(host).frozen > 0
+        self.simulation.lock().host(host).frozen > 0
     }
 
     fn deliver(&mut self, host: HostId, packet: Packet) {
         match packet {
-            Packet::Ask { host: from, client, id, ask } => match (&self.server, &self.processes[0]) {
+            Packet::Operation { host: from, client, id, ask } => match (&self.server, &self.processes[0]) {
                 (Some(server), Some(process)) => {
                     server.serve(process.runtime(), from, client, id, ask);
                     self.turn(SERVER);
@@ -238,51 +238,52 @@ impl Running {
                 }
             }
             Packet::Reply { client, id, answer } => {
-                self.world.lock().answered(client, id, answer);
+                self.simulation.lock().answered(client, id, answer);
                 self.turn(host);
             }
             Packet::Item { client, stream, place, watched } => {
-                self.world.lock().streamed(client, stream, place, watched);
+                self.simulation.lock().streamed(client, stream, place, watched);
                 self.turn(host);
             }
             Packet::Write { client, key, mark, token } => {
-                let accepted = broken(Break::ResourceBlind) || Mark::admits(self.marks.get(&key), &mark);
+                let accepted =
+                    broken(Break::ResourceBlind) || HighWaterMark::admits(self.marks.get(&key), &mark);
                 if accepted {
                     self.marks.insert(key.clone(), mark);
                 }
                 // Another resource than the store's records, with marks of its own.
                 let (key, generation) = (format!("{key}!"), mark.generation().get());
-                self.world.note(What::Wrote { key, client, generation, token, accepted, strict: false });
+                self.simulation.note(What::Wrote { key, client, generation, token, accepted, strict: false });
             }
         }
     }
 
-    /// Nobody listens: the caller hears of it, or hears nothing.
+    /// No server listens: the caller gets an error, or no response.
     fn refuse(&self, host: HostId, client: Client, id: u64) {
-        let now = self.world.now();
-        let mut state = self.world.lock();
+        let now = self.simulation.now();
+        let mut state = self.simulation.lock();
         if state.rng.chance(50) {
-            let answer = Err(lease::Error::unavailable("sim", "connection refused"));
+            let answer = Err(tenure_lease::Error::unavailable("sim", "connection refused"));
             state.send(now, SERVER, host, Packet::Reply { client, id, answer });
         }
     }
 
     /// Lets a host run until it has nothing to do.
     fn turn(&self, host: HostId) {
-        if self.world.lock().host(host).frozen > 0 {
+        if self.simulation.lock().host(host).frozen > 0 {
             return;
         }
         if let Some(process) = &self.processes[host as usize] {
             process.turn();
         }
         if let (SERVER, Some(server)) = (host, &self.server) {
-            server.look();
+            server.record_changes();
         }
     }
 
     fn start(&mut self, host: HostId) {
         let Ok(process) = Process::start() else { return };
-        self.world.lock().host(host).alive = true;
+        self.simulation.lock().host(host).alive = true;
         if host == SERVER {
             self.serve(process);
         } else {
@@ -296,7 +297,7 @@ impl Running {
         let inside = process.runtime().enter();
         let store: Arc<dyn Store> = Arc::new(Local::memory_on(Arc::new(clock.clone())));
         drop(inside);
-        self.server = Server::new(&self.world, store, clock, nanos(self.plan.ttl_ms)).ok();
+        self.server = Server::new(&self.simulation, store, clock, nanos(self.plan.ttl_ms)).ok();
         self.processes[0] = Some(process);
     }
 
@@ -305,8 +306,8 @@ impl Running {
         self.clients += 1;
         let client = self.clients;
         let (held, rng) = {
-            let now = self.world.now();
-            let mut state = self.world.lock();
+            let now = self.simulation.now();
+            let mut state = self.simulation.lock();
             state.host(host).client = client;
             let holder = format!("h{}", self.plan.hosts[host as usize].name);
             state.record.note(now, What::Started { client, host, holder });
@@ -316,11 +317,12 @@ impl Running {
             Some(before) => before.rest(),
             None => Lanes::of(self.plan.tasks.iter().filter(|task| task.host == host)),
         };
-        let (world, plan, clock) =
-            (self.world.clone(), self.plan.clone(), self.clocks[host as usize].clone());
+        let (simulation, plan, clock) =
+            (self.simulation.clone(), self.plan.clone(), self.clocks[host as usize].clone());
         let (begun, done, tasks) = (lanes.begun.clone(), lanes.done.clone(), lanes.tasks.clone());
         drop(process.runtime().spawn(async move {
-            let Ok(here) = work::Process::start(&world, &plan, host, client, clock, capabilities()) else {
+            let Ok(here) = work::Process::start(&simulation, &plan, host, client, clock, capabilities())
+            else {
                 return;
             };
             let mut rng = rng;
@@ -347,15 +349,8 @@ fn nanos(ms: u32) -> Nanos {
 }
 
 /// What the engine states of itself.
-fn capabilities() -> lease::Capabilities {
-    lease::Capabilities {
-        engine: "sim",
-        min_ttl: lease::Ttl::from_millis(250).unwrap_or(lease::Ttl::MAX),
-        max_ttl: lease::Ttl::MAX,
-        expiry_lag: std::time::Duration::from_millis(50),
-        failover: std::time::Duration::ZERO,
-        loss: lease::Loss::Process,
-    }
+fn capabilities() -> tenure_lease::Capabilities {
+    tenure_lease::Capabilities::in_process("sim")
 }
 
 /// How much longer than it says a duration on a clock may last, in parts per million: a clock that is slow by a

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lease::{Clock, Holder, Key, Mark, Mode, Op};
-use lease_keeper::{Error, Guard, Handoff, Held, Moved, Policy, Result};
+use tenure_keeper::{Error, Guard, Handoff, LeaseHandle, Policy, Result, TransferOutcome};
+use tenure_lease::{Clock, HighWaterMark, Holder, Key, Mode, Op};
 
 use super::{Process, ms};
 use crate::history::{TokenId, token_id};
@@ -20,13 +20,13 @@ pub(crate) struct Hold {
     guard: Option<Guard>,
     key: Key,
     token: TokenId,
-    held: Held,
+    held: LeaseHandle,
 }
 
 impl Deref for Hold {
-    type Target = Held;
+    type Target = LeaseHandle;
 
-    fn deref(&self) -> &Held {
+    fn deref(&self) -> &LeaseHandle {
         &self.held
     }
 }
@@ -35,7 +35,7 @@ impl Drop for Hold {
     fn drop(&mut self) {
         drop(self.guard.take());
         let now = self.process.true_now();
-        let mut state = self.process.world.lock();
+        let mut state = self.process.simulation.lock();
         if state.lives(self.process.host, self.process.client) {
             state.record.dropped(now, self.process.client, self.key.as_str(), self.token);
             state.record.forget_held(self.process.host, &self.key);
@@ -46,7 +46,7 @@ impl Drop for Hold {
 impl Hold {
     pub(crate) fn new(process: &Arc<Process>, guard: Guard, token: TokenId) -> Self {
         let (key, held) = (guard.key().clone(), guard.share());
-        process.world.lock().record.remember_held(process.host, &key, guard.generation());
+        process.simulation.lock().record.remember_held(process.host, &key, guard.generation());
         let hold = Self { process: process.clone(), guard: Some(guard), key, token, held };
         process.believe(&hold);
         hold
@@ -87,17 +87,18 @@ impl Process {
         match end {
             Ending::Drop => drop(guard),
             Ending::Release => drop(guard.release().await?),
-            Ending::To(heir) => drop(guard.release_to(self.name(heir)?).await?),
-            Ending::Transfer(heir) => {
-                let moving = guard.transfer(self.name(heir)?);
+            Ending::To(successor) => drop(guard.release_to(self.name(successor)?).await?),
+            Ending::Transfer(successor) => {
+                let moving = guard.transfer(self.name(successor)?);
                 match self.while_moving(&hold, moving, &mut rng).await? {
-                    Moved::NoSuccessor(guard) => drop(guard.release().await?),
-                    Moved::To(_) | Moved::NotHeld(_) => {}
+                    TransferOutcome::NoSuccessor(guard) => drop(guard.release().await?),
+                    TransferOutcome::Transferred(_) | TransferOutcome::NotHeld(_) => {}
                 }
             }
-            Ending::Handoff(heir) => {
+            Ending::Handoff(successor) => {
                 let drain = self.sleep(ms(rng.below(u64::from(self.plan.ttl_ms / 2)) as u32));
-                let moving = Handoff::new(guard, self.name(heir)?).drain(drain).within(ms(self.plan.ttl_ms));
+                let moving =
+                    Handoff::new(guard, self.name(successor)?).drain(drain).within(ms(self.plan.ttl_ms));
                 drop(self.while_moving(&hold, moving, &mut rng).await?);
             }
             Ending::Keep => {
@@ -115,7 +116,7 @@ impl Process {
     /// Goes on asking for permits while the lease moves away: none must be given. What was begun is finished.
     async fn while_moving<T>(
         self: &Arc<Self>,
-        held: &Held,
+        held: &LeaseHandle,
         moving: impl Future<Output = T>,
         rng: &mut Rng,
     ) -> T {
@@ -147,14 +148,14 @@ impl Process {
     }
 
     /// Acts so often.
-    pub(crate) async fn acts(self: &Arc<Self>, held: &Held, acts: u8, rng: &mut Rng) {
+    pub(crate) async fn acts(self: &Arc<Self>, held: &LeaseHandle, acts: u8, rng: &mut Rng) {
         for _ in 0..acts {
             self.act(held, rng).await;
         }
     }
 
     /// Asks for one permit and acts under it, or rests.
-    pub(crate) async fn act(self: &Arc<Self>, held: &Held, rng: &mut Rng) {
+    pub(crate) async fn act(self: &Arc<Self>, held: &LeaseHandle, rng: &mut Rng) {
         let ttl = u64::from(self.plan.ttl_ms);
         self.believe(held);
         self.write_late(rng);
@@ -165,14 +166,16 @@ impl Process {
         let mark = self.mark(&permit);
         let mode = if rng.chance(50) { Mode::Strict } else { Mode::Monotonic };
         let fence = permit.fence(mode);
-        let written = Mark::new(fence.generation, fence.token.digest());
+        let written = HighWaterMark::new(fence.generation, fence.token.digest());
         let token = token_id(fence.token.digest().as_bytes());
         match rng.below(4) {
             0 | 1 => self.write(&fence.key, written, token),
             2 => {
                 if let Ok(log) = Key::new("log") {
                     let op = Op::Append { log, value: Arc::from(&b"x"[..]), max_len: 4 };
-                    drop(self.bounded(lease::Records::write_fenced(&*self.store, &fence, &[op])).await);
+                    drop(
+                        self.bounded(tenure_lease::Records::write_fenced(&*self.store, &fence, &[op])).await,
+                    );
                 }
             }
             _ => {}

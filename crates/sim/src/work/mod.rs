@@ -1,29 +1,29 @@
 //! What clients do: the real keeper's verbs, with everything that matters written down.
 
+mod composites;
 mod hold;
-mod several;
-mod wrong;
+mod misuse;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::breaks::{Break, broken};
-use lease::{Clock, Entropy, Generation, Holder, Key, Margins, Mark, Tick, Ttl};
-use lease_keeper::{Held, Keeper, Permit, State, Terms};
 use parking_lot::Mutex;
+use tenure_keeper::{GuardState, Keeper, LeaseHandle, Permit, Terms};
+use tenure_lease::breaks::{Break, broken};
+use tenure_lease::{Clock, Entropy, Generation, HighWaterMark, Holder, Key, Margins, Tick, Ttl};
 
 use crate::history::{Belief, Client, Nanos, PermitId, TokenId, What, token_id};
 use crate::plan::{Act, Plan, Task};
 use crate::rng::Rng;
-use crate::world::clock::HostClock;
-use crate::world::stub::{Scoped, Stub};
-use crate::world::wire::Packet;
-use crate::world::{HostId, SERVER, World};
+use crate::simulation::clock::HostClock;
+use crate::simulation::stub::{Scoped, Stub};
+use crate::simulation::wire::Packet;
+use crate::simulation::{HostId, SERVER, Simulation};
 
 /// One process with its keeper.
 pub(crate) struct Process {
-    pub(crate) world: Arc<World>,
+    pub(crate) simulation: Arc<Simulation>,
     pub(crate) host: HostId,
     pub(crate) client: Client,
     pub(crate) keeper: Keeper,
@@ -31,7 +31,7 @@ pub(crate) struct Process {
     pub(crate) clock: HostClock,
     pub(crate) plan: Arc<Plan>,
     /// Fences of permits that are over: writes under them may still be on their way.
-    old: Mutex<Vec<(Key, Mark, TokenId)>>,
+    old: Mutex<Vec<(Key, HighWaterMark, TokenId)>>,
 }
 
 /// Numbers for tokens and jitter, from the seed.
@@ -48,7 +48,7 @@ impl Entropy for SimEntropy {
 }
 
 /// The name under which a host holds.
-pub(crate) fn holder(plan: &Plan, host: HostId) -> Result<Holder, lease::Error> {
+pub(crate) fn holder(plan: &Plan, host: HostId) -> Result<Holder, tenure_lease::Error> {
     let name = plan.hosts.get(host as usize).map_or(host as u8, |machine| machine.name);
     Holder::new(format!("h{name}"))
 }
@@ -60,26 +60,32 @@ pub(crate) fn ms(n: u32) -> Duration {
 impl Process {
     /// Starts a process inside its runtime.
     pub(crate) fn start(
-        world: &Arc<World>,
+        simulation: &Arc<Simulation>,
         plan: &Arc<Plan>,
         host: HostId,
         client: Client,
         clock: HostClock,
-        capabilities: lease::Capabilities,
-    ) -> Result<Arc<Self>, lease::Error> {
-        let store = Arc::new(Stub { world: world.clone(), host, client, clock: clock.clone(), capabilities });
+        capabilities: tenure_lease::Capabilities,
+    ) -> Result<Arc<Self>, tenure_lease::Error> {
+        let store = Arc::new(Stub {
+            simulation: simulation.clone(),
+            host,
+            client,
+            clock: clock.clone(),
+            capabilities,
+        });
         let margins = match broken(Break::NoMargin) {
             true => Margins::new(0, Some(Duration::ZERO))?,
             false => Margins::new(plan.bound_ppm, None)?,
         };
-        let entropy = SimEntropy(Mutex::new(world.lock().rng.fork()));
-        let keeper = Keeper::builder(store.clone() as Arc<dyn lease::Store>, holder(plan, host)?)
+        let entropy = SimEntropy(Mutex::new(simulation.lock().rng.fork()));
+        let keeper = Keeper::builder(store.clone() as Arc<dyn tenure_lease::Store>, holder(plan, host)?)
             .margins(margins)
             .entropy(Arc::new(entropy))
             .without_watchdog()
             .build();
-        let (world, plan, old) = (world.clone(), plan.clone(), Mutex::default());
-        Ok(Arc::new(Self { world, host, client, keeper, store, clock, plan, old }))
+        let (simulation, plan, old) = (simulation.clone(), plan.clone(), Mutex::default());
+        Ok(Arc::new(Self { simulation, host, client, keeper, store, clock, plan, old }))
     }
 
     /// Does the tasks of one lane, from the given one on.
@@ -116,7 +122,7 @@ impl Process {
             Act::Overstay { key, late_ms } => self.overstay(key, ms(late_ms), rng).await,
         };
         if let Err(error) = done {
-            let mut state = self.world.lock();
+            let mut state = self.simulation.lock();
             if state.record.secrets.is_some() {
                 state.record.output.push_str(&format!("{error:?} {error}\n"));
             }
@@ -135,11 +141,11 @@ impl Process {
         }
     }
 
-    pub(crate) fn terms(&self) -> Result<Terms, lease::Error> {
+    pub(crate) fn terms(&self) -> Result<Terms, tenure_lease::Error> {
         Ok(Terms::new(Ttl::from_millis(u64::from(self.plan.ttl_ms))?))
     }
 
-    pub(crate) fn key(&self, number: u8) -> Result<Key, lease::Error> {
+    pub(crate) fn key(&self, number: u8) -> Result<Key, tenure_lease::Error> {
         Key::new(format!("k/{number}"))
     }
 
@@ -148,58 +154,61 @@ impl Process {
     }
 
     pub(crate) fn lives(&self) -> bool {
-        self.world.lock().lives(self.host, self.client)
+        self.simulation.lock().lives(self.host, self.client)
     }
 
     /// A store call that takes at most a TTL.
-    pub(crate) async fn bounded<T>(&self, call: impl Future<Output = lease::Result<T>>) -> lease::Result<T> {
+    pub(crate) async fn bounded<T>(
+        &self,
+        call: impl Future<Output = tenure_lease::Result<T>>,
+    ) -> tenure_lease::Result<T> {
         let limit = self.sleep(ms(self.plan.ttl_ms));
         tokio::select! {
             biased;
             answer = call => answer,
-            () = limit => Err(lease::Error::unknown("sim", "no answer in time")),
+            () = limit => Err(tenure_lease::Error::unknown("sim", "no answer in time")),
         }
     }
 
     /// An attempt to hold something: whatever it sends and does not keep is let go at its end.
     pub(crate) fn attempt(self: &Arc<Self>) -> Attempt {
-        let id = self.world.lock().record.number();
+        let id = self.simulation.lock().record.number();
         Attempt { process: self.clone(), id, kept: Vec::new(), forget: false }
     }
 
     /// Writes down what a guard believes.
-    pub(crate) fn believe(&self, held: &Held) -> Option<TokenId> {
+    pub(crate) fn believe(&self, held: &LeaseHandle) -> Option<TokenId> {
         let state = match held.state() {
-            State::Held => Belief::Held,
-            State::Jeopardy => Belief::Jeopardy,
-            State::Suspended => Belief::Suspended,
-            State::Lost(_) => Belief::Lost,
+            GuardState::Held => Belief::Held,
+            GuardState::Jeopardy => Belief::Jeopardy,
+            GuardState::Suspended => Belief::Suspended,
+            GuardState::Lost(_) => Belief::Lost,
         };
-        let now = self.world.now();
-        let mut world = self.world.lock();
-        let token = world.record.token(self.client, held.key(), held.generation())?;
+        let now = self.simulation.now();
+        let mut simulation = self.simulation.lock();
+        let token = simulation.record.token(self.client, held.key(), held.generation())?;
         let (client, key, generation) = (self.client, held.key().to_string(), held.generation().get());
-        world.record.note(now, What::Guard { client, key, generation, token, state });
+        simulation.record.note(now, What::Guard { client, key, generation, token, state });
         Some(token)
     }
 
     /// Writes down a permit, and its end when the mark is dropped.
     pub(crate) fn mark(self: &Arc<Self>, permit: &Permit<'_>) -> PermitMark {
         let until = self.clock.true_time(permit.deadline().tick());
-        let fence = permit.fence(lease::Mode::Strict);
+        let fence = permit.fence(tenure_lease::Mode::Strict);
         let token = token_id(fence.token.digest().as_bytes());
-        let now = self.world.now();
-        let mut world = self.world.lock();
-        let number = world.record.permit(self.client);
+        let now = self.simulation.now();
+        let mut simulation = self.simulation.lock();
+        let number = simulation.record.permit(self.client);
         let (client, key, generation) = (self.client, fence.key.to_string(), fence.generation.get());
-        world.record.note(now, What::Permit { permit: number, client, key, generation, token, until });
+        simulation.record.note(now, What::Permit { permit: number, client, key, generation, token, until });
         PermitMark { process: self.clone(), permit: number }
     }
 
     /// Writes to the resource beside the store.
-    pub(crate) fn write(&self, key: &Key, mark: Mark, token: TokenId) {
+    pub(crate) fn write(&self, key: &Key, mark: HighWaterMark, token: TokenId) {
         let packet = Packet::Write { client: self.client, key: key.clone(), mark, token };
-        self.world.send(self.host, self.client, SERVER, packet);
+        self.simulation.send(self.host, self.client, SERVER, packet);
     }
 
     pub(crate) fn now(&self) -> Tick {
@@ -207,7 +216,7 @@ impl Process {
     }
 
     pub(crate) fn true_now(&self) -> Nanos {
-        self.world.now()
+        self.simulation.now()
     }
 }
 
@@ -228,12 +237,13 @@ impl Attempt {
     /// What was got is kept; answers its token.
     pub(crate) fn keep(&mut self, key: &Key, generation: Generation) -> TokenId {
         let process = &self.process;
-        let token = process.world.lock().record.token(process.client, key, generation).unwrap_or_default();
+        let token =
+            process.simulation.lock().record.token(process.client, key, generation).unwrap_or_default();
         self.kept.push(token);
         token
     }
 
-    /// Somebody else takes care of what was got.
+    /// The result is handled elsewhere.
     pub(crate) fn forget(mut self) {
         self.forget = true;
     }
@@ -243,7 +253,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.forget && self.process.lives() {
             let now = self.process.true_now();
-            let mut state = self.process.world.lock();
+            let mut state = self.process.simulation.lock();
             state.record.settle(now, self.process.client, self.id, &self.kept);
         }
     }
@@ -259,7 +269,7 @@ impl Drop for PermitMark {
     fn drop(&mut self) {
         if self.process.lives() {
             let now = self.process.true_now();
-            self.process.world.lock().record.permit_over(now, self.process.client, self.permit);
+            self.process.simulation.lock().record.permit_over(now, self.process.client, self.permit);
         }
     }
 }

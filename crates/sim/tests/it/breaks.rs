@@ -1,13 +1,13 @@
-//! Every known break is found, by the sentence that speaks of it or one that it follows from.
+//! Every known break is found, by the describe that speaks of it or one that it follows from.
 #![cfg(feature = "breaks")]
 
-use lease::breaks::Break;
-use sim::mutants::{MOST, hunt, sentence};
+use tenure_lease::breaks::Break;
+use tenure_sim::mutants::{MAX_SEEDS, describe, hunt};
 
 fn found(breaks: &[Break]) {
     for what in breaks {
-        let caught = hunt(*what, 1, MOST);
-        assert!(caught.seeds.is_some(), "survived {MOST} seeds: {}", sentence(*what));
+        let caught = hunt(*what, 1, MAX_SEEDS);
+        assert!(caught.seeds.is_some(), "survived {MAX_SEEDS} seeds: {}", describe(*what));
     }
 }
 

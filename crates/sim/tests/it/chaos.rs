@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lease::Clock;
-use sim::chaos::{Chaos, Engine, Verdict, run};
-use sim::judge::Invariant;
+use tenure_lease::Clock;
+use tenure_sim::chaos::{Chaos, Engine, Verdict, run};
+use tenure_sim::judge::Invariant;
 
 /// For how long things go wrong here; `cargo xtask chaos` takes as long as you like.
 const LENGTH: Duration = Duration::from_secs(12);
@@ -16,9 +16,9 @@ fn judged(chaos: &Chaos) -> Verdict {
     verdict
 }
 
-/// A seed that nobody chose; a failure prints it.
+/// A fresh seed; a failure prints it.
 fn fresh() -> u64 {
-    lease_store::BootClock.now().as_nanos()
+    tenure_store::BootClock.now().as_nanos()
 }
 
 fn holds_on(engine: Engine) {

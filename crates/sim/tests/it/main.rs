@@ -9,5 +9,6 @@
 
 mod breaks;
 mod chaos;
+mod redis_replay;
 mod repeat;
 mod seeds;

@@ -1,7 +1,7 @@
 //! One seed is one history.
 
-use sim::plan::Plan;
-use sim::run::run;
+use tenure_sim::plan::Plan;
+use tenure_sim::run::run;
 
 fn fingerprints(seeds: std::ops::Range<u64>) -> Vec<u64> {
     seeds.map(|seed| run(&Plan::of(seed)).history.fingerprint()).collect()

@@ -1,11 +1,11 @@
-//! `tenure completions`: what a shell needs to complete our commands.
+//! `tenure completions`: shell completions.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::{Cli, Result, Screen};
 
-/// Which shell.
+/// The arguments of `tenure completions`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "bash: tenure completions bash > ~/.local/share/bash-completion/completions/tenure")]
 pub(crate) struct Args {

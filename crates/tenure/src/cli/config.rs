@@ -1,4 +1,4 @@
-//! `tenure config`: the configuration that `tenure up` would have here, secrets hidden.
+//! `tenure config`: the effective configuration of `tenure up`, with secrets hidden.
 
 use serde_json::{Map, Value};
 

@@ -1,10 +1,10 @@
-//! What went wrong, where, and what to do about it.
+//! The failure of a command, with a hint what to do about it.
 
 use std::io::{self, ErrorKind};
 
-use lease::{Error as StoreError, Refusal};
-use lease_keeper::Error as KeeperError;
 use serde::Serialize;
+use tenure_keeper::Error as KeeperError;
+use tenure_lease::{Error as StoreError, Refusal};
 
 use super::Screen;
 
@@ -17,21 +17,21 @@ pub(crate) mod exit {
     pub(crate) const DONE: u8 = 0;
     /// A check failed.
     pub(crate) const FAILED: u8 = 1;
-    /// The request cannot be meant.
+    /// Invalid usage.
     pub(crate) const USAGE: u8 = 2;
-    /// The server or store does not answer.
+    /// The server or store is unavailable.
     pub(crate) const UNAVAILABLE: u8 = 69;
-    /// Our own fault, or the operating system's.
+    /// An internal error, or one of the operating system.
     pub(crate) const INTERNAL: u8 = 70;
-    /// Somebody or something is in the way now.
+    /// Busy or in conflict; try again later.
     pub(crate) const NOT_NOW: u8 = 75;
-    /// It was held and is not held any more.
+    /// The lease was lost.
     pub(crate) const LOST: u8 = 76;
     /// The token does not allow it.
     pub(crate) const PERMISSION: u8 = 77;
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Failure {
     #[serde(skip)]
@@ -40,23 +40,23 @@ pub(crate) struct Failure {
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// Nobody reads what we say any more: not worth a word.
+    /// Not reported, because standard output was closed.
     #[serde(skip)]
     silent: bool,
 }
 
 impl Failure {
-    /// A failure with a stable word and an exit code.
+    /// A failure with an exit code and a stable code.
     pub(crate) fn new(exit: u8, code: &'static str, detail: impl Into<String>) -> Self {
         Self { exit, code, detail: detail.into(), hint: None, silent: false }
     }
 
-    /// The request cannot be meant.
+    /// Invalid usage.
     pub(crate) fn usage(detail: impl Into<String>) -> Self {
         Self::new(exit::USAGE, "INVALID_REQUEST", detail)
     }
 
-    /// The store or server does not answer.
+    /// The store or server is unavailable.
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(exit::UNAVAILABLE, "UNAVAILABLE", detail)
     }
@@ -64,10 +64,10 @@ impl Failure {
     /// The token does not allow it.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(exit::PERMISSION, "FORBIDDEN", detail)
-            .hint("the token comes from --api-token, TENURE_TOKEN or the data directory of `tenure up`")
+            .hint("the token is read from --api-token, TENURE_TOKEN or the data directory of `tenure up`")
     }
 
-    /// Our own fault, or the operating system's.
+    /// An internal error, or one of the operating system.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         Self::new(exit::INTERNAL, "INTERNAL", detail)
     }
@@ -77,25 +77,25 @@ impl Failure {
         self.code == code
     }
 
-    /// The same failure, with what to do about it.
+    /// Adds what to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same failure, saying first what was being done.
+    /// Adds what was being done.
     pub(crate) fn during(mut self, what: &str) -> Self {
         self.detail = format!("{what}: {}", self.detail);
         self
     }
 
-    /// The same failure with another exit code.
+    /// Replaces the exit code.
     pub(crate) fn exiting(mut self, exit: u8) -> Self {
         self.exit = exit;
         self
     }
 
-    /// Whether the store or server did not answer.
+    /// Whether the store or server is unavailable.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.exit == exit::UNAVAILABLE
     }
@@ -110,67 +110,81 @@ impl Failure {
         self.hint.as_deref()
     }
 
-    /// Says it on standard error and answers with the exit code.
-    pub(crate) fn tell(&self, screen: &Screen) -> u8 {
+    /// Prints it on standard error and returns the exit code.
+    pub(crate) fn report(&self, screen: &Screen) -> u8 {
         if self.silent {
             return self.exit;
         }
         if screen.is_json() {
-            screen.complain(&serde_json::to_string(self).unwrap_or_default());
+            screen.error_line(&serde_json::to_string(self).unwrap_or_default());
             return self.exit;
         }
-        screen.complain(&format!("{} {}", screen.red("tenure:"), self.detail));
+        screen.error_line(&format!("{} {}", screen.red("tenure:"), self.detail));
         if let Some(hint) = &self.hint {
             for line in hint.lines() {
-                screen.complain(&format!("        {line}"));
+                screen.error_line(&format!("        {line}"));
             }
         }
         self.exit
     }
 }
 
+/// An error and its causes in one line.
+pub(crate) fn describe_error(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let words = error.to_string();
+        let detail = error.to_string();
         match error {
-            StoreError::Invalid { what: "credentials", .. } => Self::forbidden(words),
-            StoreError::Invalid { .. } => Self::usage(words),
-            StoreError::Refused(refusal) => refused(&refusal, words),
+            StoreError::Invalid { what: "credentials", .. } => Self::forbidden(detail),
+            StoreError::Invalid { .. } => Self::usage(detail),
+            StoreError::Refused(refusal) => refused(&refusal, detail),
             StoreError::Unavailable { .. } => {
-                Self::unavailable(words).hint("nothing happened; `tenure doctor` says what is wrong")
+                Self::unavailable(detail).hint("the request had no effect; `tenure doctor` checks the store")
             }
-            StoreError::Unknown { .. } => Self::new(exit::UNAVAILABLE, "UNKNOWN_OUTCOME", words)
-                .hint("it may have happened: look with `tenure lease get KEY` before doing it again"),
+            StoreError::Unknown { .. } => Self::new(exit::UNAVAILABLE, "UNKNOWN_OUTCOME", detail)
+                .hint("the request may have taken effect: check with `tenure lease get KEY` before retrying"),
         }
     }
 }
 
-fn refused(refusal: &Refusal, words: String) -> Failure {
+fn refused(refusal: &Refusal, detail: String) -> Failure {
     match refusal {
         Refusal::TokenSpent => {
-            Failure::new(exit::USAGE, "TOKEN_SPENT", words).hint("leave --token out to have one made")
+            Failure::new(exit::USAGE, "TOKEN_SPENT", detail).hint("omit --token to generate a new one")
         }
-        Refusal::TtlOutOfRange { min_ms, max_ms, .. } => Failure::new(exit::USAGE, "TTL_OUT_OF_RANGE", words)
-            .hint(format!("give --ttl a value from {min_ms}ms to {max_ms}ms")),
-        Refusal::TooMany { .. } => Failure::new(exit::NOT_NOW, "TOO_MANY", words),
-        Refusal::KeyIsLeased { .. } => Failure::new(exit::NOT_NOW, "KEY_IS_LEASED", words),
+        Refusal::TtlOutOfRange { min_ms, max_ms, .. } => {
+            Failure::new(exit::USAGE, "TTL_OUT_OF_RANGE", detail)
+                .hint(format!("set --ttl to a value from {min_ms}ms to {max_ms}ms"))
+        }
+        Refusal::TooMany { .. } => Failure::new(exit::NOT_NOW, "TOO_MANY", detail),
+        Refusal::KeyIsLeased { .. } => Failure::new(exit::NOT_NOW, "KEY_IS_LEASED", detail),
     }
 }
 
 impl From<KeeperError> for Failure {
     fn from(error: KeeperError) -> Self {
-        let words = error.to_string();
+        let detail = error.to_string();
         match error {
             KeeperError::Store(error) => error.into(),
-            KeeperError::Busy { .. } => Self::new(exit::NOT_NOW, "BUSY", words),
-            KeeperError::Lost { .. } | KeeperError::NotSafe(_) | KeeperError::Unproven { .. } => {
-                Self::new(exit::LOST, "NOT_HELD", words)
+            KeeperError::Busy { .. } => Self::new(exit::NOT_NOW, "BUSY", detail),
+            KeeperError::Lost { .. } | KeeperError::NotPermitted(_) | KeeperError::Unproven { .. } => {
+                Self::new(exit::LOST, "NOT_HELD", detail)
             }
         }
     }
 }
 
-/// Of standard output: a reader that has seen enough is no failure.
+/// For standard output: a reader that closes the pipe is not a failure.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -202,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_seen_enough_is_no_failure() {
+    fn a_closed_pipe_is_not_a_failure() {
         let failure = Failure::from(io::Error::from(ErrorKind::BrokenPipe));
         assert!(failure.silent && failure.exit == exit::DONE);
     }

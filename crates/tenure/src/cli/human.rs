@@ -1,17 +1,17 @@
-//! Durations and times as people write and read them.
+//! Durations and times for people.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lease::Wall;
+use tenure_lease::Wall;
 
-/// Reads `15s`, `500ms`, `1m 30s`.
+/// Parses `15s`, `500ms`, `1m 30s`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let read = humantime::parse_duration(text);
-    read.map_err(|error| format!("{error}; write it as 500ms, 15s or 1m30s"))
+    let parsed = humantime::parse_duration(text);
+    parsed.map_err(|error| format!("{error}; write it as 500ms, 15s or 1m30s"))
 }
 
 /// A duration in at most two units: `250ms`, `12.3s`, `4m10s`, `2h5m`, `3d4h`.
-pub(crate) fn duration(time: Duration) -> String {
+pub(crate) fn format_duration(time: Duration) -> String {
     let (millis, secs) = (time.as_millis(), time.as_secs());
     let two = |big: u64, unit: &str, small: u64, small_unit: &str| match small {
         0 => format!("{big}{unit}"),
@@ -27,8 +27,8 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// A latency with the digits that matter: `87µs`, `1.24ms`, `2.1s`.
-pub(crate) fn latency(time: Duration) -> String {
+/// A latency with the significant digits: `87µs`, `1.24ms`, `2.1s`.
+pub(crate) fn format_latency(time: Duration) -> String {
     let micros = time.as_micros();
     match micros {
         0..1_000 => format!("{micros}µs"),
@@ -38,23 +38,23 @@ pub(crate) fn latency(time: Duration) -> String {
     }
 }
 
-/// A moment to the second, in UTC: `2026-01-31T12:00:00Z`.
-pub(crate) fn moment(wall: Wall) -> String {
-    humantime::format_rfc3339_seconds(time(wall)).to_string()
+/// A time to the second, in UTC: `2026-01-31T12:00:00Z`.
+pub(crate) fn format_time(wall: Wall) -> String {
+    humantime::format_rfc3339_seconds(system_time(wall)).to_string()
 }
 
-/// A moment to the millisecond, in UTC, for programs.
-pub(crate) fn precise(wall: Wall) -> String {
-    humantime::format_rfc3339_millis(time(wall)).to_string()
+/// A time to the millisecond, in UTC, for programs.
+pub(crate) fn format_time_ms(wall: Wall) -> String {
+    humantime::format_rfc3339_millis(system_time(wall)).to_string()
 }
 
-/// The formatter takes no moment after the year 9999.
-fn time(wall: Wall) -> SystemTime {
+/// The formatter accepts no time after the year 9999.
+fn system_time(wall: Wall) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(wall.as_micros().min(253_402_300_799_000_000))
 }
 
 /// `1 lease`, `2 leases`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
+pub(crate) fn pluralize(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -74,8 +74,8 @@ mod tests {
             (7_500_000, "2h5m"),
             (86_400_000 * 3 + 3_600_000 * 4, "3d4h"),
         ];
-        for (ms, words) in table {
-            assert_eq!(duration(Duration::from_millis(ms)), words);
+        for (ms, text) in table {
+            assert_eq!(format_duration(Duration::from_millis(ms)), text);
         }
     }
 
@@ -86,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_in_utc() {
+    fn times_are_in_utc() {
         let wall = Wall::from_micros(1_700_000_000_123_456);
-        assert_eq!(moment(wall), "2023-11-14T22:13:20Z");
-        assert_eq!(precise(wall), "2023-11-14T22:13:20.123Z");
-        assert_eq!(moment(Wall::from_micros(u64::MAX)), "9999-12-31T23:59:59Z");
+        assert_eq!(format_time(wall), "2023-11-14T22:13:20Z");
+        assert_eq!(format_time_ms(wall), "2023-11-14T22:13:20.123Z");
+        assert_eq!(format_time(Wall::from_micros(u64::MAX)), "9999-12-31T23:59:59Z");
     }
 }

@@ -1,18 +1,18 @@
-//! `tenure login`: a fresh address to log in to the console of the running server.
+//! `tenure login`: a new sign-in link for the console of the running server.
 
 use std::time::Duration;
 
-use lease::Clock;
-use lease_store::BootClock;
 use serde::Deserialize;
+use tenure_lease::Clock;
+use tenure_store::BootClock;
 
-use super::target::{Place, Server};
+use super::target::{Server, StoreLocation};
 use super::{Failure, Result, Screen, exit, human, remote};
 
 /// How long the server may take.
-const LIMIT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which server.
+/// The arguments of `tenure login`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -26,37 +26,39 @@ struct NewCode {
     expires_in_ms: u64,
 }
 
-/// What the server says when it refuses.
+/// An error response of the server.
 #[derive(Deserialize)]
 struct Problem {
     detail: String,
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
-    let place = args.server.place()?;
-    let asked = tokio::select! {
-        asked = ask(&place) => asked,
-        () = BootClock.sleep_until(BootClock.now() + LIMIT) => Err(Failure::unavailable("no answer")),
+    let location = args.server.locate()?;
+    let response = tokio::select! {
+        response = request_code(&location) => response,
+        () = BootClock.sleep_until(BootClock.now() + TIMEOUT) => Err(Failure::unavailable("timed out")),
     };
-    let code = asked.map_err(|failure| failure.during(&format!("cannot ask {}", place.shown())))?;
+    let code = response.map_err(|failure| {
+        failure.during(&format!("cannot get a sign-in link from {}", location.display_url()))
+    })?;
     if screen.is_json() {
         screen.json(&code)?;
         return Ok(exit::DONE);
     }
     screen.line(&code.url)?;
-    let life = human::duration(Duration::from_millis(code.expires_in_ms));
-    screen.note(&format!("open it in a browser within {life}; it works once"));
+    let life = human::format_duration(Duration::from_millis(code.expires_in_ms));
+    screen.note(&format!("open it in a browser within {life}; the link works once"));
     Ok(exit::DONE)
 }
 
-async fn ask(place: &Place) -> Result<NewCode> {
-    let Place::Server { url, token, .. } = place else {
-        return Err(Failure::internal("a store has no console"));
+async fn request_code(location: &StoreLocation) -> Result<NewCode> {
+    let StoreLocation::Server { url, token, .. } = location else {
+        return Err(Failure::internal("only a server has a console"));
     };
-    // One provider of cryptography for everything; somebody may have chosen it before us.
+    // Fails if a provider is installed already, which is fine.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = reqwest::Client::builder();
-    if let Some(pem) = place.trust()? {
+    if let Some(pem) = location.read_ca()? {
         let trusted =
             reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| Failure::usage(error.to_string()))?;
         builder = builder.tls_certs_only(trusted);
@@ -66,14 +68,14 @@ async fn ask(place: &Place) -> Result<NewCode> {
     if let Some(token) = token {
         request = request.bearer_auth(token);
     }
-    let answer = request.send().await.map_err(|error| unreachable(&error))?;
-    let status = answer.status();
+    let response = request.send().await.map_err(|error| unreachable(&error))?;
+    let status = response.status();
     if status.is_success() {
-        return answer.json().await.map_err(|error| Failure::unavailable(error.to_string()));
+        return response.json().await.map_err(|error| Failure::unavailable(error.to_string()));
     }
-    let detail = match answer.json::<Problem>().await {
+    let detail = match response.json::<Problem>().await {
         Ok(problem) => problem.detail,
-        Err(_) => format!("it answered {status}, which no Tenure server does"),
+        Err(_) => format!("unexpected response {status}; is this a Tenure server?"),
     };
     Err(if matches!(status.as_u16(), 401 | 403) {
         Failure::forbidden(detail)
@@ -82,11 +84,12 @@ async fn ask(place: &Place) -> Result<NewCode> {
     })
 }
 
-/// The most telling cause: the outer ones say only that a request failed.
+/// The innermost cause: the outer ones only say that a request failed.
 fn unreachable(error: &reqwest::Error) -> Failure {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    Failure::unavailable(cause.to_string()).hint("is it running? `tenure up` starts one on this machine")
+    Failure::unavailable(cause.to_string())
+        .hint("check that the server is running; `tenure up` starts one on this machine")
 }

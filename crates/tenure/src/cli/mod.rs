@@ -18,14 +18,14 @@ mod view;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use failure::{Failure, Result, exit};
+pub(crate) use failure::{Failure, Result, describe_error, exit};
 pub(crate) use screen::{Output, Screen};
-pub(crate) use target::{Place, Target, connect};
+pub(crate) use target::{StoreLocation, Target, connect};
 
-use crate::sessions::Role;
-use crate::{meet, up, watchdog};
+use crate::services::Roles;
+use crate::{meet, sessions, up, watchdog};
 
-/// Decides who owns what, until when, and proves it.
+/// Exclusive ownership for distributed systems: leases, fencing tokens and services on top of them
 #[derive(Parser, Debug)]
 #[command(name = "tenure", version, after_help = AFTER)]
 pub(crate) struct Cli {
@@ -35,60 +35,60 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-const AFTER: &str = "Without a command, tenure does what `tenure up` does.
+const AFTER: &str = "Without a command, tenure runs `tenure up`.
 
-Exit codes: 0 done, 2 wrong usage, 69 the server or store does not answer, 70 internal, 75 not now (busy),
-76 lost, 77 not allowed. `tenure run` ends with the code of its command.";
+Exit codes: 0 success, 1 check failed, 2 invalid usage, 69 server or store unavailable, 70 internal error,
+75 busy, 76 lease lost, 77 permission denied. `tenure run` exits with the code of its command.";
 
-/// What to do.
+/// The commands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Run everything on this machine
+    /// Run the server with all services
     Up(up::Args),
-    /// Serve the control lease and its device alone
+    /// Run only the control service
     Control(up::Args),
-    /// Serve the door of the TV sessions alone: it takes wishes whether or not a worker is there
+    /// Run only the TV session API
     SessionApi(up::Args),
-    /// Run the orchestrator of the TV sessions alone, on the store of the door
+    /// Run only the TV session orchestrator, on the same store as the session API
     SessionWorker(up::Args),
-    /// Serve the door of the meetings alone: REST, the registry and the authority
+    /// Run only the global controller of meetings: REST API, registry and token authority
     Gc(up::Args),
-    /// Run a meeting controller alone, on the store of the door
+    /// Run only a meeting controller, on the same store as the global controller
     Mc(up::Args),
-    /// Run a media handler alone, on the store of the door
+    /// Run only a media handler, on the same store as the global controller
     Mh(up::Args),
-    /// Look at leases, take them and give them back
+    /// Inspect, acquire, renew and release leases
     #[command(subcommand)]
     Lease(lease::Command),
-    /// Run a command only while a key is held
+    /// Run a command only while holding a lease
     Run(run::Args),
-    /// Poll targets, sharing them with every other node on the store; or look at them and change them
+    /// Run a polling node, or manage polling targets
     Poll(poll::Args),
-    /// Check the engine's profile and the clock
+    /// Check the store and the clock
     Doctor(doctor::Args),
-    /// Measure engines: acquire + release, and renew
+    /// Benchmark stores: acquire and release, and renew
     Bench(bench::Args),
-    /// Print the effective configuration, secrets hidden
+    /// Print the effective configuration, with secrets hidden
     Config(config::Args),
-    /// Print a fresh address to log in to the console
+    /// Print a new sign-in link for the console
     Login(login::Args),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::Args),
     #[command(name = "__watchdog", hide = true)]
     Watchdog(watchdog::Args),
 }
 
 impl Cli {
-    /// Does it, and answers with the exit code.
+    /// Runs the command and returns the exit code.
     pub(crate) async fn run(self, screen: &Screen) -> Result<u8> {
         match self.command.unwrap_or_else(|| Command::Up(up::Args::default())) {
             Command::Up(args) => up::run(args).await,
-            Command::Control(args) => up::run(args.alone("control")).await,
-            Command::SessionApi(args) => up::run(args.session(Role::Api)).await,
-            Command::SessionWorker(args) => up::run(args.session(Role::Worker)).await,
-            Command::Gc(args) => up::run(args.meeting(meet::Role::Gc)).await,
-            Command::Mc(args) => up::run(args.meeting(meet::Role::Mc)).await,
-            Command::Mh(args) => up::run(args.meeting(meet::Role::Mh)).await,
+            Command::Control(args) => up::run(args.only("control", Roles::default())).await,
+            Command::SessionApi(args) => run_sessions(args, sessions::Role::Api).await,
+            Command::SessionWorker(args) => run_sessions(args, sessions::Role::Worker).await,
+            Command::Gc(args) => run_meet(args, meet::Role::Gc).await,
+            Command::Mc(args) => run_meet(args, meet::Role::Mc).await,
+            Command::Mh(args) => run_meet(args, meet::Role::Mh).await,
             Command::Lease(command) => lease::run(command, screen).await,
             Command::Run(args) => run::run(args, screen).await,
             Command::Poll(args) => poll::run(args, screen).await,
@@ -97,9 +97,17 @@ impl Cli {
             Command::Config(args) => config::run(args, screen).await,
             Command::Login(args) => login::run(args, screen).await,
             Command::Completions(args) => completions::run(args, screen),
-            Command::Watchdog(_) => Err(Failure::internal("the watchdog runs without a runtime")),
+            Command::Watchdog(_) => Err(Failure::internal("the watchdog must run without a runtime")),
         }
     }
+}
+
+async fn run_sessions(args: up::Args, role: sessions::Role) -> Result<u8> {
+    up::run(args.only("sessions", Roles { sessions: role, ..Roles::default() })).await
+}
+
+async fn run_meet(args: up::Args, role: meet::Role) -> Result<u8> {
+    up::run(args.only("meet", Roles { meet: role, ..Roles::default() })).await
 }
 
 #[cfg(test)]
@@ -113,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_begins_with_a_dash_is_taken_as_it_was_printed() {
+    fn a_token_that_begins_with_a_dash_is_accepted() {
         let token = "-g4GVgx32IXgz4bkxbt_3A";
         let commands = [
             vec!["tenure", "lease", "acquire", "k", "--token", token],

@@ -1,13 +1,13 @@
-//! The running server as a store, over gRPC.
+//! A Tenure server as a store, over gRPC.
 
 use std::sync::Arc;
 
-use lease::{Error, Store};
-use lease_api::{Client, Dial};
+use tenure_client::ClientOptions;
+use tenure_lease::{Error, Store};
 
 use super::{Failure, Result};
 
-/// What a server's address begins with, and what that means to the client.
+/// URL schemes of a server, and the scheme of the client for each.
 const SCHEMES: [(&str, &str); 4] = [
     ("tenure://", "tenure://"),
     ("tenures://", "tenures://"),
@@ -15,43 +15,44 @@ const SCHEMES: [(&str, &str); 4] = [
     ("https://", "tenures://"),
 ];
 
-/// Whether an address is that of a server rather than of an engine.
+/// Whether a URL is that of a server rather than of an engine.
 pub(crate) fn is_server(url: &str) -> bool {
     SCHEMES.iter().any(|(scheme, _)| url.starts_with(scheme))
 }
 
-/// The host and port of an address.
+/// The host and port of a URL.
 pub(crate) fn host(url: &str) -> &str {
     let rest = SCHEMES.iter().find_map(|(scheme, _)| url.strip_prefix(scheme)).unwrap_or(url);
     rest.split(['/', '?', '#']).next().unwrap_or(rest)
 }
 
-/// The address as the client writes it.
-fn address(url: &str) -> Result<String> {
+/// The URL for the client.
+fn client_url(url: &str) -> Result<String> {
     let scheme = SCHEMES.iter().find(|(scheme, _)| url.starts_with(scheme));
     let (_, scheme) = scheme.ok_or_else(|| {
-        Failure::usage(format!("{url:?} is not the address of a server, such as http://127.0.0.1:7400"))
+        Failure::usage(format!("invalid server URL {url:?}; use a URL such as http://127.0.0.1:7400"))
     })?;
     Ok(format!("{scheme}{}", host(url)))
 }
 
-/// The address for HTTP.
+/// The URL for HTTP.
 pub(crate) fn http(url: &str) -> Result<String> {
-    Ok(address(url)?.replacen("tenure", "http", 1))
+    Ok(client_url(url)?.replacen("tenure", "http", 1))
 }
 
-/// Connects to the server at `url`, trusting the certificates in `ca` instead of the machine's.
+/// Connects to the server at `url`, trusting the certificates in `ca` instead of those of the system.
 pub(crate) async fn connect(url: &str, token: Option<&str>, ca: Option<Vec<u8>>) -> Result<Arc<dyn Store>> {
-    let mut dial = Dial::default();
+    let mut remote = ClientOptions::default().inject_headers(tenure_service::telemetry::inject);
     if let Some(token) = token {
-        dial = dial.token(token);
+        remote = remote.token(token);
     }
     if let Some(pem) = ca {
-        dial = dial.ca(pem);
+        remote = remote.ca(pem);
     }
-    match Client::dial(&address(url)?, dial).await {
-        Ok(client) => Ok(Arc::new(client)),
-        // The client's advice about the token it was given, or was not.
+    let options = tenure_store::OpenOptions { remote };
+    match tenure_store::Store::open_with(&client_url(url)?, options).await {
+        Ok(store) => Ok(store.into()),
+        // The message of the client says what is wrong with the token.
         Err(Error::Invalid { what: "token", why }) => Err(Failure::forbidden(why)),
         Err(error) => Err(error.into()),
     }
@@ -66,7 +67,7 @@ mod tests {
         for url in ["http://h:1", "http://h:1/", "tenure://h:1", "https://h:1/x?y#z"] {
             assert_eq!((host(url), is_server(url)), ("h:1", true), "{url}");
         }
-        assert!(!is_server("redis://h:1") && address("redis://h:1").is_err());
+        assert!(!is_server("redis://h:1") && client_url("redis://h:1").is_err());
     }
 
     #[test]
@@ -78,7 +79,7 @@ mod tests {
             ("tenures://h:1", "tenures://h:1", "https://h:1"),
         ];
         for (url, grpc, web) in table {
-            assert_eq!((address(url).unwrap(), http(url).unwrap()), (grpc.to_owned(), web.to_owned()));
+            assert_eq!((client_url(url).unwrap(), http(url).unwrap()), (grpc.to_owned(), web.to_owned()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where words go: standard output for answers, standard error for everything about them.
+//! Output: results on standard output, everything else on standard error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -9,16 +9,16 @@ use serde::Serialize;
 use super::table::Table;
 use super::{Failure, Result};
 
-/// How to answer.
+/// The output options.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Output {
-    /// Answer in JSON, for programs
+    /// Print JSON
     #[arg(long, global = true)]
     json: bool,
-    /// When to use colours
+    /// When to use colors
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: When,
-    /// Set to anything to see no colours
+    /// Disable colors
     #[arg(long = "no-color", global = true, hide = true, env = "NO_COLOR", num_args = 0..=1, default_missing_value = "1")]
     no_color: Option<String>,
 }
@@ -32,19 +32,19 @@ enum When {
 }
 
 impl Output {
-    /// The screen that answers so.
+    /// The screen with these options.
     pub(crate) fn screen(&self) -> Screen {
-        let unwanted = self.no_color.as_ref().is_some_and(|value| !value.is_empty());
+        let disabled = self.no_color.as_ref().is_some_and(|value| !value.is_empty());
         let on = |terminal: bool| match self.color {
             When::Always => true,
             When::Never => false,
-            When::Auto => terminal && !unwanted,
+            When::Auto => terminal && !disabled,
         };
         Screen { json: self.json, out: on(io::stdout().is_terminal()), err: on(io::stderr().is_terminal()) }
     }
 }
 
-/// Where a command answers.
+/// The output of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     json: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Screen {
     err: bool,
 }
 
-/// A colour of the answers.
+/// A text style.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Paint {
     Plain,
@@ -64,7 +64,7 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
-    /// The text in this colour.
+    /// The text in this style.
     pub(crate) fn on(self, text: impl Display) -> String {
         let number = match self {
             Self::Plain => return text.to_string(),
@@ -79,55 +79,55 @@ impl Paint {
 }
 
 impl Screen {
-    /// Whether a program reads.
+    /// Whether the output is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// The text in a colour, if standard output shows colours.
+    /// The text in a style, if standard output has colors.
     pub(crate) fn paint(&self, paint: Paint, text: impl Display) -> String {
         if self.out { paint.on(text) } else { text.to_string() }
     }
 
-    /// The text in red, if standard error shows colours.
+    /// The text in red, if standard error has colors.
     pub(crate) fn red(&self, text: &str) -> String {
         if self.err { Paint::Red.on(text) } else { text.to_owned() }
     }
 
-    /// One line of the answer.
+    /// Prints a line of the result.
     pub(crate) fn line(&self, text: impl Display) -> Result {
         let mut out = io::stdout().lock();
         writeln!(out, "{text}")?;
-        // Line by line also into a pipe: whoever follows a watch wants each event now.
+        // Flush each line, also into a pipe, so that events of a watch arrive at once.
         Ok(out.flush()?)
     }
 
-    /// One JSON value of the answer, on a line of its own.
+    /// Prints a JSON value on one line.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result {
         let text = serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))?;
         self.line(text)
     }
 
-    /// A table, as the answer.
+    /// Prints a table.
     pub(crate) fn table(&self, table: &Table) -> Result {
         let mut out = io::stdout().lock();
         out.write_all(table.render(self.out).as_bytes())?;
         Ok(out.flush()?)
     }
 
-    /// A word about the answer, for people only.
+    /// Prints a note for people on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.json {
-            self.complain(&if self.err { Paint::Dim.on(text) } else { text.to_owned() });
+            self.error_line(&if self.err { Paint::Dim.on(text) } else { text.to_owned() });
         }
     }
 
-    /// A line on standard error. When that is gone there is nobody to tell.
-    pub(crate) fn complain(&self, text: &str) {
+    /// Prints a line on standard error. A failure to do so is ignored.
+    pub(crate) fn error_line(&self, text: &str) {
         drop(writeln!(io::stderr().lock(), "{text}"));
     }
 
-    /// Asks a question that only a person can answer; anything but yes is no.
+    /// Asks for confirmation; anything but yes is no.
     pub(crate) fn confirm(&self, question: &str) -> Result<bool> {
         let mut err = io::stderr().lock();
         write!(err, "{question} [y/N] ")?;
@@ -137,7 +137,7 @@ impl Screen {
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
-    /// Whether somebody sits at the other end who can be asked.
+    /// Whether a person can be asked for confirmation.
     pub(crate) fn is_interactive(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }

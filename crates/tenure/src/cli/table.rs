@@ -1,21 +1,21 @@
-//! Columns that line up.
+//! Tables with aligned columns.
 
 use super::screen::Paint;
 
 /// The space between columns.
 const GAP: &str = "  ";
 
-/// Rows of cells under a head.
+/// Rows of cells with a header.
 #[derive(Debug)]
 pub(crate) struct Table {
     head: Vec<&'static str>,
-    /// Which columns are numbers, and line up at their right.
+    /// Which columns are right-aligned.
     right: Vec<bool>,
     rows: Vec<Vec<(Paint, String)>>,
 }
 
 impl Table {
-    /// An empty table. A column whose name begins with `>` lines up at its right.
+    /// An empty table. A column whose name begins with `>` is right-aligned.
     pub(crate) fn new<const N: usize>(columns: [&'static str; N]) -> Self {
         let right = columns.iter().map(|name| name.starts_with('>')).collect();
         Self { head: columns.map(|name| name.trim_start_matches('>')).into(), right, rows: Vec::new() }
@@ -27,7 +27,7 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// The table as text. Columns that are empty in every row are left out.
+    /// The table as text. Columns that are empty in every row are omitted.
     pub(crate) fn render(&self, colours: bool) -> String {
         let width = |column: usize| self.rows.iter().map(|row| row[column].1.chars().count()).max();
         let columns: Vec<(usize, usize)> = (0..self.head.len())
@@ -44,8 +44,8 @@ impl Table {
                 .map(|(column, width)| {
                     let (paint, cell) = &row[*column];
                     let fill = " ".repeat(width - cell.chars().count());
-                    let shown = if colours && !cell.is_empty() { paint.on(cell) } else { cell.clone() };
-                    if self.right[*column] { fill + &shown } else { shown + &fill }
+                    let styled = if colours && !cell.is_empty() { paint.on(cell) } else { cell.clone() };
+                    if self.right[*column] { fill + &styled } else { styled + &fill }
                 })
                 .collect();
             text.push_str(cells.join(GAP).trim_end());
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_and_empty_ones_are_left_out() {
+    fn columns_are_aligned_and_empty_ones_omitted() {
         let mut table = Table::new(["KEY", "META", ">LEFT"]);
         table.row([cell("a"), cell(""), cell("12s")]);
         table.row([cell("long/key"), cell(""), cell("1m10s")]);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_room() {
+    fn colors_do_not_change_the_alignment() {
         let mut table = Table::new(["A", "B"]);
         table.row([cell("x"), cell("y")]);
         assert_eq!(

@@ -1,24 +1,23 @@
-//! What programs see: the fields of the lease service, generations as strings. A status and a reign are the
-//! service's own.
+//! JSON output, with the field names of the lease API. Statuses and reigns use its types.
 
 use std::time::Duration;
 
-use lease::{Busy, Lease, Token, Watched};
 use serde::Serialize;
+use tenure_lease::{Busy, Lease, Token, Watched};
 
 use super::human;
 
-/// What others have to wait: a little more rather than less.
-fn at_most(time: Duration) -> u64 {
+/// Milliseconds, rounded up.
+fn ceil_millis(time: Duration) -> u64 {
     time.as_micros().div_ceil(1_000) as u64
 }
 
 /// A page of keys.
 #[derive(Debug, Serialize)]
 pub(crate) struct ListView {
-    pub(crate) items: Vec<lease_api::StatusBody>,
+    pub(crate) items: Vec<tenure_lease_api::StatusBody>,
     pub(crate) next: Option<String>,
-    /// Watch from here to miss nothing.
+    /// Watch from here to miss no change.
     pub(crate) revision: String,
 }
 
@@ -46,7 +45,7 @@ impl From<&Watched> for EventView {
         Self {
             verb: event.verb.as_str(),
             revision: Some(event.revision.get().to_string()),
-            at: Some(human::precise(event.at)),
+            at: Some(human::format_time_ms(event.at)),
             key: Some(event.key.to_string()),
             holder: event.holder.as_ref().map(ToString::to_string),
             generation: event.generation.map(|generation| generation.to_string()),
@@ -95,35 +94,35 @@ impl From<&Busy> for BusyView {
             code: "BUSY",
             holder: busy.holder.as_ref().map(ToString::to_string),
             generation: busy.generation.map(|generation| generation.to_string()),
-            remaining_ms: busy.remaining.map(at_most),
+            remaining_ms: busy.remaining.map(ceil_millis),
             position: busy.position,
             reason: busy.reason.as_str(),
         }
     }
 }
 
-/// Why there is no grant, in words.
-pub(crate) fn busy_words(key: &lease::Key, busy: &Busy) -> String {
-    use lease::Reason;
-    let holder = busy.holder.as_ref().map_or_else(|| "somebody".to_owned(), ToString::to_string);
-    let what = match busy.reason {
-        Reason::Held => format!("is held by {holder}"),
-        Reason::Delayed => "was revoked and nobody may have it yet".to_owned(),
-        Reason::Reserved => format!("is reserved for {holder}"),
-        Reason::Queued => {
-            format!("is free but others wait in line; this claim would be number {}", busy.position)
+/// Describes why there is no grant.
+pub(crate) fn describe_busy(key: &tenure_lease::Key, busy: &Busy) -> String {
+    use tenure_lease::BusyReason;
+    let holder = busy.holder.as_ref().map_or_else(|| "another holder".to_owned(), ToString::to_string);
+    let state = match busy.reason {
+        BusyReason::Held => format!("is held by {holder}"),
+        BusyReason::Delayed => "was revoked and cannot be acquired yet".to_owned(),
+        BusyReason::Reserved => format!("is reserved for {holder}"),
+        BusyReason::Queued => {
+            format!("is free but other claims are queued; this claim would be number {}", busy.position)
         }
-        Reason::Quarantine => {
-            "is not granted yet: the Redis server is new or was restarted, and a holder it \
-                               forgot may still be alive (?quarantine_ms=0 in the address switches this off)"
+        BusyReason::Quarantine => {
+            "is not granted yet: the Redis server is new or was restarted, and a holder that it \
+                               forgot may still be running (?quarantine_ms=0 in the URL disables this)"
                 .to_owned()
         }
-        Reason::Foreign => format!("carries a value that is not a lease of Tenure: {holder}"),
-        Reason::NotThatGeneration => "has another generation than the one named".to_owned(),
+        BusyReason::Foreign => format!("has a value that is not a Tenure lease: {holder}"),
+        BusyReason::NotThatGeneration => "has another generation".to_owned(),
     };
     let left = match busy.remaining {
-        Some(left) => format!(", for {} at most unless renewed", human::duration(left)),
+        Some(left) => format!(", for at most {} unless renewed", human::format_duration(left)),
         None => String::new(),
     };
-    format!("{key} {what}{left}")
+    format!("{key} {state}{left}")
 }

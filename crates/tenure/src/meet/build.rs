@@ -1,118 +1,126 @@
-//! Putting the parts together.
+//! Builds and starts the parts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use lease::{Clock, Holder, Store};
-use lease_keeper::{Keeper, OsEntropy, Terms};
-use meet_ac::Authority;
-use meet_mc::actor::{Controller, Options, Running};
-use meet_mc::{Desk, Loads, Peers, Room, Times};
-use meet_mh::Handler;
-use meet_rpc::node::{Listing, Node, Standing};
-use meet_rpc::{Keyring, Kind, Lines, Part};
-use meet_wire::transport::Paths;
-use meet_wire::transport::quic::Timing;
-use service::{Server, Shutdown};
+use tenure_keeper::{Keeper, OsEntropy, Terms};
+use tenure_lease::{Clock, Holder, Store};
+use tenure_meet_ac::Authority;
+use tenure_meet_mc::actor::{Controller, Options, Running};
+use tenure_meet_mc::{AcceptLimits, ControllerState, HandlerLoads, Peers, SeatTimeouts};
+use tenure_meet_mh::MediaHandler;
+use tenure_meet_rpc::node::{Listing, Node, RegistrationState};
+use tenure_meet_rpc::{ChannelPool, Keyring, Kind, ServiceRole};
+use tenure_meet_wire::transport::Paths;
+use tenure_meet_wire::transport::quic::Timing;
+use tenure_service::Server;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use super::condition::Condition;
 use super::endpoint::{Endpoint, Opening};
-use super::identity::{self, ClientSecrets, GC_CLIENT, MC_CLIENT, MH_CLIENT, Signs, failed};
+use super::health::MeetHealth;
+use super::identity::{self, AuthoritySigner, ClientSecrets, GC_CLIENT, MC_CLIENT, MH_CLIENT, failed};
 use super::settings;
-use super::{Ended, Meetings, Plan, Role, vitals};
-use crate::cli::{Failure, Result};
-use crate::up::words;
+use super::{Meetings, Plan, Role, usage};
+use crate::cli::{Failure, Result, describe_error};
+use crate::services::Process;
 
 const GC_NAME: &str = "gc";
-/// How long the binding secret of before is taken after a start.
-const PREVIOUS: Duration = Duration::from_secs(3_600);
+/// How long the previous binding secret is accepted after a start.
+const PREVIOUS_SECRET: Duration = Duration::from_secs(3_600);
 
-/// What all parts of this process share.
-struct House<'a> {
+/// What the parts of this process share while they are started.
+struct Builder<'a> {
     plan: &'a Plan,
-    service: &'a service::Settings,
+    service: &'a tenure_service::Settings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     authority: Option<Arc<Authority>>,
     secrets: ClientSecrets,
     keyring: Keyring,
-    lines: Lines,
-    vitals: Arc<dyn Fn() -> (u32, u32) + Send + Sync>,
+    channels: ChannelPool,
+    usage: Arc<dyn Fn() -> (u32, u32) + Send + Sync>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    fronts: CancellationToken,
-    /// Where other parts reach this process; none inside it.
+    acceptors: CancellationToken,
+    /// The gRPC listener and its endpoint; none if all parts run in this process.
     grpc: Option<(Server, String)>,
-    /// What is offered there.
-    offered: Router,
+    /// The services on that listener.
+    grpc_routes: Router,
 }
 
-pub(super) async fn start(
-    plan: Plan,
-    store: Arc<dyn Store>,
-    service: &service::Settings,
-    address: SocketAddr,
-    shutdown: &Shutdown,
-) -> Result<Meetings> {
-    let mut house = open(&plan, service, store.clone()).await?;
+pub(super) async fn start(plan: Plan, process: &Process) -> Result<Meetings> {
+    let store = process.store.clone();
+    let mut builder = open(&plan, &process.settings, store.clone()).await?;
     let endpoint = if plan.role.has_mc() || plan.role.has_mh() {
-        Some(Arc::new(house.endpoint(address)?))
+        Some(Arc::new(builder.endpoint(process.address)?))
     } else {
         None
     };
-    let public = endpoint.as_ref().map(|endpoint| house.public(endpoint)).transpose()?;
+    let public = endpoint.as_ref().map(|endpoint| builder.public_url(endpoint)).transpose()?;
     let mut paths = endpoint.as_ref().map(|endpoint| Paths::new(endpoint.listener.clone()));
-    let gc = house.global();
+    let gc = builder.start_global_controller();
     let mut controller = None;
-    let mut standing = None;
+    let mut registration = None;
     if let (Some(endpoint), Some(paths), Some(public)) = (&endpoint, &mut paths, &public) {
         if plan.role.has_mc() {
-            let (started, running, stands) = house.controller(endpoint, paths, public).await?;
+            let (started, running, state) = builder.start_controller(endpoint, paths, public).await?;
             controller = Some((started, running));
-            standing = Some(stands);
+            registration = Some(state);
         }
         if plan.role.has_mh() {
-            let stands = house.handler(endpoint, paths, public).await?;
-            standing = standing.or(Some(stands));
+            let state = builder.start_handler(endpoint, paths, public).await?;
+            registration = registration.or(Some(state));
         }
     }
     if let (Some(endpoint), Some(paths)) = (&endpoint, paths) {
-        house.spawn(paths.run());
+        builder.spawn(paths.run());
         let endpoint = endpoint.clone();
-        house.spawn(async move { endpoint.keep_fresh().await });
+        builder.spawn(async move { endpoint.keep_fresh().await });
     }
-    let condition =
-        Condition::new(store, controller.as_ref().map(|(controller, _)| controller.clone()), standing);
-    let watched = condition.clone();
-    house.spawn(async move { watched.watch().await });
-    let (routes, openapi) = house.routes(gc.as_ref().map(|(gc, _)| gc));
-    let House { tasks, stop, fronts, grpc, offered, .. } = house;
+    let health =
+        MeetHealth::new(store, controller.as_ref().map(|(controller, _)| controller.clone()), registration);
+    let watched = health.clone();
+    builder.spawn(async move { watched.watch().await });
+    let (routes, openapi) = builder.routes(gc.as_ref().map(|(gc, _)| gc));
+    let Builder { tasks, stop, acceptors, grpc, grpc_routes, .. } = builder;
     let (server, grpc) = grpc.unzip();
     if let Some(server) = server {
-        let shutdown = shutdown.clone();
+        let shutdown = process.shutdown.clone();
         tasks.spawn(async move {
-            if let Err(error) = server.run(offered, shutdown).await {
-                tracing::error!(error = words(&error), "the gRPC listener of meetings ended");
+            if let Err(error) = server.run(grpc_routes, shutdown).await {
+                tracing::error!(error = describe_error(&error), "meeting gRPC listener failed");
             }
         });
     }
-    let running = Ended { controller, endpoint, gc: gc.map(|(_, running)| running), fronts };
-    let (role, drain) = (plan.role, plan.settings.drain);
-    Ok(Meetings { role, condition, routes, openapi, public, grpc, running, tasks, stop, drain })
+    Ok(Meetings {
+        role: plan.role,
+        health,
+        routes,
+        openapi,
+        url: process.url.clone(),
+        public,
+        grpc,
+        controller,
+        endpoint,
+        gc: gc.map(|(_, running)| running),
+        acceptors,
+        tasks,
+        stop,
+        drain: plan.settings.drain,
+    })
 }
 
 async fn open<'a>(
     plan: &'a Plan,
-    service: &'a service::Settings,
+    service: &'a tenure_service::Settings,
     store: Arc<dyn Store>,
-) -> Result<House<'a>> {
-    service::install_crypto();
+) -> Result<Builder<'a>> {
+    tenure_service::install_crypto();
     let clock = store.clock();
     let secrets = ClientSecrets::read(plan, &service.data_dir)?;
     let authority = match plan.role.has_gc() {
@@ -122,43 +130,43 @@ async fn open<'a>(
     let (keyring, tokens) = match (&authority, plan.role) {
         (Some(authority), _) => {
             let signs = authority.clone();
-            let keyring = Keyring::here(clock.clone(), move || signs.checker());
-            (keyring, identity::minted(authority, GC_CLIENT, &secrets.gc, &clock))
+            let keyring = Keyring::local(clock.clone(), move || signs.checker());
+            (keyring, identity::local_tokens(authority, GC_CLIENT, &secrets.gc, &clock))
         }
         (None, role) => {
-            let part = if role == Role::Mc { Part::Mc } else { Part::Mh };
+            let part = if role == Role::Mc { ServiceRole::Mc } else { ServiceRole::Mh };
             let insecure = service.insecure_http;
-            let tokens = identity::fetched(part, &plan.settings, insecure, &clock).await?;
-            (identity::published(&plan.settings, insecure, &clock)?, tokens)
+            let tokens = identity::remote_tokens(part, &plan.settings, insecure, &clock).await?;
+            (identity::remote_keyring(&plan.settings, insecure, &clock)?, tokens)
         }
     };
     let grpc = listen(plan, service).await?;
     let tasks = TaskTracker::new();
     let stop = CancellationToken::new();
-    let house = House {
+    let builder = Builder {
         plan,
         service,
-        vitals: vitals::meter(clock.clone()),
+        usage: usage::meter(clock.clone()),
         store,
         keyring,
-        lines: Lines::new(tokens, clock.clone(), None),
+        channels: ChannelPool::new(tokens, clock.clone(), None),
         clock,
         secrets,
-        fronts: CancellationToken::new(),
+        acceptors: CancellationToken::new(),
         tasks,
         stop,
         authority,
         grpc,
-        offered: Router::new(),
+        grpc_routes: Router::new(),
     };
-    if let Some(authority) = house.authority.clone() {
-        house.spawn(async move { authority.keep_turning().await });
+    if let Some(authority) = builder.authority.clone() {
+        builder.spawn(async move { authority.keep_turning().await });
     }
-    Ok(house)
+    Ok(builder)
 }
 
-/// The listener for other parts: always when a part runs alone, otherwise only if it is asked for.
-async fn listen(plan: &Plan, service: &service::Settings) -> Result<Option<(Server, String)>> {
+/// The gRPC listener: always for a part that runs alone, otherwise only if configured.
+async fn listen(plan: &Plan, service: &tenure_service::Settings) -> Result<Option<(Server, String)>> {
     let own = SocketAddr::from(([127, 0, 0, 1], settings::ports(plan.role).1));
     let address = match (plan.settings.grpc_bind, plan.role) {
         (Some(address), _) => address,
@@ -166,14 +174,15 @@ async fn listen(plan: &Plan, service: &service::Settings) -> Result<Option<(Serv
         (None, _) => own,
     };
     if !address.ip().is_loopback() && service.tls.is_none() && !service.insecure_http {
-        let words = format!(
-            "meet.grpc_bind_address: {address} is open to other machines, and without TLS they would send their tokens readable by anyone"
+        let message = format!(
+            "meet.grpc_bind_address: {address} is reachable from other machines, and without TLS tokens would be sent in clear text"
         );
-        return Err(Failure::usage(words)
+        return Err(Failure::usage(message)
             .hint("give [tls] cert and key, or set insecure_http = true if the network is trusted"));
     }
-    let settings = service::Settings { listen: address, ..service.clone() };
-    let server = Server::bind(&settings).await.map_err(|error| Failure::unavailable(words(&error)))?;
+    let settings = tenure_service::Settings { listen: address, ..service.clone() };
+    let server =
+        Server::bind(&settings).await.map_err(|error| Failure::unavailable(describe_error(&error)))?;
     let endpoint = match &plan.settings.grpc_advertise {
         Some(given) if given.contains("://") => given.clone(),
         Some(given) if service.tls.is_some() => format!("https://{given}"),
@@ -183,8 +192,8 @@ async fn listen(plan: &Plan, service: &service::Settings) -> Result<Option<(Serv
     Ok(Some((server, endpoint)))
 }
 
-impl House<'_> {
-    /// Runs until the end.
+impl Builder<'_> {
+    /// Runs a task until the shutdown.
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
@@ -205,7 +214,7 @@ impl House<'_> {
             None => SocketAddr::new(address.ip(), own),
         };
         let host = settings.webtransport_advertise.as_deref().and_then(|given| given.rsplit_once(':'));
-        let host = host.map_or_else(|| shown(address), |(host, _)| host.to_owned());
+        let host = host.map_or_else(|| advertised_host(address), |(host, _)| host.to_owned());
         let files = settings.tls.clone();
         let files =
             files.or_else(|| self.service.tls.as_ref().map(|tls| (tls.cert.clone(), tls.key.clone())));
@@ -220,53 +229,60 @@ impl House<'_> {
         })
     }
 
-    /// `https://HOST:PORT` where clients reach this process.
-    fn public(&self, endpoint: &Endpoint) -> Result<String> {
+    /// The URL `https://HOST:PORT` for clients.
+    fn public_url(&self, endpoint: &Endpoint) -> Result<String> {
         let address = endpoint.address()?;
         if address.ip().is_unspecified() && self.plan.settings.webtransport_advertise.is_none() {
             tracing::warn!(
-                "meet.webtransport_advertise_address is not set: clients on other machines are told an address of this one"
+                "meet.webtransport_advertise_address is not set: clients on other machines get a loopback address"
             );
         }
-        let own = || format!("{}:{}", shown(address), address.port());
+        let own = || format!("{}:{}", advertised_host(address), address.port());
         Ok(format!("https://{}", self.plan.settings.webtransport_advertise.clone().unwrap_or_else(own)))
     }
 
-    /// Offers the services of a part, in this process and on the listener; and says where others call it.
-    fn offer(&mut self, name: &str, services: &[&str], routes: Routes) -> String {
-        let here = self.lines.offer(name, routes.clone());
+    /// Serves a part's gRPC in this process and on the listener; returns its endpoint.
+    fn serve_grpc(&mut self, name: &str, services: &[&str], routes: Routes) -> String {
+        let here = self.channels.offer(name, routes.clone());
         match &self.grpc {
             None => here,
             Some((_, endpoint)) => {
                 let endpoint = endpoint.clone();
-                let mut offered = std::mem::take(&mut self.offered);
+                let mut grpc_routes = std::mem::take(&mut self.grpc_routes);
                 for service in services {
                     let path = format!("/tenure.meet.internal.v1.{service}/{{*method}}");
-                    offered = offered.route_service(&path, routes.clone());
+                    grpc_routes = grpc_routes.route_service(&path, routes.clone());
                 }
-                self.offered = offered;
+                self.grpc_routes = grpc_routes;
                 endpoint
             }
         }
     }
 
-    fn global(&mut self) -> Option<(meet_gc::Gc, meet_gc::Running)> {
+    fn start_global_controller(&mut self) -> Option<(tenure_meet_gc::Gc, tenure_meet_gc::Running)> {
         let authority = self.authority.clone()?;
         let settings = &self.plan.settings;
-        let (gc, running) = meet_gc::Gc::start(meet_gc::Options {
-            id: format!("gc-{}", identity::fresh(6)),
+        let (gc, running) = tenure_meet_gc::Gc::start(tenure_meet_gc::Options {
+            id: format!("gc-{}", identity::random_secret(6)),
             store: self.store.clone(),
             entropy: Arc::new(OsEntropy),
-            signer: Arc::new(Signs(authority)),
+            signer: Arc::new(AuthoritySigner(authority)),
             keys: self.keyring.clone(),
-            lines: self.lines.clone(),
-            rules: meet_gc::Rules { region: settings.region.clone(), ..meet_gc::Rules::default() },
+            channels: self.channels.clone(),
+            rules: tenure_meet_gc::Rules {
+                region: settings.region.clone(),
+                ..tenure_meet_gc::Rules::default()
+            },
         });
-        self.offer(GC_NAME, &["GlobalControllerService", "MediaHandlerRegistryService"], meet_gc::grpc(&gc));
+        self.serve_grpc(
+            GC_NAME,
+            &["GlobalControllerService", "MediaHandlerRegistryService"],
+            tenure_meet_gc::grpc(&gc),
+        );
         Some((gc, running))
     }
 
-    /// Where GC is.
+    /// GC's endpoint.
     fn gc_endpoint(&self) -> String {
         match self.plan.role {
             Role::All | Role::Gc => format!("inproc:{GC_NAME}"),
@@ -274,13 +290,13 @@ impl House<'_> {
         }
     }
 
-    /// The lines of a part of this process.
-    fn lines_of(&self, client_id: &str, secret: &str) -> Lines {
+    /// Connections that authenticate as a part of this process.
+    fn channels_for(&self, client_id: &str, secret: &str) -> ChannelPool {
         match &self.authority {
             Some(authority) => {
-                self.lines.speaking_as(identity::minted(authority, client_id, secret, &self.clock))
+                self.channels.with_tokens(identity::local_tokens(authority, client_id, secret, &self.clock))
             }
-            None => self.lines.clone(),
+            None => self.channels.clone(),
         }
     }
 
@@ -304,14 +320,14 @@ impl House<'_> {
         Terms::new(settings.lease_ttl).heartbeat(settings.lease_renew)
     }
 
-    async fn controller(
+    async fn start_controller(
         &mut self,
         endpoint: &Endpoint,
         paths: &mut Paths,
         public: &str,
-    ) -> Result<(Controller, Running, watch::Receiver<Standing>)> {
+    ) -> Result<(Controller, Running, watch::Receiver<RegistrationState>)> {
         let settings = self.plan.settings.clone();
-        let id = identity::name(Part::Mc, &settings, self.plan.role);
+        let id = identity::node_id(ServiceRole::Mc, &settings, self.plan.role);
         let keeper = self.keeper(&id)?;
         let terms = self.terms();
         keeper.check(&terms).map_err(|error| Failure::usage(format!("meet.lease_ttl_ms: {error}")))?;
@@ -320,100 +336,104 @@ impl House<'_> {
             None => format!("inproc:{id}"),
         };
         let peers = Peers {
-            lines: self.lines_of(MC_CLIENT, &self.secrets.mc),
+            channels: self.channels_for(MC_CLIENT, &self.secrets.mc),
             clock: self.clock.clone(),
             mc_id: id.clone(),
             grpc_endpoint: grpc_endpoint.clone(),
             region: settings.region.clone(),
             gc_endpoint: self.gc_endpoint(),
         };
-        let desk = Desk {
+        let shared = ControllerState {
             store: self.store.clone(),
             breaker: Arc::default(),
             mc_id: id.clone(),
-            pulse: Arc::default(),
+            latency: Arc::default(),
         };
         let (controller, running) = Controller::start(Options {
-            desk,
+            shared,
             keeper: keeper.clone(),
             lease_ttl: settings.lease_ttl,
             lease_renew: settings.lease_renew,
             max_meetings: settings.max_meetings,
             max_participants: settings.max_participants,
-            secrets: identity::binding(self.plan, &self.service.data_dir)?,
+            secrets: identity::binding_secrets(self.plan, &self.service.data_dir)?,
             keyring: self.keyring.clone(),
             entropy: Arc::new(OsEntropy),
-            port: Arc::new(peers.clone()),
-            home: Arc::new(peers.clone()),
-            join_rate: settings.join_rate,
-            talk_rate: settings.chat_rate,
+            media_handlers: Arc::new(peers.clone()),
+            global_controller: Arc::new(peers.clone()),
+            join_limit: settings.join_rate,
+            chat_limit: settings.chat_rate,
         });
-        let times = Times { grace: settings.grace, binding_ttl: settings.binding_ttl };
-        let routes = meet_mc::grpc(&controller, self.keyring.clone(), times, Loads::default());
-        self.offer(&id, &["MeetingControllerService", "MediaCoordinationService"], routes);
-        let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", meet_mc::PATH));
-        let vitals = self.vitals.clone();
-        let member = meet_mc::Attendance { controller: controller.clone(), peers, listing, vitals };
+        let times = SeatTimeouts { grace: settings.grace, binding_ttl: settings.binding_ttl };
+        let routes = tenure_meet_mc::grpc(&controller, self.keyring.clone(), times, HandlerLoads::default());
+        self.serve_grpc(&id, &["MeetingControllerService", "MediaCoordinationService"], routes);
+        let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", tenure_meet_mc::PATH));
+        let usage = self.usage.clone();
+        let member =
+            tenure_meet_mc::ControllerRegistration { controller: controller.clone(), peers, listing, usage };
         let node = Node::new(Kind::Controller, keeper, &id, terms, Arc::new(member)).map_err(failed)?;
-        let standing = node.standing();
+        let registration = node.registration_state();
         self.tasks.spawn(node.run(self.stop.clone()));
-        let room = Room { connections: settings.max_connections, waiting: settings.max_waiting };
-        let front = meet_mc::Front::new(controller.clone(), self.clock.clone(), room);
-        let way = Arc::new(paths.way(meet_mc::PATH));
-        self.tasks.spawn(front.serve(way, self.fronts.clone()));
+        let room = AcceptLimits { connections: settings.max_connections, pending: settings.max_waiting };
+        let front = tenure_meet_mc::SessionAcceptor::new(controller.clone(), self.clock.clone(), room);
+        let way = Arc::new(paths.way(tenure_meet_mc::PATH));
+        self.tasks.spawn(front.serve(way, self.acceptors.clone()));
         let (forgets, clock) = (controller.clone(), self.clock.clone());
         self.spawn(async move {
-            clock.sleep_until(clock.now() + PREVIOUS).await;
+            clock.sleep_until(clock.now() + PREVIOUS_SECRET).await;
             forgets.forget_previous_secret();
         });
-        Ok((controller, running, standing))
+        Ok((controller, running, registration))
     }
 
-    async fn handler(
+    async fn start_handler(
         &mut self,
         endpoint: &Endpoint,
         paths: &mut Paths,
         public: &str,
-    ) -> Result<watch::Receiver<Standing>> {
+    ) -> Result<watch::Receiver<RegistrationState>> {
         let settings = self.plan.settings.clone();
-        let id = identity::name(Part::Mh, &settings, self.plan.role);
-        let handler = Handler::new(meet_mh::Options {
+        let id = identity::node_id(ServiceRole::Mh, &settings, self.plan.role);
+        let handler = MediaHandler::new(tenure_meet_mh::Options {
             id: id.clone(),
             max_streams: settings.max_streams,
             refuse: settings.refuse,
             keyring: self.keyring.clone(),
-            lines: self.lines_of(MH_CLIENT, &self.secrets.mh),
+            channels: self.channels_for(MH_CLIENT, &self.secrets.mh),
             clock: self.clock.clone(),
-            vitals: self.vitals.clone(),
+            usage: self.usage.clone(),
         });
-        let grpc_endpoint = self.offer(&id, &["MediaHandlerService"], meet_mh::grpc(&handler));
-        let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", meet_mh::PATH));
-        let member =
-            meet_mh::Attendance { handler: handler.clone(), listing, gc_endpoint: self.gc_endpoint() };
+        let grpc_endpoint = self.serve_grpc(&id, &["MediaHandlerService"], tenure_meet_mh::grpc(&handler));
+        let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", tenure_meet_mh::PATH));
+        let member = tenure_meet_mh::HandlerRegistration {
+            handler: handler.clone(),
+            listing,
+            gc_endpoint: self.gc_endpoint(),
+        };
         let keeper = self.keeper(&id)?;
         let node = Node::new(Kind::Handler, keeper, &id, self.terms(), Arc::new(member)).map_err(failed)?;
-        let standing = node.standing();
+        let registration = node.registration_state();
         self.tasks.spawn(node.run(self.stop.clone()));
-        let way = Arc::new(paths.way(meet_mh::PATH));
-        self.tasks.spawn(meet_mh::Front::new(handler).serve(way, self.fronts.clone()));
-        Ok(standing)
+        let way = Arc::new(paths.way(tenure_meet_mh::PATH));
+        self.tasks.spawn(tenure_meet_mh::SessionAcceptor::new(handler).serve(way, self.acceptors.clone()));
+        Ok(registration)
     }
 
-    /// What people and programs ask over HTTP.
-    fn routes(&self, gc: Option<&meet_gc::Gc>) -> (Router, Option<utoipa::openapi::OpenApi>) {
+    /// The HTTP routes and their description.
+    fn routes(&self, gc: Option<&tenure_meet_gc::Gc>) -> (Router, Option<utoipa::openapi::OpenApi>) {
         let mut router = Router::new();
         if let Some(authority) = &self.authority {
-            router = router.merge(meet_ac::routes(authority.clone()));
+            router = router.merge(tenure_meet_ac::routes(authority.clone()));
         }
-        match gc.map(meet_gc::routes) {
+        match gc.map(tenure_meet_gc::routes) {
             Some((routes, openapi)) => (router.merge(routes), Some(openapi)),
             None => (router, None),
         }
     }
 }
 
-/// The host that clients are told: never a name that stands for several addresses.
-fn shown(address: SocketAddr) -> String {
+/// The advertised host: an address, never a name with several addresses.
+fn advertised_host(address: SocketAddr) -> String {
     match address.ip() {
         ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
         std::net::IpAddr::V6(ip) => format!("[{ip}]"),

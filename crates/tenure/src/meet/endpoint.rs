@@ -1,42 +1,42 @@
-//! Where clients arrive over QUIC, and the certificate of that.
+//! The QUIC endpoint for clients, and its certificate.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{Clock, Entropy};
-use lease_keeper::OsEntropy;
-use meet_wire::transport::certificate::{Certificate, Pair};
-use meet_wire::transport::quic::{Listener, Timing};
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tenure_keeper::OsEntropy;
+use tenure_lease::{Clock, Entropy};
+use tenure_meet_wire::transport::certificate::{Certificate, Pair};
+use tenure_meet_wire::transport::quic::{Listener, Timing};
 use tokio::sync::watch;
 
-use super::keep::Kept;
+use super::secret_file::SecretFile;
 use crate::cli::{Failure, Result};
 
-/// How often the certificate is looked at.
-const LOOK: Duration = Duration::from_secs(60);
-/// How long clients may take to hear that they are closed.
+/// How often the certificate is checked.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// How long closes may take to be delivered.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What an endpoint is opened with.
+/// Options of an endpoint.
 pub(super) struct Opening<'a> {
-    /// Where to listen.
+    /// The address to listen on.
     pub(super) address: SocketAddr,
-    /// Whether any port is as good when that one is taken.
+    /// Whether another port is used if this one is taken.
     pub(super) any_port: bool,
-    /// The host that clients are told, for the certificate.
+    /// The advertised host, for the certificate.
     pub(super) host: String,
     /// A certificate from an authority, and its key.
     pub(super) files: Option<(PathBuf, PathBuf)>,
-    /// Where the own certificate is kept.
+    /// Where a self-signed certificate is stored.
     pub(super) data_dir: &'a std::path::Path,
-    /// The time.
+    /// The clock.
     pub(super) clock: Arc<dyn Clock>,
-    /// When a quiet connection is lost.
+    /// Idle timeout and keep-alive.
     pub(super) timing: Timing,
 }
 
@@ -49,10 +49,10 @@ pub(super) struct Endpoint {
 }
 
 enum Source {
-    /// From an authority that clients know.
+    /// Files, from an authority that clients trust.
     Files { cert: PathBuf, key: PathBuf, last: Mutex<Option<Vec<CertificateDer<'static>>>> },
-    /// Made here; clients know it by its hash.
-    Own { kept: Kept, names: Vec<String>, pair: Mutex<Pair> },
+    /// Self-signed; clients verify it by hash.
+    Own { file: SecretFile, names: Vec<String>, pair: Mutex<Pair> },
 }
 
 type Chain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -66,16 +66,16 @@ impl Endpoint {
         let Opening { address, any_port, host, files, data_dir, clock, timing } = opening;
         let (source, (chain, key), hashes) = match files {
             Some((cert, key)) => {
-                let chain = from_files(&cert, &key)?;
+                let chain = load_chain(&cert, &key)?;
                 let last = Mutex::new(Some(chain.0.clone()));
                 (Source::Files { cert, key, last }, chain, Vec::new())
             }
             None => {
-                let kept = Kept::new(data_dir, "meet-certificate");
-                let names = names(&host, address.ip());
-                let pair = own_pair(&kept, &names, &*clock)?;
-                let (chain, hashes) = (of_pair(pair.current())?, hashes(&pair)?);
-                (Source::Own { kept, names, pair: Mutex::new(pair) }, chain, hashes)
+                let file = SecretFile::new(data_dir, "meet-certificate");
+                let names = certificate_names(&host, address.ip());
+                let pair = load_or_create_pair(&file, &names, &*clock)?;
+                let (chain, hashes) = (chain_of(pair.current())?, hashes(&pair)?);
+                (Source::Own { file, names, pair: Mutex::new(pair) }, chain, hashes)
             }
         };
         let reset_key = reset_key(data_dir)?;
@@ -89,7 +89,7 @@ impl Endpoint {
         };
         let listener = listener.map_err(|error| {
             failed(format!("{address} (UDP): {error}"))
-                .hint("stop what listens there, or choose another --listen")
+                .hint("stop the process that uses the port, or choose another --listen")
         })?;
         Ok(Self { listener: Arc::new(listener), hashes: watch::Sender::new(hashes), source, clock })
     }
@@ -98,25 +98,25 @@ impl Endpoint {
         self.listener.address().map_err(failed)
     }
 
-    /// The hashes by which clients know the certificate, as they turn. None, if an authority vouches for it.
+    /// The certificate hashes, updated with every rotation; empty for certificates from files.
     pub(super) fn hashes(&self) -> watch::Receiver<Vec<Vec<u8>>> {
         self.hashes.subscribe()
     }
 
-    /// Turns the certificate when it is time, and takes a new one when its files change, for ever.
+    /// Rotates the certificate when it is due, or reloads it when its files change, forever.
     pub(super) async fn keep_fresh(&self) {
         loop {
-            self.clock.sleep_until(self.clock.now() + LOOK).await;
-            if let Err(failure) = self.look() {
-                tracing::error!(why = failure.detail(), "the certificate of meetings stays as it is");
+            self.clock.sleep_until(self.clock.now() + INTERVAL).await;
+            if let Err(failure) = self.refresh() {
+                tracing::error!(why = failure.detail(), "meeting certificate not renewed");
             }
         }
     }
 
-    fn look(&self) -> Result<()> {
+    fn refresh(&self) -> Result<()> {
         let (chain, key) = match &self.source {
             Source::Files { cert, key, last } => {
-                let fresh = from_files(cert, key)?;
+                let fresh = load_chain(cert, key)?;
                 let mut last = last.lock();
                 if last.as_ref() == Some(&fresh.0) {
                     return Ok(());
@@ -124,24 +124,24 @@ impl Endpoint {
                 *last = Some(fresh.0.clone());
                 fresh
             }
-            Source::Own { kept, names, pair } => {
+            Source::Own { file, names, pair } => {
                 let mut pair = pair.lock();
                 let Some(turned) = pair.turned(names, self.clock.wall()).map_err(failed)? else {
                     return Ok(());
                 };
-                keep_pair(kept, &turned)?;
+                store_pair(file, &turned)?;
                 *pair = turned;
-                // Told before it serves: whoever asks from now on knows both.
+                // Published before it serves: clients learn both hashes.
                 self.hashes.send_replace(hashes(&pair)?);
-                of_pair(pair.current())?
+                chain_of(pair.current())?
             }
         };
         self.listener.renew(chain, key).map_err(failed)?;
-        tracing::info!("a new certificate serves meetings");
+        tracing::info!("meeting certificate renewed");
         Ok(())
     }
 
-    /// Takes nobody in any more, and waits a moment for those who are told that they are closed.
+    /// Stops accepting sessions, after waiting a moment for closes to be delivered.
     pub(super) async fn close(&self) {
         tokio::select! {
             () = self.listener.settled() => {}
@@ -151,9 +151,9 @@ impl Endpoint {
     }
 }
 
-fn from_files(cert: &std::path::Path, key: &std::path::Path) -> Result<Chain> {
+fn load_chain(cert: &std::path::Path, key: &std::path::Path) -> Result<Chain> {
     let unreadable = |path: &std::path::Path, error: &dyn std::fmt::Display| {
-        failed(format!("the certificate: {}: {error}", path.display()))
+        failed(format!("certificate: {}: {error}", path.display()))
     };
     let chain = CertificateDer::pem_file_iter(cert)
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
@@ -162,7 +162,7 @@ fn from_files(cert: &std::path::Path, key: &std::path::Path) -> Result<Chain> {
     Ok((chain, key))
 }
 
-fn of_pair(certificate: &Certificate) -> Result<Chain> {
+fn chain_of(certificate: &Certificate) -> Result<Chain> {
     Ok((vec![certificate.der().map_err(failed)?], certificate.private_key().map_err(failed)?))
 }
 
@@ -170,25 +170,25 @@ fn hashes(pair: &Pair) -> Result<Vec<Vec<u8>>> {
     Ok(pair.hashes().map_err(failed)?.iter().map(|hash| hash.to_vec()).collect())
 }
 
-fn keep_pair(kept: &Kept, pair: &Pair) -> Result<()> {
-    kept.write(&serde_json::to_vec(pair).map_err(failed)?)
+fn store_pair(file: &SecretFile, pair: &Pair) -> Result<()> {
+    file.write(&serde_json::to_vec(pair).map_err(failed)?)
 }
 
-/// The pair that was kept, turned if it is time; or a new one. What cannot be read is replaced: clients ask for the hashes every time.
-fn own_pair(kept: &Kept, names: &[String], clock: &dyn Clock) -> Result<Pair> {
-    let known = kept.read()?.and_then(|content| serde_json::from_slice::<Pair>(&content).ok());
+/// The stored pair, rotated if due; or a new one. An unreadable pair is replaced: clients request the hashes every time.
+fn load_or_create_pair(file: &SecretFile, names: &[String], clock: &dyn Clock) -> Result<Pair> {
+    let known = file.read()?.and_then(|content| serde_json::from_slice::<Pair>(&content).ok());
     let now = clock.wall();
     let fresh = match &known {
         Some(pair) => pair.turned(names, now).map_err(failed)?,
         None => Some(Pair::new(names, now).map_err(failed)?),
     };
     if let Some(fresh) = &fresh {
-        keep_pair(kept, fresh)?;
+        store_pair(file, fresh)?;
     }
-    fresh.or(known).ok_or_else(|| failed("there is no certificate"))
+    fresh.or(known).ok_or_else(|| failed("no certificate"))
 }
 
-fn names(host: &str, ip: IpAddr) -> Vec<String> {
+fn certificate_names(host: &str, ip: IpAddr) -> Vec<String> {
     let host = host.trim_matches(['[', ']']).to_owned();
     let own = [host, ip.to_string(), Ipv4Addr::LOCALHOST.to_string(), "localhost".to_owned()];
     let mut names: Vec<String> = Vec::new();
@@ -200,21 +200,21 @@ fn names(host: &str, ip: IpAddr) -> Vec<String> {
     names
 }
 
-/// The key of stateless resets: with the same one after a restart, clients of before learn at once that they are alone.
+/// The key of stateless resets. It is kept, so that clients notice a restart at once.
 fn reset_key(data_dir: &std::path::Path) -> Result<[u8; 64]> {
-    let kept = Kept::new(data_dir, "meet-reset-key");
+    let file = SecretFile::new(data_dir, "meet-reset-key");
     let make = || {
         let mut key = [0; 64];
         OsEntropy.fill(&mut key);
         key.to_vec()
     };
-    let key = kept.or_make(make)?;
+    let key = file.read_or_create(make)?;
     match key.try_into() {
         Ok(key) => Ok(key),
         Err(_) => {
             let key = make();
-            kept.write(&key)?;
-            key.try_into().map_err(|_| failed("the reset key"))
+            file.write(&key)?;
+            key.try_into().map_err(|_| failed("invalid reset key"))
         }
     }
 }

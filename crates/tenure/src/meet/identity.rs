@@ -1,17 +1,17 @@
-//! Who the parts are to each other: names, secrets, tokens.
+//! Identities of the parts: ids, secrets, tokens.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use lease::{Clock, Entropy, Store};
-use lease_keeper::OsEntropy;
-use meet_ac::{Authority, Clients, Credentials, FolderVault, Seal, StoreVault, Vault};
-use meet_rpc::{Fetched, Keyring, Minted, NoToken, Part, Tokens};
-use meet_wire::binding::{MasterSecret, Secrets};
-use meet_wire::jwt::ServiceType;
+use tenure_keeper::OsEntropy;
+use tenure_lease::{Clock, Entropy, Store};
+use tenure_meet_ac::{Authority, Clients, Credentials, DirectoryVault, Seal, StoreVault, Vault};
+use tenure_meet_rpc::{FetchedTokens, Keyring, MintedTokens, ServiceRole, TokenError, TokenSource};
+use tenure_meet_wire::binding::{MasterSecret, Secrets};
+use tenure_meet_wire::jwt::{GuestTokenRequest, MemberTokenRequest, ServiceType};
 
-use super::keep::Kept;
+use super::secret_file::SecretFile;
 use super::settings::Settings;
 use super::{Plan, Role};
 use crate::cli::{Failure, Result};
@@ -24,7 +24,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::unavailable(format!("meetings: {error}"))
 }
 
-/// The secrets of the parts that the authority knows.
+/// Client secrets of the parts, known to the authority.
 #[derive(Clone)]
 pub(super) struct ClientSecrets {
     pub(super) gc: String,
@@ -32,45 +32,50 @@ pub(super) struct ClientSecrets {
     pub(super) mh: String,
 }
 
-pub(super) fn fresh(bytes: usize) -> String {
+pub(super) fn random_secret(bytes: usize) -> String {
     let mut secret = vec![0; bytes];
     OsEntropy.fill(&mut secret);
     URL_SAFE_NO_PAD.encode(secret)
 }
 
 impl ClientSecrets {
-    /// From the settings; otherwise kept in the data directory, or made there.
+    /// From the settings, or from the data directory, where they are created if missing.
     pub(super) fn read(plan: &Plan, data_dir: &std::path::Path) -> Result<Self> {
         let one = |given: &Option<String>, name: &'static str| match given {
             Some(secret) => Ok(secret.clone()),
             None => {
-                let kept = Kept::new(data_dir, name).or_make(|| fresh(32).into_bytes())?;
-                String::from_utf8(kept).map_err(failed)
+                let content =
+                    SecretFile::new(data_dir, name).read_or_create(|| random_secret(32).into_bytes())?;
+                String::from_utf8(content).map_err(failed)
             }
         };
         let secrets = &plan.settings.secrets;
         if !plan.role.has_gc() {
-            // The authority is elsewhere, and only the own secret is known here.
+            // The authority runs elsewhere; only the part's own secret is known here.
             return Ok(Self { gc: String::new(), mc: String::new(), mh: String::new() });
         }
         Ok(Self {
-            gc: fresh(32),
+            gc: random_secret(32),
             mc: one(&secrets.mc_client, "meet-mc-client-secret")?,
             mh: one(&secrets.mh_client, "meet-mh-client-secret")?,
         })
     }
 
     fn clients(&self) -> Option<Clients> {
-        let scopes = |parts: &[Part]| parts.iter().map(|part| part.scope()).collect::<Vec<_>>();
+        let scopes = |parts: &[ServiceRole]| parts.iter().map(|part| part.scope()).collect::<Vec<_>>();
         let known = |client_id: &str, secret: &str| credentials(client_id, secret);
         Clients::default()
-            .with(&known(GC_CLIENT, &self.gc), ServiceType::GlobalController, &scopes(&[Part::Mc]))?
+            .with(&known(GC_CLIENT, &self.gc), ServiceType::GlobalController, &scopes(&[ServiceRole::Mc]))?
             .with(
                 &known(MC_CLIENT, &self.mc),
                 ServiceType::MeetingController,
-                &scopes(&[Part::Gc, Part::Mh]),
+                &scopes(&[ServiceRole::Gc, ServiceRole::Mh]),
             )?
-            .with(&known(MH_CLIENT, &self.mh), ServiceType::MediaHandler, &scopes(&[Part::Gc, Part::Mc]))
+            .with(
+                &known(MH_CLIENT, &self.mh),
+                ServiceType::MediaHandler,
+                &scopes(&[ServiceRole::Gc, ServiceRole::Mc]),
+            )
     }
 }
 
@@ -80,7 +85,7 @@ fn credentials(client_id: &str, client_secret: &str) -> Credentials {
 
 pub(super) async fn authority(
     plan: &Plan,
-    service: &service::Settings,
+    service: &tenure_service::Settings,
     store: &Arc<dyn Store>,
     secrets: &ClientSecrets,
 ) -> Result<Arc<Authority>> {
@@ -89,59 +94,60 @@ pub(super) async fn authority(
             let seal = Seal::new(key.as_bytes()).map_err(|error| Failure::usage(error.to_string()))?;
             Vault::Store(StoreVault::new(store.clone(), seal))
         }
-        _ => Vault::Folder(FolderVault::new(&service.data_dir)),
+        _ => Vault::Folder(DirectoryVault::new(&service.data_dir)),
     };
-    let clients = secrets.clients().ok_or_else(|| failed("too many clients of the authority"))?;
+    let clients = secrets.clients().ok_or_else(|| failed("too many clients"))?;
     let authority = Authority::open(vault, clients, store.clock(), Arc::new(OsEntropy)).await;
     authority.map(Arc::new).map_err(failed)
 }
 
-/// Tokens for a part in the process of the authority.
-pub(super) fn minted(
+/// Service tokens of a part in the authority's process.
+pub(super) fn local_tokens(
     authority: &Arc<Authority>,
     client_id: &str,
     secret: &str,
     clock: &Arc<dyn Clock>,
-) -> Arc<dyn Tokens> {
+) -> Arc<dyn TokenSource> {
     let (authority, credentials) = (authority.clone(), credentials(client_id, secret));
-    Minted::new(clock.clone(), move || {
-        authority.service(&credentials, None).map_err(|error| NoToken::Unavailable(error.to_string()))
+    MintedTokens::new(clock.clone(), move || {
+        authority.service(&credentials, None).map_err(|error| TokenError::Unavailable(error.to_string()))
     })
 }
 
-pub(super) async fn fetched(
-    part: Part,
+pub(super) async fn remote_tokens(
+    part: ServiceRole,
     settings: &Settings,
     insecure: bool,
     clock: &Arc<dyn Clock>,
-) -> Result<Arc<dyn Tokens>> {
+) -> Result<Arc<dyn TokenSource>> {
     let endpoint = settings.ac_endpoint.clone().unwrap_or_default();
     let address = if endpoint.contains("/oauth/") {
         endpoint
     } else {
         format!("{}/oauth/token", endpoint.trim_end_matches('/'))
     };
-    let credentials = meet_rpc::Credentials {
-        part,
+    let credentials = tenure_meet_rpc::Credentials {
+        role: part,
         address,
         client_id: settings.client_id.clone().unwrap_or_default(),
         client_secret: settings.secrets.client.clone().unwrap_or_default(),
         insecure,
     };
-    let tokens: Arc<dyn Tokens> = Fetched::start(credentials, clock.clone()).await.map_err(failed)?;
+    let tokens: Arc<dyn TokenSource> =
+        FetchedTokens::start(credentials, clock.clone()).await.map_err(failed)?;
     Ok(tokens)
 }
 
-/// The keys that tokens are checked with.
-pub(super) fn published(settings: &Settings, insecure: bool, clock: &Arc<dyn Clock>) -> Result<Keyring> {
+/// The keys published by a remote authority.
+pub(super) fn remote_keyring(settings: &Settings, insecure: bool, clock: &Arc<dyn Clock>) -> Result<Keyring> {
     let base = settings.ac_endpoint.clone().unwrap_or_default();
     let base = base.trim_end_matches("/oauth/token").trim_end_matches('/').to_owned();
     let address = settings.ac_jwks_url.clone().unwrap_or_else(|| format!("{base}/.well-known/jwks.json"));
     Keyring::published(&address, insecure, clock.clone()).map_err(failed)
 }
 
-/// The secrets of bindings.
-pub(super) fn binding(plan: &Plan, data_dir: &std::path::Path) -> Result<Secrets> {
+/// The secrets of binding tokens.
+pub(super) fn binding_secrets(plan: &Plan, data_dir: &std::path::Path) -> Result<Secrets> {
     let decode = |name: &str, text: &str| {
         let raw =
             STANDARD.decode(text.trim()).map_err(|_| Failure::usage(format!("{name} is not base64")))?;
@@ -156,8 +162,8 @@ pub(super) fn binding(plan: &Plan, data_dir: &std::path::Path) -> Result<Secrets
                 OsEntropy.fill(&mut secret);
                 STANDARD.encode(secret).into_bytes()
             };
-            let kept = Kept::new(data_dir, "meet-binding-secret").or_make(make)?;
-            decode("meet-binding-secret", &String::from_utf8_lossy(&kept))?
+            let content = SecretFile::new(data_dir, "meet-binding-secret").read_or_create(make)?;
+            decode("meet-binding-secret", &String::from_utf8_lossy(&content))?
         }
     };
     match &given.binding_previous {
@@ -166,11 +172,11 @@ pub(super) fn binding(plan: &Plan, data_dir: &std::path::Path) -> Result<Secrets
     }
 }
 
-/// A name for a node that no other has.
-pub(super) fn name(part: Part, settings: &Settings, role: Role) -> String {
-    let word = if part == Part::Mc { "mc" } else { "mh" };
+/// The id of a node: configured, or generated.
+pub(super) fn node_id(part: ServiceRole, settings: &Settings, role: Role) -> String {
+    let prefix = if part == ServiceRole::Mc { "mc" } else { "mh" };
     match &settings.id {
-        Some(id) if role == Role::All && part == Part::Mh => format!("{id}-mh"),
+        Some(id) if role == Role::All && part == ServiceRole::Mh => format!("{id}-mh"),
         Some(id) => id.clone(),
         None => {
             let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -178,44 +184,35 @@ pub(super) fn name(part: Part, settings: &Settings, role: Role) -> String {
             let host: String = host.chars().map(plain).take(40).collect();
             let mut bytes = [0; 4];
             OsEntropy.fill(&mut bytes);
-            format!("{word}-{host}-{:08x}", u32::from_be_bytes(bytes))
+            format!("{prefix}-{host}-{:08x}", u32::from_be_bytes(bytes))
         }
     }
 }
 
-/// The authority as the global controller knows it.
-pub(super) struct Signs(pub(super) Arc<Authority>);
+/// The authority as the signer of the global controller.
+pub(super) struct AuthoritySigner(pub(super) Arc<Authority>);
 
-fn not_signed(error: meet_ac::Error) -> meet_gc::NotSigned {
+fn not_signed(error: tenure_meet_ac::Error) -> tenure_meet_gc::NotSigned {
     match error {
-        meet_ac::Error::Invalid(why) => meet_gc::NotSigned::Invalid(why.to_owned()),
-        other => meet_gc::NotSigned::Unavailable(other.to_string()),
+        tenure_meet_ac::Error::Invalid(why) => tenure_meet_gc::NotSigned::Invalid(why.to_owned()),
+        other => tenure_meet_gc::NotSigned::Unavailable(other.to_string()),
     }
 }
 
-impl meet_gc::Signer for Signs {
-    fn seat(&self, seat: &meet_gc::Seat) -> std::result::Result<meet_gc::Signed, meet_gc::NotSigned> {
-        let seat = meet_ac::Seat {
-            user: seat.user.clone(),
-            meeting_id: seat.meeting_id.clone(),
-            home_org_id: seat.home_org_id.clone(),
-            meeting_org_id: seat.meeting_org_id.clone(),
-            host: seat.host,
-        };
-        let token = self.0.seat(&seat).map_err(not_signed)?;
-        Ok(meet_gc::Signed { token, life: meet_ac::limits::MEETING })
+impl tenure_meet_gc::Signer for AuthoritySigner {
+    fn sign_member(
+        &self,
+        request: &MemberTokenRequest,
+    ) -> std::result::Result<tenure_meet_gc::Signed, tenure_meet_gc::NotSigned> {
+        let token = self.0.sign_member(request).map_err(not_signed)?;
+        Ok(tenure_meet_gc::Signed { token, life: tenure_meet_ac::limits::MEETING })
     }
 
-    fn guest(
+    fn sign_guest(
         &self,
-        invitation: &meet_gc::Invitation,
-    ) -> std::result::Result<meet_gc::Signed, meet_gc::NotSigned> {
-        let invitation = meet_ac::Invitation {
-            meeting_id: invitation.meeting_id.clone(),
-            display_name: invitation.display_name.clone(),
-            previous: invitation.previous.clone(),
-        };
-        let token = self.0.guest(&invitation).map_err(not_signed)?;
-        Ok(meet_gc::Signed { token, life: meet_ac::limits::MEETING })
+        request: &GuestTokenRequest,
+    ) -> std::result::Result<tenure_meet_gc::Signed, tenure_meet_gc::NotSigned> {
+        let token = self.0.sign_guest(request).map_err(not_signed)?;
+        Ok(tenure_meet_gc::Signed { token, life: tenure_meet_ac::limits::MEETING })
     }
 }

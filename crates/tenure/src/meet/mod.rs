@@ -1,39 +1,42 @@
-//! Meetings in this process: the authority, the global controller, a meeting controller and a media handler; or one of them.
+//! Meetings in this process: all parts (authority, global controller, meeting controller, media handler) or one of them.
 
 mod build;
-mod condition;
 mod endpoint;
+mod health;
 mod identity;
-mod keep;
+mod secret_file;
 mod settings;
-mod vitals;
+mod usage;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::Router;
-use lease::{Clock, Store};
-use lease_store::BootClock;
-use meet_mc::actor::{Controller, Running};
-use service::{Auth, Readiness, Shutdown, auth_layer, readiness_route};
+use tenure_lease::Clock;
+use tenure_meet_mc::actor::{Controller, Running};
+use tenure_service::{Readiness, readiness_route};
+use tenure_store::BootClock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use utoipa::openapi::OpenApi;
 
 use crate::cli::{Failure, Result};
 use crate::engine;
-use crate::up::runs;
+use crate::services::{Definition, Given, LivenessCheck, Prepared, Process, ReadinessCheck, Roles, Service};
 
-use condition::Condition;
 use endpoint::Endpoint;
+use health::MeetHealth;
 use settings::Settings;
 
-pub(crate) use settings::SPECS;
+pub(crate) const SERVICE: Definition =
+    Definition { name: "meet", settings: settings::SPECS, always: false, set_defaults, prepare };
 
-/// How long everything else may take to end once the meetings are over.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long tasks may take to end once the meetings have stopped.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which part of the meetings runs here.
+/// The parts of meetings that run in this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Role {
     /// All of them.
@@ -60,7 +63,7 @@ impl Role {
         matches!(self, Self::All | Self::Mh)
     }
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::All => "up",
             Self::Gc => "gc",
@@ -70,21 +73,22 @@ impl Role {
     }
 }
 
-/// What will run here, checked.
-pub(crate) struct Plan {
+/// What will run in this process, with valid settings.
+struct Plan {
     role: Role,
     settings: Settings,
     shared: bool,
 }
 
-/// What a part that runs alone is started with where nobody said otherwise: where its health is, and its store.
-pub(crate) fn alone(role: Role, settings: &mut service::Settings, listen_given: bool) {
+/// A role that runs alone has an address and a store of its own where the configuration sets none.
+fn set_defaults(settings: &mut tenure_service::Settings, roles: &Roles, given: Given) {
+    let role = roles.meet;
     if role == Role::All {
         return;
     }
-    let (health, redis) = settings::older(settings.sections.get("meet"));
+    let (health, redis) = settings::legacy_settings(settings.sections.get("meet"));
     let own = settings::ports(role).0.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    if let Some(address) = health.or(own).filter(|_| !listen_given) {
+    if let Some(address) = health.or(own).filter(|_| !given.listen) {
         settings.listen = address;
     }
     if settings.store.is_none() {
@@ -92,33 +96,32 @@ pub(crate) fn alone(role: Role, settings: &mut service::Settings, listen_given: 
     }
 }
 
-/// Reads the settings; none where meetings do not run. Everything that can be wrong with them is said here, before anything listens.
-pub(crate) fn prepare(settings: &service::Settings, role: Role) -> Result<Option<Plan>> {
-    if !runs(settings, "meet") {
-        return Ok(None);
-    }
+fn prepare(settings: &tenure_service::Settings, roles: &Roles) -> Result<Box<dyn Prepared>> {
+    let role = roles.meet;
     let shared = engine::is_shared(settings);
     if role != Role::All && !shared {
-        let words = format!(
+        let message = format!(
             "tenure {} shares one store with the other parts of meetings, and the embedded store serves one process only",
-            role.word()
+            role.as_str()
         );
-        return Err(Failure::usage(words).hint(
-            "name a store that all reach: --store redis://HOST:PORT, or --store tenure://HOST:PORT of a\n\
+        return Err(Failure::usage(message).hint(
+            "use a store that all parts reach: --store redis://HOST:PORT, or --store tenure://HOST:PORT of a\n\
              running `tenure up --only lease`; or run all parts in one process with `tenure up --only meet`",
         ));
     }
     let read = Settings::read(settings.sections.get("meet")).map_err(Failure::usage)?;
     if shared && role.has_mc() && read.secrets.binding.is_none() {
-        let words = "meetings on a shared store need MC_BINDING_TOKEN_SECRET (base64, at least 32 bytes), the same for \
+        let message = "meetings on a shared store need MC_BINDING_TOKEN_SECRET (base64, at least 32 bytes), the same for \
                      every meeting controller of the region";
-        return Err(Failure::usage(words).hint(
-            "make one with `head -c 32 /dev/urandom | base64`; or leave meetings out: --only lease,sessions,control,poll",
+        return Err(Failure::usage(message).hint(
+            "create one with `head -c 32 /dev/urandom | base64`, or run without meetings: --only lease,sessions,control,poll",
         ));
     }
     if shared && role.has_gc() && settings.seal_key.is_none() {
-        let words = "meetings on a shared store need TENURE_SEAL_KEY (at least 32 bytes): it seals the signing keys there";
-        return Err(Failure::usage(words).hint("or leave meetings out: --only lease,sessions,control,poll"));
+        let message = "meetings on a shared store need TENURE_SEAL_KEY (at least 32 bytes): it seals the signing keys there";
+        return Err(
+            Failure::usage(message).hint("or run without meetings: --only lease,sessions,control,poll")
+        );
     }
     if !role.has_gc() {
         for (given, name) in [
@@ -128,151 +131,120 @@ pub(crate) fn prepare(settings: &service::Settings, role: Role) -> Result<Option
         ] {
             if !given {
                 return Err(Failure::usage(format!(
-                    "tenure {} needs {name}: it has its service tokens from there",
-                    role.word()
+                    "tenure {} needs {name} to fetch its service tokens",
+                    role.as_str()
                 )));
             }
         }
     }
-    Ok(Some(Plan { role, settings: read, shared }))
+    Ok(Box::new(Plan { role, settings: read, shared }))
 }
 
 /// The meetings of this process.
-pub(crate) struct Meetings {
+struct Meetings {
     role: Role,
-    condition: Condition,
+    health: MeetHealth,
     routes: Router,
-    openapi: Option<utoipa::openapi::OpenApi>,
+    openapi: Option<OpenApi>,
+    /// The base URL of the server.
+    url: String,
     public: Option<String>,
     grpc: Option<String>,
-    running: Ended,
+    controller: Option<(Controller, Running)>,
+    endpoint: Option<Arc<Endpoint>>,
+    gc: Option<tenure_meet_gc::Running>,
+    /// Ends the connections of clients, after the controller.
+    acceptors: CancellationToken,
     tasks: TaskTracker,
     stop: CancellationToken,
     drain: Duration,
 }
 
-/// What is ended in order.
-struct Ended {
-    controller: Option<(Controller, Running)>,
-    endpoint: Option<Arc<Endpoint>>,
-    gc: Option<meet_gc::Running>,
-    /// Ends what clients and other parts are told by, after the controller.
-    fronts: CancellationToken,
+#[async_trait]
+impl Prepared for Plan {
+    async fn start(self: Box<Self>, process: &Process) -> Result<Box<dyn Service>> {
+        Ok(Box::new(build::start(*self, process).await?))
+    }
 }
 
-impl Meetings {
-    /// Their routes, behind the authentication that all share.
-    pub(crate) fn routes(&self, auth: Arc<Auth>) -> Router {
-        let condition = self.condition.clone();
-        let ready = readiness_route("/health/ready/meet", move || condition.readiness());
-        self.routes.clone().layer(auth_layer(auth)).merge(ready)
+#[async_trait]
+impl Service for Meetings {
+    fn routes(&self) -> Router {
+        let health = self.health.clone();
+        let ready = readiness_route("/health/ready/meet", move || health.readiness());
+        self.routes.clone().merge(ready)
     }
 
-    /// What their description says.
-    pub(crate) fn description(&self) -> Option<utoipa::openapi::OpenApi> {
+    fn description(&self) -> Option<OpenApi> {
         self.openapi.clone()
     }
 
-    /// What is ready besides the store. Alone, the rules of a meeting controller hold; beside others, it is only listed.
-    pub(crate) fn readiness(&self) -> impl Fn(Readiness) -> Readiness + Send + Sync + use<> {
-        let (condition, alone) = (self.condition.clone(), self.role != Role::All);
-        move |store| match (store, alone) {
+    /// A role that runs alone decides the readiness of its process; beside other services it is only listed.
+    fn readiness(&self) -> ReadinessCheck {
+        let (health, alone) = (self.health.clone(), self.role != Role::All);
+        Box::new(move |store| match (store, alone) {
             (Readiness::Ready(mut facts), false) => {
-                facts.insert("meet".to_owned(), condition.facts());
+                facts.insert("meet".to_owned(), health.facts());
                 Readiness::Ready(facts)
             }
-            (Readiness::Ready(_), true) => condition.readiness(),
+            (Readiness::Ready(_), true) => health.readiness(),
             (not_ready, _) => not_ready,
-        }
+        })
     }
 
-    /// Whether the process should go on.
-    pub(crate) fn liveness(&self) -> impl Fn() -> std::result::Result<(), String> + Send + Sync + use<> {
+    fn liveness(&self) -> LivenessCheck {
         let alone = self.role != Role::All;
-        move || if alone { condition::alive() } else { Ok(()) }
+        Box::new(move || if alone { health::check_memory() } else { Ok(()) })
     }
 
-    /// One line for the person who started it.
-    #[expect(clippy::print_stdout, reason = "the words that a person waits for")]
-    pub(crate) fn greet(&self, url: &str) {
-        match (self.role, &self.public) {
+    fn greeting(&self) -> Vec<(&'static str, String)> {
+        let url = &self.url;
+        let meetings = match (self.role, &self.public) {
             (Role::All, Some(public)) => {
-                println!(
-                    "  meetings  {url}/meet (browsers connect to {public} over UDP; no audio or video yet)"
-                )
+                format!("{url}/meet (browsers connect to {public} over UDP; no audio or video yet)")
             }
-            (_, Some(public)) => println!("  meetings  at {public} (UDP)"),
-            (_, None) => println!("  meetings  {url}/api/v1/meetings"),
-        }
-        if let Some(grpc) = &self.grpc {
-            println!("  gRPC      {grpc}");
-        }
+            (_, Some(public)) => format!("{public} (UDP)"),
+            (_, None) => format!("{url}/api/v1/meetings"),
+        };
+        let grpc = self.grpc.clone().map(|grpc| ("gRPC", grpc));
+        std::iter::once(("meetings", meetings)).chain(grpc).collect()
     }
 
-    /// Ends everything in order: nothing new, then clients are told, then the places in the registry are given back.
-    async fn close(self) {
+    /// Takes no new meetings and hands the present ones over.
+    async fn drain(&mut self) {
         let clock = BootClock;
-        if let Some((controller, running)) = self.running.controller {
+        if let Some((controller, running)) = self.controller.take() {
             controller.drain();
             tokio::select! {
-                exit = running.shut_down() => tracing::info!(?exit, "the meetings are over"),
+                exit = running.shut_down() => tracing::info!(?exit, "meetings stopped"),
                 () = clock.sleep_until(clock.now() + self.drain) => {
-                    tracing::warn!("meetings did not end in time; their leases end by their TTL");
+                    tracing::warn!("meetings did not stop in time; their leases expire");
                 }
             }
         }
-        self.running.fronts.cancel();
-        if let Some(endpoint) = self.running.endpoint {
+    }
+
+    /// Closes connections, then leaves the registry.
+    async fn stop(self: Box<Self>) {
+        let Self { endpoint, gc, acceptors, tasks, stop, .. } = *self;
+        let clock = BootClock;
+        acceptors.cancel();
+        if let Some(endpoint) = endpoint {
             endpoint.close().await;
         }
-        self.stop.cancel();
+        stop.cancel();
         let rest = async {
-            if let Some(gc) = self.running.gc {
+            if let Some(gc) = gc {
                 gc.shut_down().await;
             }
-            self.tasks.close();
-            self.tasks.wait().await;
+            tasks.close();
+            tasks.wait().await;
         };
         tokio::select! {
             () = rest => {}
-            () = clock.sleep_until(clock.now() + FAREWELL) => {
-                tracing::warn!(tasks = self.tasks.len(), "parts of meetings did not end in time");
+            () = clock.sleep_until(clock.now() + STOP_TIMEOUT) => {
+                tracing::warn!(tasks = tasks.len(), "meeting tasks did not stop in time");
             }
         }
-    }
-}
-
-/// Runs `serving` and, from the shutdown on, ends the meetings beside it.
-pub(crate) async fn beside<T>(
-    meetings: Option<Meetings>,
-    shutdown: &Shutdown,
-    serving: impl Future<Output = T>,
-) -> T {
-    let ending = async {
-        shutdown.wait().await;
-        if let Some(meetings) = meetings {
-            meetings.close().await;
-        }
-    };
-    let served = async {
-        let served = serving.await;
-        // A server that ends by itself takes the meetings along.
-        shutdown.trigger();
-        served
-    };
-    tokio::join!(served, ending).0
-}
-
-/// Starts what was planned.
-pub(crate) async fn start(
-    plan: Option<Plan>,
-    store: Arc<dyn Store>,
-    settings: &service::Settings,
-    address: SocketAddr,
-    shutdown: &Shutdown,
-) -> Result<Option<Meetings>> {
-    match plan {
-        Some(plan) => build::start(plan, store, settings, address, shutdown).await.map(Some),
-        None => Ok(None),
     }
 }

@@ -1,13 +1,13 @@
-//! The section `[meet]`, and what its texts stand for.
+//! The settings of `[meet]`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lease::Ttl;
-use meet_mc::Rate;
-use meet_mh::Refuse;
-use service::config::{Kind, Spec};
+use tenure_lease::Ttl;
+use tenure_meet_mc::RateLimit;
+use tenure_meet_mh::RefuseMeetings;
+use tenure_service::config::{Kind, Spec};
 
 use super::Role;
 
@@ -26,7 +26,7 @@ const fn text(name: &'static str) -> Spec {
     Spec::new(SECTION, name, Kind::Text)
 }
 
-/// The settings of `[meet]`. A variable `MC_NAME` of an older installation gives the setting `name` too.
+/// The settings of `[meet]`. A variable `MC_NAME` sets `name` as well.
 pub(crate) const SPECS: &[Spec] = &[
     text("id"),
     text("region").or("us-east-1"),
@@ -68,7 +68,7 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::new(SECTION, "refuse", Kind::Word(&["nothing", "at_capacity", "draining"])).or("nothing"),
 ];
 
-/// What meetings are told.
+/// Parsed settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) id: Option<String>,
@@ -85,8 +85,8 @@ pub(super) struct Settings {
     pub(super) grace: Duration,
     pub(super) drain: Duration,
     pub(super) idle: Duration,
-    pub(super) join_rate: Rate,
-    pub(super) chat_rate: Rate,
+    pub(super) join_rate: RateLimit,
+    pub(super) chat_rate: RateLimit,
     pub(super) secrets: Secrets,
     pub(super) client_id: Option<String>,
     pub(super) ac_endpoint: Option<String>,
@@ -97,10 +97,10 @@ pub(super) struct Settings {
     pub(super) webtransport_advertise: Option<String>,
     pub(super) grpc_advertise: Option<String>,
     pub(super) tls: Option<(PathBuf, PathBuf)>,
-    pub(super) refuse: Refuse,
+    pub(super) refuse: RefuseMeetings,
 }
 
-/// What nobody else may know.
+/// Secrets, hidden in debug output.
 #[derive(Clone)]
 pub(super) struct Secrets {
     pub(super) binding: Option<String>,
@@ -116,7 +116,7 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Typed looks into the section, which was checked against [`SPECS`].
+/// Typed access to the section, which was checked against [`SPECS`].
 struct Reader<'a>(&'a toml::Table);
 
 impl Reader<'_> {
@@ -137,15 +137,15 @@ impl Reader<'_> {
         usize::try_from(self.number(name)).unwrap_or(usize::MAX)
     }
 
-    /// Milliseconds, or the seconds of an older installation.
+    /// Milliseconds, or the older setting in seconds.
     fn time(&self, name: &str, older: Option<&str>) -> Duration {
         let older = older.and_then(|older| self.given(older)).map(Duration::from_secs);
         older.unwrap_or_else(|| Duration::from_millis(self.number(name)))
     }
 
-    fn rate(&self, burst: &str, per_second: &str) -> Rate {
+    fn rate(&self, burst: &str, per_second: &str) -> RateLimit {
         let number = |name| u32::try_from(self.number(name)).unwrap_or(u32::MAX);
-        Rate { burst: number(burst), per_second: number(per_second) }
+        RateLimit { burst: number(burst), per_second: number(per_second) }
     }
 
     fn address(&self, name: &str) -> Option<SocketAddr> {
@@ -155,7 +155,7 @@ impl Reader<'_> {
     }
 }
 
-fn wrong(name: &str, why: impl std::fmt::Display) -> String {
+fn invalid(name: &str, why: impl std::fmt::Display) -> String {
     format!("meet.{name}: {why}")
 }
 
@@ -165,21 +165,21 @@ impl Settings {
         let empty = toml::Table::new();
         let read = Reader(section.unwrap_or(&empty));
         let lease_ttl =
-            Ttl::from_millis(read.number("lease_ttl_ms")).map_err(|error| wrong("lease_ttl_ms", error))?;
+            Ttl::from_millis(read.number("lease_ttl_ms")).map_err(|error| invalid("lease_ttl_ms", error))?;
         let lease_renew = read.time("lease_renew_ms", None);
         if lease_renew * 3 > lease_ttl.as_duration() {
-            return Err(wrong("lease_renew_ms", "must be at most a third of lease_ttl_ms"));
+            return Err(invalid("lease_renew_ms", "must be at most a third of lease_ttl_ms"));
         }
         let grace = read.time("disconnect_grace_ms", Some("disconnect_grace_period_seconds"));
         let binding_ttl = read.time("binding_token_ttl_ms", Some("binding_token_ttl_seconds"));
         if binding_ttl > grace {
-            let why = "must be at most disconnect_grace_ms: there is no seat to come back to after that";
-            return Err(wrong("binding_token_ttl_ms", why));
+            let why = "must be at most disconnect_grace_ms: after that there is no seat to resume";
+            return Err(invalid("binding_token_ttl_ms", why));
         }
         let tls = match (read.text("tls_cert_path"), read.text("tls_key_path")) {
             (Some(cert), Some(key)) => Some((cert.into(), key.into())),
             (None, None) => None,
-            _ => return Err(wrong("tls_cert_path", "and tls_key_path go together")),
+            _ => return Err(invalid("tls_cert_path", "must be set together with tls_key_path")),
         };
         let advertise = read.text("webtransport_advertise_address").map(authority).transpose()?;
         Ok(Self {
@@ -216,21 +216,21 @@ impl Settings {
             grpc_advertise: read.text("grpc_advertise_address"),
             tls,
             refuse: match read.text("refuse").as_deref() {
-                Some("at_capacity") => Refuse::AtCapacity,
-                Some("draining") => Refuse::Draining,
-                _ => Refuse::Nothing,
+                Some("at_capacity") => RefuseMeetings::AtCapacity,
+                Some("draining") => RefuseMeetings::Draining,
+                _ => RefuseMeetings::Nothing,
             },
         })
     }
 }
 
-/// Names of nodes go into keys and endpoints.
+/// Node ids are part of keys and endpoints.
 fn checked_id(id: String) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if id.len() <= 64 && id.bytes().all(plain) {
         return Ok(id);
     }
-    Err(wrong("id", "has letters, digits, `-`, `_` and `.`, 64 at most"))
+    Err(invalid("id", "must have at most 64 letters, digits, `-`, `_` and `.`"))
 }
 
 /// `HOST:PORT` of an address or of a whole URL. Never `localhost`: browsers try only one of its addresses.
@@ -240,12 +240,12 @@ fn authority(text: String) -> Result<String, String> {
     let authority = rest.split('/').next().unwrap_or_default();
     let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
     if port.is_none() || authority.contains(['@', '?', '#']) {
-        return Err(wrong(name, "must be HOST:PORT or https://HOST:PORT"));
+        return Err(invalid(name, "must be HOST:PORT or https://HOST:PORT"));
     }
     Ok(authority.replace("localhost:", "127.0.0.1:"))
 }
 
-/// Where a part listens when it runs alone and nothing else is said: health and REST, gRPC, WebTransport.
+/// Default ports of a part that runs alone: health and REST, gRPC, WebTransport.
 pub(super) fn ports(role: Role) -> (Option<u16>, u16, u16) {
     match role {
         Role::All | Role::Gc => (None, 50_051, 0),
@@ -254,8 +254,8 @@ pub(super) fn ports(role: Role) -> (Option<u16>, u16, u16) {
     }
 }
 
-/// The address of health where nobody named one, and the store of an older installation.
-pub(super) fn older(section: Option<&toml::Table>) -> (Option<SocketAddr>, Option<String>) {
+/// The health address and the store by their older names.
+pub(super) fn legacy_settings(section: Option<&toml::Table>) -> (Option<SocketAddr>, Option<String>) {
     let empty = toml::Table::new();
     let read = Reader(section.unwrap_or(&empty));
     (read.address("health_bind_address"), read.text("redis_url"))
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_configured_it_is_what_the_protocol_says() {
+    fn defaults_match_the_protocol() {
         let settings = Settings::read(None).unwrap();
         assert_eq!(settings.lease_ttl.as_duration(), Duration::from_secs(9));
         assert_eq!(
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seconds_of_an_older_installation_count() {
+    fn settings_in_seconds_are_accepted() {
         let settings = read("binding_token_ttl_seconds = 10\ndisconnect_grace_period_seconds = 20").unwrap();
         assert_eq!((settings.binding_ttl.as_secs(), settings.grace.as_secs()), (10, 20));
     }
@@ -301,15 +301,15 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_setting_and_no_secret() {
-        for (toml, words) in [
+    fn errors_name_the_setting_and_no_secret() {
+        for (toml, message) in [
             ("lease_renew_ms = 4000", "meet.lease_renew_ms: must be at most a third"),
             ("binding_token_ttl_ms = 40000", "meet.binding_token_ttl_ms: must be at most"),
-            ("tls_cert_path = 'x'", "meet.tls_cert_path: and tls_key_path go together"),
+            ("tls_cert_path = 'x'", "meet.tls_cert_path: must be set together"),
             ("id = 'a:b'", "meet.id"),
         ] {
             let error = read(toml).unwrap_err();
-            assert!(error.contains(words), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         let secret = read("binding_token_secret = 'hunter2'").unwrap();
         assert!(!format!("{secret:?}").contains("hunter2"));

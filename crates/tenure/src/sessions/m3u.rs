@@ -1,17 +1,17 @@
-//! Channels from an M3U file, as receivers and their tools export them.
+//! Parses M3U files as receivers and their tools export them.
 
 use std::collections::BTreeSet;
 
-use session::ServiceRef;
+use tenure_session::ServiceRef;
 
-/// The largest file read.
+/// The largest accepted file.
 pub(super) const MOST_BYTES: u64 = 4 << 20;
 /// Most channels taken from a file.
 const MOST_CHANNELS: usize = 10_000;
 /// The longest name kept, in characters.
 const LONGEST_NAME: usize = 128;
 
-/// One entry.
+/// A channel entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) service_ref: ServiceRef,
@@ -19,39 +19,39 @@ pub(super) struct Entry {
     pub(super) logo: Option<String>,
 }
 
-/// What was in a file.
+/// The contents of a file.
 #[derive(PartialEq, Eq, Debug, Default)]
-pub(super) struct Read {
+pub(super) struct Playlist {
     pub(super) entries: Vec<Entry>,
-    /// Entries that name no channel of a receiver, that were there before, or that were too many.
+    /// Entries that are not a channel of a receiver, are duplicates, or exceed the limit.
     pub(super) skipped: usize,
 }
 
-/// Reads the text of a file. What is no channel is skipped and counted: such files hold all sorts of things.
-pub(super) fn read(text: &str) -> Read {
-    let mut found = Read::default();
+/// Parses a file. Entries that are not channels are skipped and counted.
+pub(super) fn parse(text: &str) -> Playlist {
+    let mut playlist = Playlist::default();
     let mut known = BTreeSet::new();
     let mut about: Option<(String, Option<String>)> = None;
     for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {
         if let Some(info) = line.strip_prefix("#EXTINF:") {
-            about = Some(described(info));
+            about = Some(parse_info(info));
         } else if !line.is_empty() && !line.starts_with('#') {
             let (name, logo) = about.take().unwrap_or_default();
-            let full = found.entries.len() >= MOST_CHANNELS;
-            match service_ref(line).filter(|wanted| !full && known.insert(wanted.clone())) {
+            let full = playlist.entries.len() >= MOST_CHANNELS;
+            match parse_service_ref(line).filter(|found| !full && known.insert(found.clone())) {
                 Some(service_ref) => {
                     let name = if name.is_empty() { service_ref.as_str().to_owned() } else { name };
-                    found.entries.push(Entry { service_ref, name, logo });
+                    playlist.entries.push(Entry { service_ref, name, logo });
                 }
-                None => found.skipped += 1,
+                None => playlist.skipped += 1,
             }
         }
     }
-    found
+    playlist
 }
 
-/// Name and logo in `-1 tvg-logo="…" group-title="a, b",The name`.
-fn described(info: &str) -> (String, Option<String>) {
+/// Parses name and logo from `-1 tvg-logo="…" group-title="a, b",The name`.
+fn parse_info(info: &str) -> (String, Option<String>) {
     let mut quoted = false;
     let comma = info.char_indices().find(|(_, c)| {
         quoted ^= *c == '"';
@@ -63,19 +63,19 @@ fn described(info: &str) -> (String, Option<String>) {
     (name, logo.map(|(logo, _)| logo.to_owned()).filter(|logo| !logo.is_empty()))
 }
 
-/// The channel that an address names: in `ref=`, or as the last part of its path.
-fn service_ref(address: &str) -> Option<ServiceRef> {
+/// Finds the channel reference in a URL: the parameter `ref`, or the last part of the path.
+fn parse_service_ref(address: &str) -> Option<ServiceRef> {
     let (_, rest) = address.split_once("://")?;
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let asked = query.split('&').find_map(|pair| pair.strip_prefix("ref="));
+    let parameter = query.split('&').find_map(|pair| pair.strip_prefix("ref="));
     let last = path.split_once('/').and_then(|(_, path)| path.rsplit('/').next());
-    let text = decoded(asked.or(last)?)?;
-    // A receiver's references are numbers between colons.
+    let text = percent_decode(parameter.or(last)?)?;
+    // References consist of numbers separated by colons.
     (text.matches(':').count() >= 3).then(|| ServiceRef::new(&text).ok())?
 }
 
-/// With `%3A` as what it stands for.
-fn decoded(text: &str) -> Option<String> {
+/// Decodes percent-encoding.
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_logos_and_references_are_found_as_receivers_write_them() {
+    fn names_logos_and_references_are_parsed() {
         let text = "\u{feff}#EXTM3U\r\n\
             #EXTINF:-1 tvg-id=\"x\" tvg-logo=\"http://box/a.png\" group-title=\"News, all\",Das Erste HD\r\n\
             http://box:8001/1:0:19:283D:3FB:1:C00000:0:0:0:\r\n\
@@ -103,9 +103,9 @@ mod tests {
             #EXTINF:-1,ZDF HD\n\
             http://box/web/stream.m3u?name=x&ref=1%3A0%3A19%3A2B66%3A3F3%3A1%3AC00000%3A0%3A0%3A0%3A\n\
             http://user:secret@box:8001/1:0:1:445D:453:1:C00000:0:0:0:\n";
-        let read = read(text);
+        let playlist = parse(text);
         let names: Vec<_> =
-            read.entries.iter().map(|one| (one.name.as_str(), one.service_ref.as_str())).collect();
+            playlist.entries.iter().map(|one| (one.name.as_str(), one.service_ref.as_str())).collect();
         assert_eq!(
             names,
             [
@@ -114,12 +114,12 @@ mod tests {
                 ("1:0:1:445D:453:1:C00000:0:0:0:", "1:0:1:445D:453:1:C00000:0:0:0:"),
             ]
         );
-        assert_eq!(read.entries[0].logo.as_deref(), Some("http://box/a.png"));
-        assert_eq!(read.skipped, 0);
+        assert_eq!(playlist.entries[0].logo.as_deref(), Some("http://box/a.png"));
+        assert_eq!(playlist.skipped, 0);
     }
 
     #[test]
-    fn what_is_no_channel_is_skipped_and_counted() {
+    fn entries_that_are_not_channels_are_skipped_and_counted() {
         let twice = "http://box:8001/1:0:1:1:1:1:1:0:0:0:\n";
         for (text, channels, skipped) in [
             ("", 0, 0),
@@ -127,17 +127,17 @@ mod tests {
             ("http://box:8001/1%3\nhttp://box:8001/1:0:1:%ff\nhttp://box:8001/1:0:1:a|b\n", 0, 3),
             (&twice.repeat(2), 1, 1),
         ] {
-            let read = read(text);
-            assert_eq!((read.entries.len(), read.skipped), (channels, skipped), "{text:?}");
+            let playlist = parse(text);
+            assert_eq!((playlist.entries.len(), playlist.skipped), (channels, skipped), "{text:?}");
         }
     }
 
     #[test]
-    fn a_file_of_any_size_gives_a_bounded_list_of_bounded_names() {
+    fn the_number_of_channels_and_the_length_of_names_are_limited() {
         let line = |n: usize| format!("#EXTINF:-1,{}\nhttp://b/1:0:1:{n:X}:0\n", "n".repeat(1_000));
         let text: String = (0..MOST_CHANNELS + 5).map(line).collect();
-        let read = read(&text);
-        assert_eq!((read.entries.len(), read.skipped), (MOST_CHANNELS, 5));
-        assert!(read.entries.iter().all(|one| one.name.len() == LONGEST_NAME));
+        let playlist = parse(&text);
+        assert_eq!((playlist.entries.len(), playlist.skipped), (MOST_CHANNELS, 5));
+        assert!(playlist.entries.iter().all(|one| one.name.len() == LONGEST_NAME));
     }
 }

@@ -1,14 +1,14 @@
-//! The section `[sessions]`, and what its texts stand for.
+//! The configuration section `[sessions]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use service::config::{Kind, Spec};
-use session::{ProfileId, ServiceRef};
-use session_api::{Channel, Cidr, Lan};
-use session_worker::default_profiles;
+use tenure_service::config::{Kind, Spec};
+use tenure_session::{ProfileId, ServiceRef};
+use tenure_session_api::{Channel, Cidr, LanPolicy};
+use tenure_session_worker::default_profiles;
 
 use super::m3u;
 
@@ -23,7 +23,7 @@ const fn text(name: &'static str) -> Spec {
     Spec::new(SECTION, name, Kind::Text)
 }
 
-/// The settings of `[sessions]`. A variable `XG2G_NAME` of an older installation gives the setting `name` too.
+/// The settings of `[sessions]`. The environment variable `XG2G_NAME` of an older installation sets `name` too.
 pub(crate) const SPECS: &[Spec] = &[
     Spec::new(SECTION, "pipeline", Kind::Word(&["auto", "ffmpeg", "pattern"])).or("auto"),
     text("receiver_url"),
@@ -56,37 +56,37 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::new(SECTION, "trusted_proxies", Kind::Words(&[])),
 ];
 
-/// The highest slot that can be named: receivers have a handful.
+/// The highest slot number. Receivers have a handful.
 const HIGHEST_SLOT: u32 = 1_023;
-/// Most channels in the file of settings.
+/// Most configured channels.
 const MOST_CHANNELS: usize = 10_000;
 
-/// The profile of a wish that names none.
+/// The profile of an intent that names none.
 pub(super) const DEFAULT_PROFILE: &str = "high";
 
-/// Where the picture comes from.
+/// The pipeline that produces the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Pipeline {
-    /// From a receiver and recordings, through ffmpeg.
+    /// ffmpeg, from a receiver and recordings.
     Ffmpeg,
-    /// From nowhere: a test pattern.
+    /// The built-in test pattern.
     Pattern,
 }
 
-/// The secrets of idempotency keys, as they were given.
+/// The configured secrets of idempotency keys.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct ConfiguredSecrets {
     pub(super) current: Option<String>,
     pub(super) previous: Option<String>,
 }
 
-impl fmt::Debug for Given {
+impl fmt::Debug for ConfiguredSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(hidden)")
     }
 }
 
-/// The section as the process uses it.
+/// The parsed section.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) pipeline: Pipeline,
@@ -97,7 +97,7 @@ pub(super) struct Settings {
     pub(super) slots: BTreeSet<u32>,
     pub(super) channels: Vec<Channel>,
     pub(super) profiles: BTreeMap<String, Vec<String>>,
-    pub(super) secrets: Given,
+    pub(super) secrets: ConfiguredSecrets,
     pub(super) phase_one: bool,
     pub(super) lease_ttl: Duration,
     pub(super) heartbeat: Duration,
@@ -114,10 +114,10 @@ pub(super) struct Settings {
     pub(super) retention: Duration,
     pub(super) max_records: usize,
     pub(super) max_output_bytes: u64,
-    pub(super) lan: Lan,
+    pub(super) lan: LanPolicy,
 }
 
-/// Typed looks into the section, which was checked against [`SPECS`].
+/// Typed access to the section, which was validated against [`SPECS`].
 struct Reader<'a>(&'a toml::Table);
 
 impl Reader<'_> {
@@ -146,15 +146,15 @@ fn wrong(name: &str, why: impl fmt::Display) -> String {
 }
 
 impl Settings {
-    /// Reads the section; `data_dir` is where things are that it does not place.
+    /// Parses the section. Paths that it does not set are in `data_dir`.
     pub(super) fn read(section: Option<&toml::Table>, data_dir: &Path) -> Result<Self, String> {
         let empty = toml::Table::new();
         let read = Reader(section.unwrap_or(&empty));
-        let receiver_url = read.text("receiver_url").map(checked_template).transpose()?;
+        let receiver_url = read.text("receiver_url").map(check_template).transpose()?;
         let recordings_dir = read.text("recordings_dir").map(PathBuf::from);
         let pipeline = match read.text("pipeline") {
             Some("ffmpeg") if receiver_url.is_none() => {
-                let why = "ffmpeg needs something to read: give receiver_url, such as \
+                let why = "ffmpeg requires receiver_url, for example \
                            http://192.168.1.20:8001/{serviceRef}";
                 return Err(wrong("pipeline", why));
             }
@@ -163,9 +163,9 @@ impl Settings {
             _ if receiver_url.is_some() => Pipeline::Ffmpeg,
             _ => Pipeline::Pattern,
         };
-        let mut channels = channels(&read)?;
+        let mut channels = parse_channels(&read)?;
         if channels.is_empty() && pipeline == Pipeline::Pattern {
-            channels = samples();
+            channels = sample_channels();
         }
         Ok(Self {
             pipeline,
@@ -173,11 +173,11 @@ impl Settings {
             recordings_dir,
             ffmpeg: read.text("ffmpeg").unwrap_or("ffmpeg").into(),
             output_dir: read.text("output_dir").map_or_else(|| data_dir.join("hls"), PathBuf::from),
-            slots: slots(read.text("tuner_slots").unwrap_or_default())
+            slots: parse_slots(read.text("tuner_slots").unwrap_or_default())
                 .map_err(|why| wrong("tuner_slots", why))?,
             channels,
-            profiles: profiles(&read)?,
-            secrets: Given {
+            profiles: parse_profiles(&read)?,
+            secrets: ConfiguredSecrets {
                 current: read.text("idem_secret").map(str::to_owned),
                 previous: read.text("idem_secret_previous").map(str::to_owned),
             },
@@ -197,19 +197,19 @@ impl Settings {
             retention: read.time("retention_ms"),
             max_records: usize::try_from(read.number("max_records")).unwrap_or(usize::MAX),
             max_output_bytes: read.number("max_output_bytes"),
-            lan: lan(&read)?,
+            lan: parse_lan(&read)?,
         })
     }
 }
 
-/// `0,1`, `0-3`, `0..3` (both ends count) and mixtures; each once, in order. Nothing means no tuner.
-fn slots(text: &str) -> Result<BTreeSet<u32>, String> {
+/// Parses `0,1`, `0-3`, `0..3` (inclusive) and combinations. An empty text means no tuner.
+fn parse_slots(text: &str) -> Result<BTreeSet<u32>, String> {
     let mut slots = BTreeSet::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let number = |text: &str| match text.trim().parse::<u32>() {
             Ok(slot) if slot <= HIGHEST_SLOT => Ok(slot),
             _ => Err(format!(
-                "{part:?} is no slot; write numbers from 0 to {HIGHEST_SLOT}, such as 0,1 or 0-3"
+                "invalid slot {part:?}; expected numbers from 0 to {HIGHEST_SLOT}, for example 0,1 or 0-3"
             )),
         };
         let (first, last) = match part.split_once("..").or_else(|| part.split_once('-')) {
@@ -217,35 +217,35 @@ fn slots(text: &str) -> Result<BTreeSet<u32>, String> {
             None => (number(part)?, number(part)?),
         };
         if first > last {
-            return Err(format!("{part:?} runs backwards"));
+            return Err(format!("invalid range {part:?}: the first slot is greater than the last"));
         }
         slots.extend(first..=last);
     }
     Ok(slots)
 }
 
-fn lan(read: &Reader<'_>) -> Result<Lan, String> {
+fn parse_lan(read: &Reader<'_>) -> Result<LanPolicy, String> {
     let networks = |name: &str| -> Result<Vec<Cidr>, String> {
         let parse = |text: &String| text.parse().map_err(|error| wrong(name, error));
         read.words(name).iter().map(parse).collect()
     };
-    let (allow, trusted) = (networks("lan_allow_cidrs")?, networks("trusted_proxies")?);
-    let house = Lan::default().allow;
-    Ok(Lan { allow: if allow.is_empty() { house } else { allow }, trusted })
+    let (allow, trusted_proxies) = (networks("lan_allow_cidrs")?, networks("trusted_proxies")?);
+    let allow = if allow.is_empty() { LanPolicy::default().allow } else { allow };
+    Ok(LanPolicy { allow, trusted_proxies })
 }
 
-fn checked_template(url: &str) -> Result<String, String> {
+fn check_template(url: &str) -> Result<String, String> {
     let why = match () {
         () if !url.starts_with("http://") && !url.starts_with("https://") => {
-            "must begin with http:// or https://"
+            "must start with http:// or https://"
         }
-        () if !url.contains("{serviceRef}") => "must have {serviceRef} where the channel goes",
+        () if !url.contains("{serviceRef}") => "must contain {serviceRef}",
         () => return Ok(url.to_owned()),
     };
     Err(wrong("receiver_url", why))
 }
 
-fn profiles(read: &Reader<'_>) -> Result<BTreeMap<String, Vec<String>>, String> {
+fn parse_profiles(read: &Reader<'_>) -> Result<BTreeMap<String, Vec<String>>, String> {
     let given = read.0.get("profiles").and_then(toml::Value::as_table);
     let mut profiles = default_profiles();
     for (name, arguments) in given.into_iter().flatten() {
@@ -256,49 +256,49 @@ fn profiles(read: &Reader<'_>) -> Result<BTreeMap<String, Vec<String>>, String> 
     Ok(profiles)
 }
 
-fn channels(read: &Reader<'_>) -> Result<Vec<Channel>, String> {
+fn parse_channels(read: &Reader<'_>) -> Result<Vec<Channel>, String> {
     let mut channels = Vec::new();
     let given = read.0.get("channels").and_then(toml::Value::as_array);
     for (index, table) in given.into_iter().flatten().filter_map(toml::Value::as_table).enumerate() {
         let bad = |why: String| wrong("channels", format!("channel {}: {why}", index + 1));
         let known = ["service_ref", "name", "logo"];
         if let Some(other) = table.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(bad(format!("there is no `{other}`; a channel has service_ref, name and logo")));
+            return Err(bad(format!("unknown field `{other}`; a channel has service_ref, name and logo")));
         }
         let text = |name: &str| table.get(name).and_then(toml::Value::as_str).map(str::to_owned);
-        let wanted = text("service_ref").ok_or_else(|| bad("`service_ref` is missing".into()))?;
-        let service_ref = ServiceRef::new(&wanted).map_err(|error| bad(error.to_string()))?;
-        let name = text("name").unwrap_or(wanted);
+        let reference = text("service_ref").ok_or_else(|| bad("`service_ref` is missing".into()))?;
+        let service_ref = ServiceRef::new(&reference).map_err(|error| bad(error.to_string()))?;
+        let name = text("name").unwrap_or(reference);
         channels.push(Channel { service_ref, name, logo: text("logo") });
     }
     if let Some(path) = read.text("channels_m3u") {
-        channels.extend(from_file(Path::new(path)).map_err(|why| wrong("channels_m3u", why))?);
+        channels.extend(read_m3u_file(Path::new(path)).map_err(|why| wrong("channels_m3u", why))?);
     }
     let mut seen = BTreeSet::new();
     channels.retain(|channel| seen.insert(channel.service_ref.clone()));
     if channels.len() > MOST_CHANNELS {
-        return Err(wrong("channels", format!("there are more than {MOST_CHANNELS}")));
+        return Err(wrong("channels", format!("at most {MOST_CHANNELS} channels are allowed")));
     }
     Ok(channels)
 }
 
-fn from_file(path: &Path) -> Result<Vec<Channel>, String> {
+fn read_m3u_file(path: &Path) -> Result<Vec<Channel>, String> {
     let size = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
     if size > m3u::MOST_BYTES {
-        return Err(format!("{} has more than {} bytes", path.display(), m3u::MOST_BYTES));
+        return Err(format!("{} is larger than {} bytes", path.display(), m3u::MOST_BYTES));
     }
     let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let read = m3u::read(&String::from_utf8_lossy(&text));
-    if read.skipped > 0 {
-        tracing::warn!(file = %path.display(), skipped = read.skipped, "entries of the M3U file are no channels");
+    let playlist = m3u::parse(&String::from_utf8_lossy(&text));
+    if playlist.skipped > 0 {
+        tracing::warn!(file = %path.display(), skipped = playlist.skipped, "skipped entries of the M3U file that are not channels");
     }
     let channel =
         |entry: m3u::Entry| Channel { service_ref: entry.service_ref, name: entry.name, logo: entry.logo };
-    Ok(read.entries.into_iter().map(channel).collect())
+    Ok(playlist.entries.into_iter().map(channel).collect())
 }
 
-/// What can be watched when nothing is configured: the pattern looks the same on each, so that tuners can be tried.
-fn samples() -> Vec<Channel> {
+/// Sample channels for an unconfigured test pattern. All show the same stream, so that tuners can be tried out.
+fn sample_channels() -> Vec<Channel> {
     let names = ["Test card", "Colour bars", "Clock", "Tone"];
     let channel = |(index, name): (usize, &&str)| {
         let service_ref = ServiceRef::new(format!("1:0:1:{:X}:1:1:C00000:0:0:0:", index + 1)).ok()?;
@@ -311,13 +311,13 @@ fn samples() -> Vec<Channel> {
 mod tests {
     use super::*;
 
-    fn read(toml: &str) -> Result<Settings, String> {
+    fn parse(toml: &str) -> Result<Settings, String> {
         let table: toml::Table = toml::from_str(toml).unwrap();
         Settings::read(Some(&table), Path::new("data"))
     }
 
     #[test]
-    fn slots_are_lists_and_ranges_sorted_and_each_once() {
+    fn slots_are_lists_and_ranges_without_duplicates() {
         for (text, expected) in [
             ("0,1", vec![0, 1]),
             ("0-3", vec![0, 1, 2, 3]),
@@ -325,41 +325,41 @@ mod tests {
             (" 3, 1-2 ,2,3 ", vec![1, 2, 3]),
             ("", vec![]),
         ] {
-            assert_eq!(slots(text), Ok(expected.into_iter().collect()), "{text}");
+            assert_eq!(parse_slots(text), Ok(expected.into_iter().collect()), "{text}");
         }
         for bad in ["-1", "0,-1", "a", "1.5", "3-1", "0-", "99999", "0-4294967295"] {
-            assert!(slots(bad).is_err(), "{bad}");
+            assert!(parse_slots(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn with_nothing_configured_there_is_a_pattern_on_sample_channels() {
+    fn the_default_is_the_test_pattern_on_sample_channels() {
         let settings = Settings::read(None, Path::new("data")).unwrap();
         assert_eq!(settings.pipeline, Pipeline::Pattern);
         assert!(settings.channels.len() > 2 && settings.secrets.current.is_none() && !settings.phase_one);
-        assert_eq!(settings.slots.len(), 0, "the loader fills the default in");
+        assert_eq!(settings.slots.len(), 0, "the loader applies the default");
         assert_eq!(settings.guard_ttl, Duration::from_secs(15));
         assert_eq!(settings.output_dir, Path::new("data/hls"));
     }
 
     #[test]
-    fn a_receiver_makes_it_ffmpeg_and_brings_no_sample_channels() {
-        let settings = read("receiver_url = 'http://box:8001/{serviceRef}'").unwrap();
+    fn a_receiver_url_selects_ffmpeg_without_sample_channels() {
+        let settings = parse("receiver_url = 'http://box:8001/{serviceRef}'").unwrap();
         assert_eq!((settings.pipeline, settings.channels.len()), (Pipeline::Ffmpeg, 0));
         let profile = |name: &str| settings.profiles[name].join(" ");
         assert!(profile("high").contains("libx264") && profile("copy").contains("-c:v copy"));
     }
 
     #[test]
-    fn profiles_are_added_and_replaced_by_name() {
-        let settings = read("[profiles]\ntiny = '-vf scale=160:-2'\nlow = '-c copy'").unwrap();
+    fn configured_profiles_extend_the_built_in_ones() {
+        let settings = parse("[profiles]\ntiny = '-vf scale=160:-2'\nlow = '-c copy'").unwrap();
         let names: Vec<_> = settings.profiles.keys().map(String::as_str).collect();
         assert_eq!(names, ["copy", "high", "low", "tiny"]);
         assert_eq!(settings.profiles["low"], ["-c", "copy"]);
     }
 
     #[test]
-    fn channels_come_from_the_settings_and_from_a_file() {
+    fn channels_come_from_settings_and_an_m3u_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("channels.m3u");
         std::fs::write(
@@ -368,29 +368,32 @@ mod tests {
         )
         .unwrap();
         let inline = "channels = [{ service_ref = '1:0:1:1:0', name = 'One' }]";
-        let settings = read(&format!("{inline}\nchannels_m3u = '{}'", path.display())).unwrap();
+        let settings = parse(&format!("{inline}\nchannels_m3u = '{}'", path.display())).unwrap();
         let names: Vec<_> = settings.channels.iter().map(|channel| channel.name.as_str()).collect();
         assert_eq!(names, ["One", "Two"]);
     }
 
     #[test]
-    fn mistakes_name_the_setting_and_no_secret() {
+    fn errors_name_the_setting_and_reveal_no_secret() {
         for (toml, words) in [
-            ("tuner_slots = '0,x'", "sessions.tuner_slots: \"x\" is no slot"),
-            ("receiver_url = 'box'", "sessions.receiver_url: must begin with http://"),
+            ("tuner_slots = '0,x'", "sessions.tuner_slots: invalid slot \"x\""),
+            ("receiver_url = 'box'", "sessions.receiver_url: must start with http://"),
             ("receiver_url = 'http://box/'", "{serviceRef}"),
-            ("pipeline = 'ffmpeg'", "sessions.pipeline: ffmpeg needs something to read"),
+            ("pipeline = 'ffmpeg'", "sessions.pipeline: ffmpeg requires receiver_url"),
             ("channels = [{ name = 'x' }]", "channel 1: `service_ref` is missing"),
             ("channels = [{ service_ref = '1|2' }]", "channel 1"),
-            ("channels = [{ service_ref = '1', nme = 'x' }]", "there is no `nme`"),
+            ("channels = [{ service_ref = '1', nme = 'x' }]", "unknown field `nme`"),
             ("channels_m3u = '/nonexistent.m3u'", "sessions.channels_m3u: /nonexistent.m3u"),
             ("[profiles]\n'a b' = ''", "sessions.profiles"),
-            ("lan_allow_cidrs = ['10.0.0.0/99']", "sessions.lan_allow_cidrs: `10.0.0.0/99`"),
+            (
+                "lan_allow_cidrs = ['10.0.0.0/99']",
+                "sessions.lan_allow_cidrs: invalid address range `10.0.0.0/99`",
+            ),
         ] {
-            let error = read(toml).unwrap_err();
+            let error = parse(toml).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
-        let secret = read("idem_secret = 'hunter2'").unwrap();
+        let secret = parse("idem_secret = 'hunter2'").unwrap();
         assert!(!format!("{secret:?}").contains("hunter2"));
     }
 }

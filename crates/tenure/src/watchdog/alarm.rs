@@ -1,15 +1,15 @@
-//! A timer on the clock that counts suspend: it goes off right after the machine wakes, where a timeout would
-//! still count the time slept through.
+//! A timer on the clock that counts suspend: it fires right after the machine wakes, where an ordinary timeout would still
+//! wait for the suspended time.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use lease::Tick;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
+use tenure_lease::Tick;
 
-/// A timer that becomes readable at a tick of [`lease_store::BootClock`].
+/// A timer that becomes readable at a tick of [`tenure_store::BootClock`].
 pub(super) struct Alarm {
     timer: OwnedFd,
 }
@@ -20,7 +20,7 @@ impl Alarm {
         Ok(Self { timer: timerfd_create(TimerfdClockId::Boottime, flags)? })
     }
 
-    /// Goes off at `at`, at once if that has passed. What was set before is forgotten.
+    /// Fires at `at`, at once if that has passed. Replaces the previous time.
     pub(super) fn set(&self, at: Tick) -> io::Result<()> {
         // Zero would mean never.
         let nanos = at.as_nanos().clamp(1, i64::MAX as u64);

@@ -1,8 +1,8 @@
 //! The processes of the work.
 //!
-//! The watchdog leads a session in which everything that the command starts stays, unless it leaves on purpose;
-//! shells that manage jobs make process groups of their own in it. So signals go to the command's group, as a
-//! terminal would send them, and the end comes for the whole session.
+//! Everything that the command starts stays in the session of the watchdog unless it leaves on purpose. Shells with job
+//! control make process groups of their own in it. So signals go to the group of the command, as a terminal would send
+//! them, and a kill goes to the whole session.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 /// Everything below a watchdog.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Session {
-    /// The watchdog. Its number is nobody else's while it is not reaped or anything of the session runs.
+    /// The watchdog. Its pid is not reused while it is not reaped or a process of the session runs.
     watchdog: Pid,
 }
 
@@ -20,11 +20,10 @@ impl Session {
         Self { watchdog }
     }
 
-    /// Kills whatever runs. What was about to start is met at the next look, as nothing that is killed starts
-    /// anything.
+    /// Kills every process. One that was about to start is found by the next call.
     pub(super) fn kill(self) {
         for process in self.processes() {
-            // Held by a descriptor, its number cannot go to a stranger between the second look and the signal.
+            // With a pidfd, the pid cannot be reused between the second check and the signal.
             if let Ok(held) = pidfd_open(process, PidfdFlags::empty())
                 && self.has(process)
             {
@@ -33,7 +32,7 @@ impl Session {
         }
     }
 
-    /// Whether nothing runs any more; the dead that nobody has reaped do not count.
+    /// Whether no process runs; zombies do not count.
     pub(super) fn is_gone(self) -> bool {
         self.processes().next().is_none()
     }
@@ -51,15 +50,15 @@ impl Session {
     }
 }
 
-/// Sends a signal to the command and all that runs in its group. A group without members is no error.
+/// Sends a signal to the process group of the command. An empty group is not an error.
 ///
-/// Only while the command is not reaped: until then its number belongs to nobody else.
+/// Only while the command is not reaped: until then its pid is not reused.
 pub(super) fn signal(command: Pid, signal: Signal) {
     let _no_members = kill_process_group(command, signal);
 }
 
-/// The session in a line of `/proc/PID/stat`; none when the process is dead. The name may hold anything, also
-/// spaces and brackets, so the fields count from its last bracket.
+/// The session in `/proc/PID/stat`; none when the process is dead. The name may contain spaces and brackets, so fields are
+/// counted from the last bracket.
 fn session_of(stat: &str) -> Option<i32> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
@@ -74,7 +73,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn the_dead_do_not_count_and_names_do_not_confuse() {
+    fn zombies_do_not_count_and_names_do_not_confuse() {
         assert_eq!(session_of("7 (sh) S 1 41 42 0 -1"), Some(42));
         assert_eq!(session_of("7 (a) R 9 (b c) R 1 41 42 0"), Some(42));
         assert_eq!(session_of("7 (sh) Z 1 41 42 0 -1"), None);
@@ -89,7 +88,7 @@ mod tests {
         // `setsid -w` forks only if it leads a group, which a child of a test does not.
         let [session, others] = [&leader, &stranger].map(|child| Session::of(Pid::from_child(child)));
         let all_sleep = || [session, others].iter().all(|session| session.processes().count() == 2);
-        testkit::wait::until("all sleep", std::time::Duration::from_secs(60), all_sleep).unwrap();
+        tenure_testkit::wait::until("all sleep", std::time::Duration::from_secs(60), all_sleep).unwrap();
         session.kill();
         leader.wait().unwrap();
         assert!(session.is_gone());

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use testkit::{Chromium, Page, Trouble};
+use tenure_testkit::{Chromium, Page, PageError};
 
 use crate::LIMIT;
 use crate::up::Up;
@@ -97,12 +97,12 @@ impl Console {
     }
 
     /// [`Console::is_calm`] but for failed loads that are part of the test.
-    pub(crate) fn is_calm_but(&self, expected: impl FnMut(&Trouble) -> bool) {
-        self.page.no_troubles(expected).unwrap();
+    pub(crate) fn is_calm_but(&self, expected: impl FnMut(&PageError) -> bool) {
+        self.page.expect_no_errors(expected).unwrap();
     }
 }
 
-/// A request that had to be refused because nobody was signed in.
-pub(crate) fn unauthenticated(trouble: &Trouble) -> bool {
-    trouble.text.contains("401")
+/// A request that was refused because no user was signed in.
+pub(crate) fn unauthenticated(page_error: &PageError) -> bool {
+    page_error.text.contains("401")
 }

@@ -1,15 +1,15 @@
-//! The control page: who drives, who watches, and what happens when the one who drives is gone.
+//! The control page: one client has control, others watch, and a lost client releases the device.
 
 use serde_json::{Value, json};
-use testkit::{Chromium, ColourScheme, wait};
+use tenure_testkit::{Chromium, ColourScheme, wait};
 
 use crate::LIMIT;
 use crate::console::{Console, hook, unauthenticated};
-use crate::pictures::take;
+use crate::screenshots::take;
 use crate::up::Up;
 
-fn state(word: &str) -> String {
-    format!("[data-test=hold][data-state={word}]")
+fn lease_state(name: &str) -> String {
+    format!("[data-test=hold][data-state={name}]")
 }
 
 /// Signs in with the administrator's token and opens the page.
@@ -28,37 +28,37 @@ fn status(up: &Up) -> Value {
     up.http("GET", "/api/v1/device/status", None).1["data"].clone()
 }
 
-/// What the ring counts, in seconds.
-fn seconds(console: &Console) -> f64 {
+/// The countdown in seconds.
+fn countdown(console: &Console) -> f64 {
     let text = console.evaluate("document.querySelector('[data-test=seconds]').textContent").unwrap();
     text.as_str().unwrap().parse().unwrap_or(0.0)
 }
 
 #[test]
-fn one_page_drives_the_other_watches_and_a_killed_browser_frees_the_device() {
+fn one_page_has_control_the_other_watches_and_a_killed_browser_releases_the_device() {
     let up = Up::with_control();
     let (first, second) = (Chromium::start().unwrap(), Chromium::start().unwrap());
     let driver = open(&first, &up);
-    driver.sees_element(&state("free"));
+    driver.sees_element(&lease_state("free"));
     driver.click(&hook("take")).unwrap();
-    driver.sees_element(&state("mine"));
+    driver.sees_element(&lease_state("mine"));
     let watcher = open(&second, &up);
-    watcher.sees_element(&state("locked"));
-    watcher.sees_words(&hook("headline"), "drives");
+    watcher.sees_element(&lease_state("locked"));
+    watcher.sees_words(&hook("headline"), "has control");
     watcher.sees("document.querySelector('[data-test=controls]').disabled && document.querySelector('[data-test=take]').disabled");
-    // Heartbeats wind the ring up, and between them it runs down without drifting past either end.
+    // Heartbeats reset the countdown. Between them it decreases without leaving its range.
     let mut seen = Vec::new();
     wait::until("the countdown moves", LIMIT, || {
-        let now = seconds(&watcher);
+        let now = countdown(&watcher);
         assert!((0.0..=60.0).contains(&now), "{now}");
         seen.push((now * 10.0) as i64);
         seen.windows(2).any(|two| two[1] < two[0]) && seen.windows(2).any(|two| two[1] > two[0])
     })
     .unwrap();
-    driver.sees_element(&state("mine"));
+    driver.sees_element(&lease_state("mine"));
     driver.click("[data-test=effects] button:nth-child(4)").unwrap();
     watcher.sees_words(&hook("shown"), "Fire");
-    // The page notes for itself, on its own clock, when it is free. The lease would last a minute.
+    // The page records when the device becomes free, on its own clock. The lease would last a minute.
     watcher
         .evaluate(
             "const hold = document.querySelector('[data-test=hold]');
@@ -68,25 +68,25 @@ fn one_page_drives_the_other_watches_and_a_killed_browser_frees_the_device() {
         )
         .unwrap();
     first.kill9().unwrap();
-    watcher.sees_element(&state("free"));
+    watcher.sees_element(&lease_state("free"));
     let took = watcher.evaluate("window.freeAt - window.killedAt").unwrap().as_f64().unwrap();
-    // Milliseconds when the machine is free. Bounded as a loaded one needs it, and still a third of the TTL.
+    // Takes milliseconds on an idle machine. The bound suits a loaded one, and is a third of the TTL.
     assert!(took < 20_000.0, "freed after {took} ms");
     watcher.sees("!document.querySelector('[data-test=controls]').disabled");
     watcher.click(&hook("take")).unwrap();
-    watcher.sees_element(&state("mine"));
+    watcher.sees_element(&lease_state("mine"));
     watcher.click(&hook("give")).unwrap();
-    watcher.sees_element(&state("free"));
+    watcher.sees_element(&lease_state("free"));
     watcher.is_calm_but(unauthenticated);
 }
 
 #[test]
-fn the_page_changes_the_device_keeps_looks_and_streams_what_is_drawn() {
+fn the_page_changes_the_device_saves_presets_and_streams_the_drawing() {
     let up = Up::with_control();
     let chromium = Chromium::start().unwrap();
     let page = open(&chromium, &up);
     page.click("[data-test=palettes] button:nth-child(3)").unwrap();
-    page.evaluate("const knob = document.querySelector('[data-test=knob-brightness]'); knob.value = 42; knob.dispatchEvent(new Event('input', { bubbles: true })); 0")
+    page.evaluate("const slider = document.querySelector('[data-test=slider-brightness]'); slider.value = 42; slider.dispatchEvent(new Event('input', { bubbles: true })); 0")
         .unwrap();
     wait::until("the device follows", LIMIT, || {
         let state = &status(&up)["state"];
@@ -97,9 +97,9 @@ fn the_page_changes_the_device_keeps_looks_and_streams_what_is_drawn() {
     page.click(&hook("save")).unwrap();
     page.sees_words(&hook("presets"), "reading light");
     page.click(&hook("take")).unwrap();
-    page.sees_element(&state("mine"));
+    page.sees_element(&lease_state("mine"));
     page.click(&hook("stream")).unwrap();
-    // Five seconds of it, or as long as the machine takes for that many.
+    // Five seconds of frames on a fast machine.
     wait::until("600 frames arrive", LIMIT, || {
         status(&up)["renderCounters"]["framesRx"].as_u64() > Some(600)
     })
@@ -126,7 +126,7 @@ fn the_page_changes_the_device_keeps_looks_and_streams_what_is_drawn() {
 }
 
 #[test]
-fn the_control_page_is_worth_a_picture() {
+fn the_control_page_has_screenshots() {
     let up = Up::with_control();
     let chromium = Chromium::start().unwrap();
     let page = open(&chromium, &up);
@@ -143,7 +143,7 @@ fn the_control_page_is_worth_a_picture() {
         ("/api/v1/effects/set", json!({ "effectId": 1 })),
         ("/api/v1/parameters", json!({ "paletteId": 0, "brightness": 255, "complexity": 128 })),
         ("/api/v1/shows/pause", json!({})),
-        // Always the same moment, so that pictures differ only where the page does.
+        // A fixed position, so that screenshots differ only if the page does.
         ("/api/v1/shows/seek", json!({ "positionMs": 0 })),
     ] {
         assert_eq!(up.http("POST", path, Some(&body)).0, 200, "{path}");
@@ -151,7 +151,7 @@ fn the_control_page_is_worth_a_picture() {
     page.sees_words(&hook("shown"), "Gradient");
     page.sees_words(&hook("presets"), "Night train");
     page.click(&hook("take")).unwrap();
-    page.sees_element(&state("mine"));
+    page.sees_element(&lease_state("mine"));
     page.sees_words(&hook("pace"), "fps");
     page.colour_scheme(ColourScheme::Light).unwrap();
     page.screen(1120, 900, 1.0, false).unwrap();
@@ -161,7 +161,7 @@ fn the_control_page_is_worth_a_picture() {
     page.screen(390, 844, 1.5, true).unwrap();
     page.evaluate("scrollTo(0, 0)").unwrap();
     let wide = page.evaluate("document.documentElement.scrollWidth <= 390").unwrap();
-    assert_eq!(wide, json!(true), "nothing scrolls sideways on a phone");
+    assert_eq!(wide, json!(true), "no horizontal scrolling on a phone");
     take(&page, "control-phone.png");
     page.is_calm_but(unauthenticated);
 }

@@ -1,7 +1,7 @@
 //! The time left, as the page shows it.
 
 use serde_json::json;
-use testkit::Chromium;
+use tenure_testkit::Chromium;
 
 use crate::console::{Console, row};
 use crate::up::Up;
@@ -24,7 +24,7 @@ const RECORD: &str = "(selector) => {
 }";
 
 #[test]
-fn it_runs_down_smoothly_and_only_a_renewal_moves_it_up() {
+fn the_countdown_falls_smoothly_and_only_a_renewal_raises_it() {
     let up = Up::start();
     let grant = up.acquire("tuner/1", "node-a", TTL);
     let chromium = Chromium::start().unwrap();
@@ -58,7 +58,7 @@ fn it_runs_down_smoothly_and_only_a_renewal_moves_it_up() {
 }
 
 #[test]
-fn a_lease_that_nobody_renews_runs_out_before_ones_eyes() {
+fn a_lease_that_is_not_renewed_counts_down_to_its_expiry() {
     let up = Up::start();
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);

@@ -1,12 +1,12 @@
 //! Everything without a mouse.
 
-use testkit::Chromium;
+use tenure_testkit::Chromium;
 
 use crate::console::{Console, hook};
 use crate::up::{LONG, Up};
 
 #[test]
-fn a_lease_is_found_opened_revoked_and_left_by_keys_alone() {
+fn a_lease_can_be_found_opened_and_revoked_with_the_keyboard() {
     let up = Up::start();
     for key in ["camera/1", "tuner/1", "tuner/2"] {
         up.acquire(key, "node-a", LONG);

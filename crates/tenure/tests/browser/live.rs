@@ -1,13 +1,13 @@
 //! What happens outside is seen without touching the page.
 
 use serde_json::json;
-use testkit::Chromium;
+use tenure_testkit::Chromium;
 
 use crate::console::{Console, hook, row};
 use crate::up::{LONG, Up};
 
 #[test]
-fn a_lease_appears_changes_hands_and_goes_as_it_happens() {
+fn lease_changes_appear_live() {
     let up = Up::start();
     let chromium = Chromium::start().unwrap();
     let console = Console::signed_in(&chromium, &up);
@@ -39,7 +39,7 @@ fn a_lease_appears_changes_hands_and_goes_as_it_happens() {
 }
 
 #[test]
-fn the_list_shows_what_begins_with_the_search() {
+fn the_list_is_filtered_by_prefix() {
     let up = Up::start();
     for key in ["camera/1", "tuner/1", "tuner/2"] {
         up.acquire(key, "node-a", LONG);

@@ -1,6 +1,6 @@
 //! Signing in and out.
 
-use testkit::Chromium;
+use tenure_testkit::Chromium;
 
 use crate::console::{Console, hook, unauthenticated};
 use crate::up::{LONG, Up};
@@ -26,7 +26,9 @@ fn the_printed_link_signs_in_once_and_leaves_the_address_bar() {
         other.evaluate("document.querySelector('[data-test=rows]')").unwrap(),
         serde_json::Value::Null
     );
-    other.no_troubles(|trouble| unauthenticated(trouble) || trouble.text.contains("403")).unwrap();
+    other
+        .expect_no_errors(|page_error| unauthenticated(page_error) || page_error.text.contains("403"))
+        .unwrap();
 }
 
 #[test]
@@ -37,7 +39,7 @@ fn a_token_signs_in_a_wrong_one_does_not_and_signing_out_ends_the_session() {
     let console = Console::open(&chromium, &format!("{}/#/lease?key=tuner%2F1", up.url));
     console.sees_element(&hook("login"));
     console.sign_in("not-the-token");
-    console.sees_words(&hook("login-error"), "That did not work");
+    console.sees_words(&hook("login-error"), "Sign-in failed");
     console.sign_in(&up.token);
     console.sees_words(&hook("lease-key"), "tuner/1");
     console.sees_words(&hook("holder"), "node-a");

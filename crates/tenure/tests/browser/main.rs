@@ -8,12 +8,12 @@ mod countdown;
 mod keyboard;
 mod live;
 mod login;
-mod looks;
 mod meet;
-mod pictures;
 mod polling;
 mod reconnect;
 mod revoke;
+mod screenshots;
+mod theme;
 mod tv;
 mod up;
 

@@ -4,16 +4,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::{Chromium, ColourScheme, has_udp_port};
+use tenure_testkit::{Chromium, ColourScheme, has_udp_port};
 
 use crate::console::{Console, hook, unauthenticated};
-use crate::pictures::take;
+use crate::screenshots::take;
 use crate::up::Up;
 
 /// A lost connection is noticed after seconds, on a loaded machine after more.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Somebody's page, with cookies and storage of its own.
+/// A participant's page, with cookies and storage of its own.
 struct Person(Console);
 
 impl std::ops::Deref for Person {
@@ -65,12 +65,13 @@ impl Person {
     }
 
     fn sees_people(&self, count: usize) {
-        self.waits(&format!("document.querySelectorAll('[data-test=seat]').length === {count}"));
+        self.waits(&format!("document.querySelectorAll('[data-test=participant]').length === {count}"));
     }
 
-    /// The id of the own seat.
-    fn seat(&self) -> String {
-        let own = self.wait_for("document.querySelector('[data-test=seat][data-own]')?.dataset.id", LIMIT);
+    /// The participant id of this page.
+    fn id(&self) -> String {
+        let own =
+            self.wait_for("document.querySelector('[data-test=participant][data-own]')?.dataset.id", LIMIT);
         own.unwrap().as_str().unwrap().to_owned()
     }
 
@@ -90,9 +91,9 @@ impl Person {
     }
 }
 
-/// The selector of somebody's seat, or of something in it.
-fn seat(id: &str, rest: &str) -> String {
-    format!("[data-test=seat][data-id='{id}']{rest}")
+/// The selector of a participant's tile, or of something in it.
+fn tile(id: &str, rest: &str) -> String {
+    format!("[data-test=participant][data-id='{id}']{rest}")
 }
 
 /// Whether a connection is of this browser: each who is cut off has one of their own.
@@ -102,25 +103,25 @@ fn of(chromium: &Chromium) -> impl Fn(SocketAddr) -> bool + Send + Sync + 'stati
 }
 
 #[test]
-fn three_people_meet_one_is_muted_and_unmuted_and_comes_back_twice_to_the_same_seat() {
+fn three_participants_meet_and_one_resumes_its_seat_twice() {
     let (up, proxy) = Up::with_meetings();
     let (chromium, bobs) = (Chromium::start().unwrap(), Chromium::start().unwrap());
     let (ada, link) = Person::host(&chromium, &up);
     let eve = Person::guest(&chromium, &link, "Eve");
     let bob = Person::guest(&bobs, &link, "Bob");
-    let (id, everybody) = (bob.seat(), [&ada, &eve, &bob]);
-    for person in everybody {
+    let (id, participants) = (bob.id(), [&ada, &eve, &bob]);
+    for person in participants {
         person.sees_people(3);
     }
-    // The host mutes one, who asks and is unmuted. Everybody sees it.
-    ada.click(&seat(&id, " [data-test=seat-mute-audio]")).unwrap();
-    for person in everybody {
-        person.waits_for(&seat(&id, "[data-audio=host]"));
+    // The host mutes one, who asks and is unmuted. All participants see it.
+    ada.click(&tile(&id, " [data-test=participant-mute-audio]")).unwrap();
+    for person in participants {
+        person.waits_for(&tile(&id, "[data-audio=host]"));
     }
     bob.click(&hook("ask-unmute")).unwrap();
-    ada.click(&seat(&id, " [data-test=allow]")).unwrap();
-    for person in everybody {
-        person.waits_for(&seat(&id, "[data-audio=no]"));
+    ada.click(&tile(&id, " [data-test=allow]")).unwrap();
+    for person in participants {
+        person.waits_for(&tile(&id, "[data-audio=no]"));
     }
     // The network of one goes away: once without a word, once with a refusal of every packet.
     let mut said = Vec::new();
@@ -130,11 +131,11 @@ fn three_people_meet_one_is_muted_and_unmuted_and_comes_back_twice_to_the_same_s
             theirs.for_each(|client| proxy.refuse(client).unwrap());
             bob.waits_for("[data-test=connection][data-state=reconnecting]");
         }
-        // Whoever else comes again because the machine was busy gets through.
+        // Other participants that reconnect because the machine is busy get through.
         proxy.lose_those(of(&bobs));
         proxy.accept().unwrap();
         for person in [&ada, &eve] {
-            person.waits_for(&seat(&id, "[data-presence=away]"));
+            person.waits_for(&tile(&id, "[data-presence=away]"));
         }
         bob.waits_for("[data-test=connection][data-state=reconnecting]");
         for words in [format!("one, refused: {refused}"), format!("two, refused: {refused}")] {
@@ -143,35 +144,35 @@ fn three_people_meet_one_is_muted_and_unmuted_and_comes_back_twice_to_the_same_s
         }
         proxy.pass();
         bob.waits_for("[data-test=connection][data-state=live]");
-        for person in everybody {
-            person.waits_for(&seat(&id, "[data-presence=here]"));
+        for person in participants {
+            person.waits_for(&tile(&id, "[data-presence=here]"));
             assert_eq!(person.heard(said.len()), json!(said), "each once, in order");
         }
-        assert_eq!(bob.seat(), id, "the same seat");
+        assert_eq!(bob.id(), id, "the same participant");
     }
     // A reload comes back to it as well.
     bob.navigate(&link).unwrap();
     bob.waits_for("[data-test=connection][data-state=live]");
-    assert_eq!((bob.seat(), bob.heard(said.len())), (id, json!(said)));
-    // One leaves, one is removed, and the end is for everybody.
+    assert_eq!((bob.id(), bob.heard(said.len())), (id, json!(said)));
+    // One leaves, one is removed, and the meeting ends for all.
     eve.click(&hook("leave")).unwrap();
     eve.waits_for("[data-test=over][data-code=LEFT]");
     ada.sees_people(2);
     eve.click(&hook("back")).unwrap();
     eve.enter("Eve");
-    ada.click(&seat(&eve.seat(), " [data-test=seat-remove]")).unwrap();
+    ada.click(&tile(&eve.id(), " [data-test=participant-remove]")).unwrap();
     eve.waits_for("[data-test=over][data-code=KICKED]");
     ada.click(&hook("end")).unwrap();
     for person in [&ada, &bob] {
         person.waits_for("[data-test=over][data-code=OVER]");
     }
-    for person in everybody {
+    for person in participants {
         person.is_calm_but(|trouble| unauthenticated(trouble) || trouble.url.contains("/wt/mc"));
     }
 }
 
 #[test]
-fn a_meeting_is_worth_a_picture() {
+fn screenshot_of_a_meeting() {
     let (up, proxy) = Up::with_meetings();
     let chromium = Chromium::builder().camera().start().unwrap();
     let (ada, link) = Person::host(&chromium, &up);
@@ -189,16 +190,16 @@ fn a_meeting_is_worth_a_picture() {
     zoe.click(&hook("join")).unwrap();
     zoe.waits_for("[data-test=connection][data-state=live]");
     zoe.says("Hello from the garden");
-    eve.says("Somebody bring biscuits");
+    eve.says("Please bring biscuits");
     zoe.click(&hook("mute-video")).unwrap();
-    ada.click(&seat(&eve.seat(), " [data-test=seat-mute-audio]")).unwrap();
+    ada.click(&tile(&eve.id(), " [data-test=participant-mute-audio]")).unwrap();
     eve.click(&hook("ask-unmute")).unwrap();
-    ada.waits_for(&seat(&eve.seat(), " [data-test=ask]:not([hidden])"));
-    let id = bob.seat();
+    ada.waits_for(&tile(&eve.id(), " [data-test=ask]:not([hidden])"));
+    let id = bob.id();
     proxy.lose_those(of(&bobs));
     ada.screen(1120, 800, 1.4, false).unwrap();
     ada.colour_scheme(ColourScheme::Light).unwrap();
-    ada.waits_for(&seat(&id, "[data-presence=away]"));
+    ada.waits_for(&tile(&id, "[data-presence=away]"));
     ada.waits("document.querySelector('.away:not([hidden])').textContent.includes('kept for')");
     ada.says("Bob will be back in a moment");
     ada.evaluate("document.activeElement.blur(); scrollTo(0, 0)").unwrap();
@@ -217,7 +218,7 @@ fn a_meeting_is_worth_a_picture() {
 }
 
 #[test]
-fn a_meeting_is_made_joined_and_talked_in_with_the_keyboard_alone() {
+fn a_meeting_works_with_the_keyboard_alone() {
     let (up, _proxy) = Up::with_meetings();
     let chromium = Chromium::start().unwrap();
     let ada = Person(Console::open_apart(&chromium, &format!("{}/meet", up.url)));

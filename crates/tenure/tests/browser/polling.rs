@@ -1,11 +1,11 @@
-//! The polling page: nodes come, targets move, and the picture follows by itself.
+//! The polling page: it follows nodes that join and targets that move.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
-use testkit::{Chromium, ColourScheme, Process, RedisServer, wait};
+use tenure_testkit::{Chromium, ColourScheme, Process, RedisServer, wait};
 
 use crate::LIMIT;
 use crate::console::{Console, hook};
@@ -75,14 +75,14 @@ impl Cluster {
     }
 }
 
-/// Opens a target by its cell, wherever that is on its way to.
+/// Opens a target by its cell, even while the cell moves.
 fn open_target(console: &Console, id: &str) {
     let cell = format!("document.querySelector('[data-test=cell][data-id={id}]').click()");
     console.evaluate(&cell).unwrap();
     console.sees_words(&hook("target-id"), id);
 }
 
-/// How many cells each column has, as the page shows them.
+/// A condition on the number of cells of each column.
 fn loads(loads: &str) -> String {
     format!(
         "JSON.stringify([...document.querySelectorAll('[data-test=node]')].map((one) => \
@@ -91,7 +91,7 @@ fn loads(loads: &str) -> String {
 }
 
 #[test]
-fn a_node_joins_and_the_picture_rebalances_by_itself() {
+fn a_node_joins_and_the_page_shows_the_rebalancing() {
     let cluster = Cluster::start(12);
     let chromium = Chromium::start().unwrap();
     let console = cluster.open(&chromium);
@@ -122,7 +122,7 @@ fn a_target_shows_its_history_and_is_paused_and_resumed() {
     console.click(&hook("target-toggle")).unwrap();
     console.sees_words(&hook("target-state"), "paused");
     console.sees_element("[data-test=cell][data-id=sensor-01][data-state=paused]");
-    wait::until("the lease is given back", LIMIT, || {
+    wait::until("the lease is released", LIMIT, || {
         cluster.redis.command(&["EXISTS", "poll:lease:sensor-01"]).unwrap().int() == Some(0)
     })
     .unwrap();
@@ -133,7 +133,7 @@ fn a_target_shows_its_history_and_is_paused_and_resumed() {
 }
 
 #[test]
-fn the_polling_page_goes_into_the_pictures() {
+fn the_polling_page_has_a_screenshot() {
     let cluster = Cluster::start(24);
     let chromium = Chromium::start().unwrap();
     let console = cluster.open(&chromium);
@@ -144,5 +144,5 @@ fn the_polling_page_goes_into_the_pictures() {
     console.sees(&loads("[8,8,8]"));
     open_target(&console, "sensor-07");
     console.sees("document.querySelectorAll('[data-test=result]').length > 3");
-    crate::pictures::take(&console, "console-poll.png");
+    crate::screenshots::take(&console, "console-poll.png");
 }

@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 
-use testkit::{Chromium, Proxy, Trouble, free_port};
+use tenure_testkit::{Chromium, PageError, Proxy, free_port};
 
 use crate::console::{Console, hook, row, unauthenticated};
 use crate::up::{LONG, Up};
 
-/// A load that failed because nobody was there.
-fn away(trouble: &Trouble) -> bool {
-    trouble.text.contains("net::ERR_")
+/// A request that failed because the server was down.
+fn away(page_error: &PageError) -> bool {
+    page_error.text.contains("net::ERR_")
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn when_the_way_to_the_server_is_back_the_page_is_live_again_by_itself() {
     proxy.refuse().unwrap();
     proxy.cut().unwrap();
     console.sees_element("[data-test=connection][data-state=reconnecting]");
-    console.sees_words(&hook("list-error"), "What you see is the last that was known");
+    console.sees_words(&hook("list-error"), "Showing the last known state");
     console.sees_element(&row("tuner/1"));
     up.acquire("tuner/2", "node-b", LONG);
 
@@ -52,13 +52,13 @@ fn after_a_restart_the_page_goes_on_with_the_lease_that_survived_and_nobody_sign
 
     up.kill9();
     console.sees_element("[data-test=connection][data-state=reconnecting]");
-    console.sees_words(&hook("lease-error"), "What you see is the last that was known");
+    console.sees_words(&hook("lease-error"), "Showing the last known state");
     let up = up.restart();
     console.sees_words(&hook("lease-key"), "tuner/1");
     console.wait_until_live();
     console.sees_words(&hook("holder"), "node-a");
     console.sees_words(&hook("generation"), &grant.generation);
-    assert_eq!(console.evaluate("window.same").unwrap(), true, "nobody had to load the page again");
+    assert_eq!(console.evaluate("window.same").unwrap(), true, "the page was not reloaded");
 
     console.click(&hook("back")).unwrap();
     console.sees_element(&row("tuner/1"));
@@ -79,9 +79,9 @@ fn when_a_restart_has_lost_the_sessions_the_page_asks_to_sign_in_and_goes_on_whe
     up.kill9();
     up.damage_sessions();
     let up = up.restart();
-    console.sees_words(&hook("login-error"), "Your session has ended");
+    console.sees_words(&hook("login-error"), "Your session has expired");
     console.sign_in(&up.token);
     console.sees_words(&hook("lease-key"), "tuner/1");
     console.wait_until_live();
-    console.is_calm_but(|trouble| away(trouble) || unauthenticated(trouble));
+    console.is_calm_but(|page_error| away(page_error) || unauthenticated(page_error));
 }

@@ -1,12 +1,12 @@
 //! Ending a reign by force.
 
-use testkit::Chromium;
+use tenure_testkit::Chromium;
 
 use crate::console::{Console, hook};
 use crate::up::{LONG, Up};
 
 #[test]
-fn revoking_through_the_dialog_ends_the_lease_in_the_store_and_shows_in_its_past() {
+fn revoking_in_the_dialog_ends_the_lease_and_appears_in_its_history() {
     let up = Up::start();
     let grant = up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
@@ -40,13 +40,13 @@ fn revoking_through_the_dialog_ends_the_lease_in_the_store_and_shows_in_its_past
         "revoked",
     );
     console.sees_element(&format!("[data-test=reign][data-generation='{generation}'] .mark.bad"));
-    console.sees_words(&hook("legend"), "ended by an operator");
+    console.sees_words(&hook("legend"), "revoked by an operator");
     console.sees("document.querySelector('[data-test=revoke]').disabled");
     console.is_calm();
 }
 
 #[test]
-fn a_reign_that_ended_meanwhile_is_not_revoked_in_the_name_of_its_successor() {
+fn a_revocation_of_an_ended_reign_does_not_revoke_its_successor() {
     let up = Up::start();
     let grant = up.acquire("tuner/1", "node-a", LONG);
     let chromium = Chromium::start().unwrap();
@@ -57,7 +57,7 @@ fn a_reign_that_ended_meanwhile_is_not_revoked_in_the_name_of_its_successor() {
     up.release(&grant);
     let next = up.acquire("tuner/1", "node-b", LONG);
     console.click(&hook("dialog-confirm")).unwrap();
-    console.sees_words(&hook("dialog-error"), "changed hands while you were looking");
+    console.sees_words(&hook("dialog-error"), "has a new holder");
     assert_eq!(up.one("tuner/1")["generation"], next.generation.as_str());
     assert_eq!(up.one("tuner/1")["state"], "held");
     console.is_calm_but(|trouble| trouble.text.contains("409"));

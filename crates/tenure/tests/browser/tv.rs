@@ -1,10 +1,10 @@
-//! The TV page: a picture that moves, a house with two tuners, and a third channel.
+//! The TV page: playback, two tuners, and a third channel.
 
 use serde_json::json;
-use testkit::{Chromium, ColourScheme, Trouble};
+use tenure_testkit::{Chromium, ColourScheme, PageError};
 
 use crate::console::{Console, hook, unauthenticated};
-use crate::pictures::take;
+use crate::screenshots::take;
 use crate::up::Up;
 
 /// Signs in with the administrator's token and opens the page.
@@ -31,7 +31,7 @@ fn tuner(number: u32, busy: bool) -> String {
     format!("[data-test=tuner][data-slot=\"Tuner {number}\"][data-busy={busy}]")
 }
 
-/// Waits until the picture is somewhere and then further on.
+/// Waits until playback advances.
 fn moves(page: &Console) {
     page.sees_element(&screen("playing"));
     page.evaluate("window.before = document.querySelector('[data-test=video]').currentTime; 0").unwrap();
@@ -40,8 +40,8 @@ fn moves(page: &Console) {
 }
 
 /// What a session that ended answers to those who still ask.
-fn gone(trouble: &Trouble) -> bool {
-    unauthenticated(trouble) || trouble.text.contains("410") || trouble.text.contains("404")
+fn gone(page_error: &PageError) -> bool {
+    unauthenticated(page_error) || page_error.text.contains("410") || page_error.text.contains("404")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_channel_plays_until_it_is_stopped_and_a_third_finds_no_tuner() {
 }
 
 #[test]
-fn what_somebody_else_does_to_the_channel_is_seen_and_keys_do_what_hands_do() {
+fn the_page_follows_changes_by_others_and_works_with_the_keyboard() {
     let up = Up::with_tv();
     let chromium = Chromium::start().unwrap();
     let page = open(&chromium, &up);
@@ -97,13 +97,13 @@ fn what_somebody_else_does_to_the_channel_is_seen_and_keys_do_what_hands_do() {
     let lease = up.one("lease:tuner:0");
     assert_eq!(lease["holder"], json!(session));
     up.revoke("lease:tuner:0", lease["generation"].as_str().unwrap(), 0);
-    page.sees_words(&hook("refusal"), "The tuner was taken away");
+    page.sees_words(&hook("refusal"), "The tuner lease was lost");
     page.sees_element(&tuner(1, false));
     page.is_calm_but(gone);
 }
 
 #[test]
-fn the_tv_page_is_worth_a_picture() {
+fn screenshot_of_the_tv_page() {
     let up = Up::with_tv();
     let chromium = Chromium::start().unwrap();
     let page = open(&chromium, &up);

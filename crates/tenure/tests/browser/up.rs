@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Process, UdpProxy, free_port, wait};
+use tenure_testkit::{Process, UdpProxy, free_port, wait};
 
 use crate::LIMIT;
 
@@ -60,7 +60,7 @@ impl Up {
         Self::serving("127.0.0.1:0", Vec::new(), "lease,control")
     }
 
-    /// With the TV, on its test picture.
+    /// With TV sessions, on the test pattern.
     pub(crate) fn with_tv() -> Self {
         Self::serving("127.0.0.1:0", Vec::new(), "lease,sessions")
     }
@@ -71,7 +71,7 @@ impl Up {
         let listen = format!("127.0.0.1:{}", free_port().unwrap());
         let proxy = UdpProxy::start(listen.parse().unwrap()).unwrap();
         let advertised = ("TENURE_MEET__WEBTRANSPORT_ADVERTISE_ADDRESS", proxy.addr().to_string());
-        (Self::told(&listen, vec![advertised], "lease,meet"), proxy)
+        (Self::start_with(&listen, vec![advertised], "lease,meet"), proxy)
     }
 
     /// With pages of other origins allowed.
@@ -85,11 +85,11 @@ impl Up {
             true => Vec::new(),
             false => vec![("TENURE_ALLOWED_ORIGINS", origins.join(","))],
         };
-        Self::told(listen, origins, only)
+        Self::start_with(listen, origins, only)
     }
 
     /// With variables of its own.
-    fn told(listen: &str, variables: Vec<Variable>, only: &'static str) -> Self {
+    fn start_with(listen: &str, variables: Vec<Variable>, only: &'static str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
         let (process, link) = launch(&data, listen, &variables, only);

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use testkit::{Process, wait};
+use tenure_testkit::{Process, wait};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use crate::rig::{LIMIT, Rig, tenure};
+use crate::harness::{Harness, LIMIT, tenure};
 
 const TOKEN: &str = "test-admin-token-of-the-control-tests";
 
@@ -86,15 +86,15 @@ impl Up {
 }
 
 #[tokio::test]
-async fn control_serves_alone_and_is_left_out_where_it_is_not_wanted() {
-    service::install_crypto();
+async fn control_runs_alone_and_can_be_left_out() {
+    tenure_service::install_crypto();
     let dir = tempfile::tempdir().unwrap();
     let alone = start(dir.path(), "alone", &["control"]);
     alone.serving().await;
     assert_eq!(alone.ask("GET", "/api/v1/effects", None, None).await.0, 200);
     let without = start(dir.path(), "without", &["up", "--only", "lease"]);
     assert_eq!(without.ask("GET", "/api/v1/control/status", None, None).await.0, 404);
-    let wrong = crate::rig::said({
+    let wrong = crate::harness::run_command({
         let mut command = tenure(dir.path(), &["control", "--data-dir", "wrong"]);
         command.env("TENURE_CONTROL__TTL_MS", "1000").env("TENURE_CONTROL__HEARTBEAT_MS", "900");
         command
@@ -102,12 +102,12 @@ async fn control_serves_alone_and_is_left_out_where_it_is_not_wanted() {
     assert_eq!(wrong.code, 2, "{}", wrong.err);
     assert!(wrong.err.contains("heartbeat_ms"), "{}", wrong.err);
     alone.process.terminate().unwrap();
-    assert_eq!(crate::rig::code(&alone.process), 0, "an orderly end");
+    assert_eq!(crate::harness::code(&alone.process), 0, "an orderly end");
 }
 
 #[tokio::test]
 async fn kill_9_frees_the_device_and_keeps_what_was_acknowledged() {
-    service::install_crypto();
+    tenure_service::install_crypto();
     let dir = tempfile::tempdir().unwrap();
     let first = start(dir.path(), "data", &["up"]);
     first.serving().await;
@@ -130,23 +130,23 @@ async fn kill_9_frees_the_device_and_keeps_what_was_acknowledged() {
     let (_socket, next) = second.acquire().await;
     assert_ne!(next, token);
     second.process.terminate().unwrap();
-    crate::rig::code(&second.process);
+    crate::harness::code(&second.process);
     for up in [&first, &second] {
-        let said = std::fs::read_to_string(&up.log).unwrap();
-        assert!(said.contains("control.lease.acquired"), "the log is there");
-        assert!(!said.contains(&token) && !said.contains(&next), "a token got out");
+        let output = std::fs::read_to_string(&up.log).unwrap();
+        assert!(output.contains("control.lease.acquired"), "the log is there");
+        assert!(!output.contains(&token) && !output.contains(&next), "a token got out");
     }
 }
 
 #[tokio::test]
 async fn another_process_on_the_same_redis_takes_the_device_over() {
-    service::install_crypto();
-    let rig = Rig::new();
-    let store = rig.store();
+    tenure_service::install_crypto();
+    let harness = Harness::new();
+    let store = harness.store();
     let args = ["up", "--only", "lease,control", "--store", &store];
-    let first = start(rig.dir.path(), "first", &args);
+    let first = start(harness.dir.path(), "first", &args);
     first.serving().await;
-    let second = start(rig.dir.path(), "second", &args);
+    let second = start(harness.dir.path(), "second", &args);
     let (code, body) = second.ask("GET", "/api/v1/device/status", None, None).await;
     assert_eq!((code, &body["error"]["code"]), (503, &json!("SYSTEM_NOT_READY")));
     let (_socket, token) = first.acquire().await;

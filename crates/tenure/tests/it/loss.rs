@@ -1,17 +1,17 @@
-//! `tenure run` when the lease cannot be kept: the command's process group is gone before anybody else can own
-//! the key, whatever hangs, stops or dies.
+//! `tenure run` under faults: the process group of the command ends before another holder can own the key, whatever hangs,
+//! stops or dies.
 //!
-//! The work proves it itself. A renewal that left before the fault counts at most one TTL from then, so no stamp
-//! may be later than the fault plus the TTL; and where somebody waits for the key, the order of the stamps in the
-//! file shows that the first had stopped when the second began.
+//! The work proves it with stamps. A renewal sent before the fault counts for at most one TTL, so no stamp may be later
+//! than the fault plus the TTL. Where another command waits for the key, the order of stamps in the file shows that the
+//! first had stopped when the second began.
 
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use testkit::{Proxy, wait};
+use tenure_testkit::{Proxy, wait};
 
-use crate::rig::{LIMIT, Rig, code, known_new, lives, number, parent};
+use crate::harness::{Harness, LIMIT, code, known_new, lives, number, parent};
 use crate::stamps::{Stamps, uptime};
 
 const TTL: Duration = Duration::from_secs(3);
@@ -26,19 +26,20 @@ fn assert_gone_in_time(stamps: &Stamps, who: &str, fault: Duration) {
 
 #[test]
 fn work_is_gone_before_the_deadline_when_the_server_hangs() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
-    let first = rig.run(&rig.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
+    let first =
+        harness.run(&harness.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
     let group = number(&first, "group");
     stamps.wait_for("first");
-    let second = rig.run(&rig.store(), "k", &WAITING, &stamps.one("second"));
-    rig.wait_for_waiter("k");
-    rig.redis.pause().unwrap();
+    let second = harness.run(&harness.store(), "k", &WAITING, &stamps.one("second"));
+    harness.wait_for_waiter("k");
+    harness.redis.pause().unwrap();
     let fault = uptime();
     assert_eq!(code(&first), 76);
     assert!(!lives(group));
     assert_gone_in_time(&stamps, "first", fault);
-    rig.redis.resume().unwrap();
+    harness.redis.resume().unwrap();
     assert_eq!(code(&second), 0);
     stamps.assert_in_turns();
     assert!(stamps.last("second").generation > stamps.last("first").generation);
@@ -46,15 +47,15 @@ fn work_is_gone_before_the_deadline_when_the_server_hangs() {
 
 #[test]
 fn work_is_gone_before_the_next_holder_works_when_the_network_is_cut() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
-    let proxy = Proxy::start(rig.redis.addr()).unwrap();
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
+    let proxy = Proxy::start(harness.redis.addr()).unwrap();
     let through = known_new(&proxy.url_for_redis());
-    let first = rig.run(&through, "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
+    let first = harness.run(&through, "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
     let group = number(&first, "group");
     stamps.wait_for("first");
-    let second = rig.run(&rig.store(), "k", &WAITING, &stamps.one("second"));
-    rig.wait_for_waiter("k");
+    let second = harness.run(&harness.store(), "k", &WAITING, &stamps.one("second"));
+    harness.wait_for_waiter("k");
     proxy.refuse().unwrap();
     proxy.cut().unwrap();
     let fault = uptime();
@@ -67,13 +68,14 @@ fn work_is_gone_before_the_next_holder_works_when_the_network_is_cut() {
 
 #[test]
 fn work_is_gone_before_the_next_holder_works_when_the_command_line_is_stopped() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
-    let first = rig.run(&rig.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
+    let first =
+        harness.run(&harness.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
     let group = number(&first, "group");
     stamps.wait_for("first");
-    let second = rig.run(&rig.store(), "k", &WAITING, &stamps.one("second"));
-    rig.wait_for_waiter("k");
+    let second = harness.run(&harness.store(), "k", &WAITING, &stamps.one("second"));
+    harness.wait_for_waiter("k");
     first.pause().unwrap();
     let fault = uptime();
     assert_eq!(code(&second), 0);
@@ -87,13 +89,14 @@ fn work_is_gone_before_the_next_holder_works_when_the_command_line_is_stopped() 
 
 #[test]
 fn work_is_gone_before_the_next_holder_works_when_the_command_line_is_killed() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
-    let first = rig.run(&rig.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
+    let first =
+        harness.run(&harness.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
     let group = number(&first, "group");
     stamps.wait_for("first");
-    let second = rig.run(&rig.store(), "k", &WAITING, &stamps.one("second"));
-    rig.wait_for_waiter("k");
+    let second = harness.run(&harness.store(), "k", &WAITING, &stamps.one("second"));
+    harness.wait_for_waiter("k");
     first.kill9().unwrap();
     assert_eq!(code(&second), 0);
     assert!(!lives(group));
@@ -101,115 +104,117 @@ fn work_is_gone_before_the_next_holder_works_when_the_command_line_is_killed() {
 }
 
 #[test]
-fn work_that_ignores_sigterm_and_its_grandchildren_are_gone_too() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
+fn work_that_ignores_sigterm_and_its_grandchildren_are_killed() {
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
     let script = format!(
         "trap '' TERM; echo group $$; ({}) & ({}) & {}",
         stamps.forever("child"),
         format_args!("sh -c 'trap \"\" TERM HUP; {}' & wait", stamps.forever("grandchild").replace('\'', "")),
         stamps.forever("first"),
     );
-    let first = rig.run(&rig.store(), "k", &ARGS, &script);
+    let first = harness.run(&harness.store(), "k", &ARGS, &script);
     let group = number(&first, "group");
     let family = ["first", "child", "grandchild"];
     for who in family {
         stamps.wait_for(who);
     }
-    rig.redis.pause().unwrap();
+    harness.redis.pause().unwrap();
     let fault = uptime();
     assert_eq!(code(&first), 76);
     assert!(!lives(group));
     for who in family {
         assert_gone_in_time(&stamps, who, fault);
     }
-    rig.redis.resume().unwrap();
+    harness.redis.resume().unwrap();
 }
 
 #[test]
-fn work_in_process_groups_of_its_own_is_gone_too() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
+fn work_in_other_process_groups_is_killed() {
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
     let script = format!("set -m; ({}) & echo group $!; wait", stamps.forever("job"));
-    let first = rig.run(&rig.store(), "k", &ARGS, &script);
+    let first = harness.run(&harness.store(), "k", &ARGS, &script);
     let group = number(&first, "group");
     stamps.wait_for("job");
     assert_ne!(parent(group), group);
-    rig.redis.pause().unwrap();
+    harness.redis.pause().unwrap();
     let fault = uptime();
     assert_eq!(code(&first), 76);
     assert!(!lives(group));
     assert_gone_in_time(&stamps, "job", fault);
-    rig.redis.resume().unwrap();
+    harness.redis.resume().unwrap();
 }
 
 #[test]
-fn work_that_obeys_sigterm_is_asked_first_and_the_loss_shows_in_the_code() {
-    let rig = Rig::new();
+fn work_gets_sigterm_first_and_the_loss_is_in_the_exit_code() {
+    let harness = Harness::new();
     let script = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
-    let first = rig.run(&rig.store(), "k", &ARGS, script);
+    let first = harness.run(&harness.store(), "k", &ARGS, script);
     first.wait_for_line(|line| line == "ready", LIMIT).unwrap();
-    rig.redis.pause().unwrap();
+    harness.redis.pause().unwrap();
     first.wait_for_line(|line| line == "asked", LIMIT).unwrap();
     assert_eq!(code(&first), 76);
-    rig.redis.resume().unwrap();
+    harness.redis.resume().unwrap();
 }
 
 #[test]
 fn a_revoked_lease_ends_the_work() {
-    let rig = Rig::new();
-    let first = rig.run(&rig.store(), "k", &ARGS, "echo group $$; sleep 1000");
+    let harness = Harness::new();
+    let first = harness.run(&harness.store(), "k", &ARGS, "echo group $$; sleep 1000");
     let group = number(&first, "group");
-    let revoked = rig.json(&["lease", "revoke", "k", "--reason", "test", "--delay", "10s"]);
+    let revoked = harness.json(&["lease", "revoke", "k", "--reason", "test", "--delay", "10s"]);
     assert_eq!(revoked["delay_ms"], 10_000);
     assert_eq!(code(&first), 76);
     assert!(!lives(group));
 }
 
 #[test]
-fn a_stopped_watchdog_does_not_save_the_work() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
-    let first = rig.run(&rig.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
+fn work_under_a_stopped_watchdog_is_killed() {
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
+    let first =
+        harness.run(&harness.store(), "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
     let group = number(&first, "group");
     stamps.wait_for("first");
     kill(Pid::from_raw(parent(group)), Signal::SIGSTOP).unwrap();
-    rig.redis.pause().unwrap();
+    harness.redis.pause().unwrap();
     let fault = uptime();
     assert_eq!(code(&first), 76);
     assert!(!lives(group));
     assert_gone_in_time(&stamps, "first", fault);
-    rig.redis.resume().unwrap();
+    harness.redis.resume().unwrap();
 }
 
 #[test]
-fn a_dead_watchdog_takes_the_work_with_it() {
-    let rig = Rig::new();
-    let first = rig.run(&rig.store(), "k", &ARGS, "echo group $$; sleep 1000");
+fn work_under_a_dead_watchdog_is_killed() {
+    let harness = Harness::new();
+    let first = harness.run(&harness.store(), "k", &ARGS, "echo group $$; sleep 1000");
     let group = number(&first, "group");
     kill(Pid::from_raw(parent(group)), Signal::SIGKILL).unwrap();
     assert_eq!(code(&first), 70);
     assert!(!lives(group));
     // The key was given back after that.
-    wait::until("the key is free", LIMIT, || rig.json(&["lease", "get", "k"])["state"] == "free").unwrap();
+    wait::until("the key is free", LIMIT, || harness.json(&["lease", "get", "k"])["state"] == "free")
+        .unwrap();
 }
 
 #[test]
-fn an_embedded_folder_is_not_granted_again_before_the_time_of_a_killed_holder_is_over() {
-    let rig = Rig::new();
-    let stamps = Stamps::new(rig.dir.path());
-    let store = format!("embedded:{}", rig.dir.path().join("data").display());
-    let first = rig.run(&store, "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
+fn an_embedded_store_does_not_grant_again_before_the_lease_of_a_killed_holder_expires() {
+    let harness = Harness::new();
+    let stamps = Stamps::new(harness.dir.path());
+    let store = format!("embedded:{}", harness.dir.path().join("data").display());
+    let first = harness.run(&store, "k", &ARGS, &format!("echo group $$; {}", stamps.forever("first")));
     let group = number(&first, "group");
     let began = stamps.wait_for("first").uptime;
     first.kill9().unwrap();
-    let second = rig.run(&store, "k", &WAITING, &stamps.one("second"));
+    let second = harness.run(&store, "k", &WAITING, &stamps.one("second"));
     assert_eq!(code(&second), 0);
     assert!(!lives(group));
     stamps.assert_in_turns();
     assert!(stamps.last("second").uptime >= began, "time goes forward");
-    let history = crate::rig::said(crate::rig::tenure(
-        rig.dir.path(),
+    let history = crate::harness::run_command(crate::harness::tenure(
+        harness.dir.path(),
         &["lease", "history", "k", "--json", "--store", &store],
     ))
     .json();

@@ -1,16 +1,16 @@
-//! The built binary against real stores: what people and programs see, and what `tenure run` does when things
-//! go wrong.
+//! The built binary against real stores: the command line, the services, and `tenure run` under faults.
 
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
 mod bench;
 mod control;
 mod doctor;
+mod harness;
 mod lease;
 mod loss;
 mod meet;
+mod metrics;
 mod poll;
-mod rig;
 mod run;
 mod server;
 mod sessions;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
-use service::{ApiToken, Auth, Scope, Scopes, Settings, Shutdown, auth_layer, login_routes};
 use tempfile::TempDir;
-use testkit::{Mode, Process, Proxy};
+use tenure_service::{ApiToken, Auth, Scope, Scopes, Settings, Shutdown, auth_layer, login_routes};
+use tenure_testkit::{Mode, Process, Proxy};
 
-use crate::rig::{Said, code, lives, number, said, tenure};
+use crate::harness::{CommandOutput, code, lives, number, run_command, tenure};
 use crate::stamps::{Stamps, uptime};
 
 /// A server on a memory store, with the files that `tenure up` leaves for the command line.
@@ -42,16 +42,16 @@ impl Up {
         Self { address, dir, shutdown, thread: Some(thread) }
     }
 
-    fn tenure(&self, args: &[&str]) -> Said {
-        said(tenure(self.dir.path(), args))
+    fn tenure(&self, args: &[&str]) -> CommandOutput {
+        run_command(tenure(self.dir.path(), args))
     }
 }
 
 /// The admin's token is the one in the folder; `reader` may only read, `writer` not act for Tenure's services.
-async fn mount(data: &Path) -> (service::Server, axum::Router) {
+async fn mount(data: &Path) -> (tenure_service::Server, axum::Router) {
     let settings =
         Settings { listen: "127.0.0.1:0".parse().unwrap(), data_dir: data.to_owned(), ..Settings::default() };
-    let server = service::Server::bind(&settings).await.unwrap();
+    let server = tenure_service::Server::bind(&settings).await.unwrap();
     let first = Auth::open(&settings, server.local_addr()).unwrap();
     drop(first);
     let admin = Auth::local_token(data).unwrap().unwrap();
@@ -65,8 +65,8 @@ async fn mount(data: &Path) -> (service::Server, axum::Router) {
     let settings = Settings { api_tokens, ..settings };
     let auth = Arc::new(Auth::open(&settings, server.local_addr()).unwrap());
     fs::write(data.join("token"), &admin).unwrap();
-    let store: Arc<dyn lease::Store> = lease_store::Store::open("memory:").await.unwrap().into();
-    let router = lease_api::grpc(store, lease_api::Options::default());
+    let store: Arc<dyn tenure_lease::Store> = tenure_store::Store::open("memory:").await.unwrap().into();
+    let router = tenure_lease_api::grpc(store, tenure_lease_api::Options::default());
     (server, router.merge(login_routes(auth.clone())).layer(auth_layer(auth)))
 }
 
@@ -78,7 +78,7 @@ impl Drop for Up {
 }
 
 #[test]
-fn the_server_on_this_machine_is_found_by_itself() {
+fn the_local_server_is_found() {
     let up = Up::start();
     let grant = up.tenure(&["lease", "acquire", "k", "--holder", "me", "--json"]);
     assert_eq!(grant.code, 0, "{}", grant.err);
@@ -91,14 +91,14 @@ fn the_server_on_this_machine_is_found_by_itself() {
     {
         let mut command = tenure(elsewhere.path(), &["lease", "get", "k", "--json"]);
         command.env(name, value).env("TENURE_TOKEN", fs::read_to_string(folder.join("token")).unwrap());
-        assert_eq!(said(command).json()["state"], "held", "{name}");
+        assert_eq!(run_command(command).json()["state"], "held", "{name}");
     }
     let doctor = up.tenure(&["doctor", "--json"]);
     assert_eq!((doctor.code, &doctor.json()["ok"]), (0, &true.into()), "{}", doctor.out);
 }
 
 #[test]
-fn a_token_that_does_not_allow_it_has_an_exit_code_of_its_own() {
+fn a_missing_permission_has_its_own_exit_code() {
     let up = Up::start();
     let url = format!("tenure://{}", up.address);
     let reader = ["--store", &url, "--api-token", "reader"];
@@ -107,36 +107,36 @@ fn a_token_that_does_not_allow_it_has_an_exit_code_of_its_own() {
     let refused = [
         up.tenure(&[&["lease", "acquire", "k"], &reader[..]].concat()),
         up.tenure(&["lease", "acquire", "poll:x", "--store", &url, "--api-token", "writer"]),
-        up.tenure(&["lease", "ls", "--api-token", "nobody"]),
-        up.tenure(&["login", "--api-token", "nobody"]),
-        said(tenure(elsewhere.path(), &["lease", "ls", "--url", &url])),
+        up.tenure(&["lease", "ls", "--api-token", "invalid"]),
+        up.tenure(&["login", "--api-token", "invalid"]),
+        run_command(tenure(elsewhere.path(), &["lease", "ls", "--url", &url])),
     ];
-    for (i, said) in refused.iter().enumerate() {
-        assert_eq!(said.code, 77, "{i}: {}", said.err);
-        assert!(said.err.contains("TENURE_TOKEN"), "{i}: {}", said.err);
+    for (i, output) in refused.iter().enumerate() {
+        assert_eq!(output.code, 77, "{i}: {}", output.err);
+        assert!(output.err.contains("TENURE_TOKEN"), "{i}: {}", output.err);
     }
 }
 
 #[test]
-fn login_prints_an_address_that_works_once() {
+fn login_prints_a_link_that_works_once() {
     let up = Up::start();
-    let said = up.tenure(&["login"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.starts_with(&format!("http://{}/#login=", up.address)), "{}", said.out);
-    assert!(said.err.contains("10m"), "{}", said.err);
+    let output = up.tenure(&["login"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.starts_with(&format!("http://{}/#login=", up.address)), "{}", output.out);
+    assert!(output.err.contains("10m"), "{}", output.err);
     let json = up.tenure(&["login", "--json"]).json();
     assert!(json["url"].is_string() && json["expiresInMs"] == 600_000, "{json}");
 }
 
 #[test]
-fn a_server_that_is_gone_is_an_error_with_advice() {
+fn a_missing_server_is_an_error_with_a_hint() {
     let up = Up::start();
     let address = up.dir.path().join("tenure-data/address");
     fs::write(address, "http://127.0.0.1:1\n").unwrap();
     for args in [&["lease", "ls"][..], &["login"]] {
-        let said = up.tenure(args);
-        assert_eq!(said.code, 69, "{}", said.err);
-        assert!(said.err.contains("127.0.0.1:1") && said.err.contains("tenure up"), "{}", said.err);
+        let output = up.tenure(args);
+        assert_eq!(output.code, 69, "{}", output.err);
+        assert!(output.err.contains("127.0.0.1:1") && output.err.contains("tenure up"), "{}", output.err);
     }
 }
 
@@ -169,7 +169,7 @@ fn work_is_gone_before_the_deadline_when_tenure_up_hangs() {
     let dir = tempfile::tempdir().unwrap();
     let up = Process::spawn(tenure(dir.path(), &["up", "--listen", "127.0.0.1:0"])).unwrap();
     let address = dir.path().join("tenure-data/address");
-    testkit::wait::until("it is up", crate::rig::LIMIT, || address.exists()).unwrap();
+    tenure_testkit::wait::until("it is up", crate::harness::LIMIT, || address.exists()).unwrap();
     let stamps = Stamps::new(dir.path());
     let script = format!("echo group $$; {}", stamps.forever("first"));
     let args = ["run", "k", "--ttl", "3s", "--", "sh", "-c", &script];

@@ -1,23 +1,23 @@
 //! What a shell and its user meet: usage, errors, completions.
 
-use crate::rig::{Rig, said, tenure};
+use crate::harness::{Harness, run_command, tenure};
 
 #[test]
-fn without_a_server_every_command_says_how_to_start_one() {
+fn without_a_server_every_command_explains_how_to_start_one() {
     let dir = tempfile::tempdir().unwrap();
     for args in [&["lease", "ls"][..], &["run", "k", "--", "true"], &["login"]] {
-        let said = said(tenure(dir.path(), args));
-        assert_eq!(said.code, 69, "{args:?}");
-        assert!(said.err.contains("tenure up") && said.err.contains("--store"), "{}", said.err);
+        let output = run_command(tenure(dir.path(), args));
+        assert_eq!(output.code, 69, "{args:?}");
+        assert!(output.err.contains("tenure up") && output.err.contains("--store"), "{}", output.err);
     }
-    let json = said(tenure(dir.path(), &["lease", "ls", "--json"]));
+    let json = run_command(tenure(dir.path(), &["lease", "ls", "--json"]));
     let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
     assert_eq!(error["code"], "UNAVAILABLE");
     assert!(error["hint"].as_str().unwrap().contains("tenure up"));
 }
 
 #[test]
-fn wrong_usage_names_the_argument() {
+fn a_usage_error_names_the_argument() {
     let dir = tempfile::tempdir().unwrap();
     let table: [(&[&str], &str); 6] = [
         (&["lease", "get", "two words"], "key"),
@@ -28,43 +28,44 @@ fn wrong_usage_names_the_argument() {
         (&["run", "k"], "COMMAND"),
     ];
     for (args, word) in table {
-        let said = said(tenure(dir.path(), args));
-        assert_eq!(said.code, 2, "{args:?}: {}", said.err);
-        assert!(said.err.contains(word), "{args:?}: {}", said.err);
+        let output = run_command(tenure(dir.path(), args));
+        assert_eq!(output.code, 2, "{args:?}: {}", output.err);
+        assert!(output.err.contains(word), "{args:?}: {}", output.err);
     }
 }
 
 #[test]
-fn a_folder_in_use_is_explained() {
-    let rig = Rig::new();
-    let store = format!("embedded:{}", rig.dir.path().join("data").display());
-    let user = rig.run(&store, "k", &[], "echo ready; cat");
-    user.wait_for_line(|line| line == "ready", crate::rig::LIMIT).unwrap();
-    let said = said(tenure(rig.dir.path(), &["lease", "ls", "--store", &store]));
-    assert_eq!(said.code, 69, "{}", said.err);
-    assert!(said.err.contains("one process opens a folder"), "{}", said.err);
+fn a_store_that_is_in_use_is_explained() {
+    let harness = Harness::new();
+    let store = format!("embedded:{}", harness.dir.path().join("data").display());
+    let user = harness.run(&store, "k", &[], "echo ready; cat");
+    user.wait_for_line(|line| line == "ready", crate::harness::LIMIT).unwrap();
+    let output = run_command(tenure(harness.dir.path(), &["lease", "ls", "--store", &store]));
+    assert_eq!(output.code, 69, "{}", output.err);
+    assert!(output.err.contains("only one process can open"), "{}", output.err);
     user.close_stdin();
 }
 
 #[test]
-fn a_password_is_not_repeated() {
+fn a_password_is_not_printed() {
     let dir = tempfile::tempdir().unwrap();
-    let said = said(tenure(dir.path(), &["lease", "ls", "--store", "redis://me:secret@127.0.0.1:1"]));
-    assert_eq!(said.code, 69);
-    assert!(said.err.contains("***@127.0.0.1:1") && !said.err.contains("secret"), "{}", said.err);
+    let output =
+        run_command(tenure(dir.path(), &["lease", "ls", "--store", "redis://me:secret@127.0.0.1:1"]));
+    assert_eq!(output.code, 69);
+    assert!(output.err.contains("***@127.0.0.1:1") && !output.err.contains("secret"), "{}", output.err);
 }
 
 #[test]
-fn the_configuration_in_force_is_shown_with_its_sources() {
+fn the_effective_configuration_is_printed_with_its_sources() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("tenure.toml"), "listen = \"127.0.0.1:7777\"\n").unwrap();
-    let text = said(tenure(dir.path(), &["config"]));
+    let text = run_command(tenure(dir.path(), &["config"]));
     assert!(text.code == 0 && text.out.contains("127.0.0.1:7777"), "{} {}", text.out, text.err);
-    let json = said(tenure(dir.path(), &["config", "--json"])).json();
+    let json = run_command(tenure(dir.path(), &["config", "--json"])).json();
     assert_eq!(json["listen"]["value"], "127.0.0.1:7777");
     assert!(json["listen"]["source"].as_str().unwrap().contains("tenure.toml"), "{json}");
     std::fs::write(dir.path().join("tenure.toml"), "listenn = 1\n").unwrap();
-    let wrong = said(tenure(dir.path(), &["config"]));
+    let wrong = run_command(tenure(dir.path(), &["config"]));
     assert!(wrong.code == 2 && wrong.err.contains("listenn"), "{}", wrong.err);
 }
 
@@ -72,14 +73,14 @@ fn the_configuration_in_force_is_shown_with_its_sources() {
 fn every_shell_has_completions() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish"] {
-        let said = said(tenure(dir.path(), &["completions", shell]));
+        let output = run_command(tenure(dir.path(), &["completions", shell]));
         assert!(
-            said.code == 0
-                && said.out.contains("doctor")
-                && !said.out.contains("Print completions for a shell\n\n"),
+            output.code == 0
+                && output.out.contains("doctor")
+                && !output.out.contains("Print shell completions\n\n"),
             "{shell}"
         );
     }
-    let version = said(tenure(dir.path(), &["--version"]));
+    let version = run_command(tenure(dir.path(), &["--version"]));
     assert!(version.out.starts_with("tenure "), "{}", version.out);
 }

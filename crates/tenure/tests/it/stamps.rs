@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use testkit::wait;
+use tenure_testkit::wait;
 
-use crate::rig::LIMIT;
+use crate::harness::LIMIT;
 
-/// A file of stamps. Everybody appends to it, so the order of its lines is the order of what happened.
+/// A file of stamps. All processes append to it, so the order of its lines is the order of what happened.
 pub(crate) struct Stamps {
     path: PathBuf,
 }
@@ -69,7 +69,7 @@ impl Stamps {
         self.read().into_iter().rfind(|stamp| stamp.who == who).unwrap()
     }
 
-    /// Generations only rise: nobody moved any more once somebody else did.
+    /// Generations only rise: a holder stops stamping before the next one starts.
     pub(crate) fn assert_in_turns(&self) {
         let stamps = self.read();
         for pair in stamps.windows(2) {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use super::trouble::{Trouble, keep, trouble};
+use super::page_error::{PageError, keep, page_error};
 use crate::lock;
 
 /// How long the browser may take for one command on a loaded machine.
@@ -26,7 +26,7 @@ const UNDER_WAY: usize = 64;
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 type Answer = SyncSender<Result<Value>>;
 /// What each session complained about.
-type Troubles = Arc<Mutex<HashMap<String, Vec<Trouble>>>>;
+type Troubles = Arc<Mutex<HashMap<String, Vec<PageError>>>>;
 
 struct Order {
     session: Option<String>,
@@ -38,7 +38,7 @@ struct Order {
 /// A connection to a browser, shared by its pages.
 pub(super) struct Link {
     orders: mpsc::Sender<Order>,
-    troubles: Troubles,
+    errors: Troubles,
     runtime: Option<Runtime>,
 }
 
@@ -52,9 +52,9 @@ impl Link {
             .build()
             .context("start the runtime of the DevTools connection")?;
         let (orders, inbox) = mpsc::channel(UNDER_WAY);
-        let troubles = Troubles::default();
+        let errors = Troubles::default();
         let (opened, outcome) = sync_channel(1);
-        let wire = Wire { troubles: Arc::clone(&troubles), pending: HashMap::new(), last: 0 };
+        let wire = Wire { errors: Arc::clone(&errors), pending: HashMap::new(), last: 0 };
         let url = address.to_owned();
         runtime.spawn(async move {
             match Box::pin(connect_async(url)).await {
@@ -66,7 +66,7 @@ impl Link {
             }
         });
         // Owned before the outcome is known, so that a failure ends the runtime as well.
-        let link = Self { orders, troubles, runtime: Some(runtime) };
+        let link = Self { orders, errors, runtime: Some(runtime) };
         match outcome.recv_timeout(LIMIT) {
             Ok(Ok(())) => Ok(link),
             Ok(Err(error)) => Err(anyhow!(error).context(format!("connect to {address}"))),
@@ -87,13 +87,13 @@ impl Link {
     }
 
     /// What a session complained about so far.
-    pub(super) fn troubles(&self, session: &str) -> Vec<Trouble> {
-        lock(&self.troubles).get(session).cloned().unwrap_or_default()
+    pub(super) fn errors(&self, session: &str) -> Vec<PageError> {
+        lock(&self.errors).get(session).cloned().unwrap_or_default()
     }
 
     /// Forgets what a session complained about, and returns it.
-    pub(super) fn take_troubles(&self, session: &str) -> Vec<Trouble> {
-        lock(&self.troubles).remove(session).unwrap_or_default()
+    pub(super) fn take_errors(&self, session: &str) -> Vec<PageError> {
+        lock(&self.errors).remove(session).unwrap_or_default()
     }
 }
 
@@ -108,7 +108,7 @@ impl Drop for Link {
 
 /// The task's side of a [`Link`].
 struct Wire {
-    troubles: Troubles,
+    errors: Troubles,
     pending: HashMap<u64, Answer>,
     last: u64,
 }
@@ -156,8 +156,8 @@ impl Wire {
         else {
             return;
         };
-        if let Some(trouble) = trouble(method, &message["params"]) {
-            keep(lock(&self.troubles).entry(session.to_owned()).or_default(), trouble);
+        if let Some(page_error) = page_error(method, &message["params"]) {
+            keep(lock(&self.errors).entry(session.to_owned()).or_default(), page_error);
         }
     }
 }

@@ -9,8 +9,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::link::Link;
-use super::trouble::{Trouble, words};
-use super::{keys, trouble::TroubleKind};
+use super::page_error::{PageError, describe_value};
+use super::{keys, page_error::PageErrorKind};
 use crate::wait;
 
 /// How long anything that must happen may take on a loaded machine.
@@ -64,7 +64,7 @@ impl Page {
         });
         let mut answer = self.call("Runtime.evaluate", wanted)?;
         match answer.get("exceptionDetails") {
-            Some(details) => Err(anyhow!("{} in: {script}", words(details))),
+            Some(details) => Err(anyhow!("{} in: {script}", describe_value(details))),
             None => Ok(answer["result"]["value"].take()),
         }
     }
@@ -147,21 +147,21 @@ impl Page {
     }
 
     /// Exceptions, console errors and warnings, violations of the content security policy and failed loads so far.
-    pub fn troubles(&self) -> Vec<Trouble> {
+    pub fn errors(&self) -> Vec<PageError> {
         // Events come in order with answers, so an answer brings all complaints made before it.
         let _ = self.evaluate("0");
-        self.link.troubles(&self.session)
+        self.link.errors(&self.session)
     }
 
     /// Fails with the complaints, if there are any but failed loads that `expected` accepts. They are forgotten then.
-    pub fn no_troubles(&self, mut expected: impl FnMut(&Trouble) -> bool) -> Result<()> {
+    pub fn expect_no_errors(&self, mut expected: impl FnMut(&PageError) -> bool) -> Result<()> {
         let _ = self.evaluate("0");
-        let mut troubles = self.link.take_troubles(&self.session);
-        troubles.retain(|trouble| trouble.kind != TroubleKind::Network || !expected(trouble));
-        if troubles.is_empty() {
+        let mut errors = self.link.take_errors(&self.session);
+        errors.retain(|page_error| page_error.kind != PageErrorKind::Network || !expected(page_error));
+        if errors.is_empty() {
             return Ok(());
         }
-        bail!("the page complains:\n  {}", list(&troubles));
+        bail!("the page complains:\n  {}", list(&errors));
     }
 
     /// Closes the tab.
@@ -196,7 +196,7 @@ impl Page {
         };
         let text = self.evaluate("location.href + '\\n' + document.body.innerText").unwrap_or_default();
         let text: String = text.as_str().unwrap_or("(nothing)").chars().take(QUOTED).collect();
-        format!("last seen: {last}\n{}\nthe page: {text}", list(&self.troubles()))
+        format!("last seen: {last}\n{}\nthe page: {text}", list(&self.errors()))
     }
 }
 
@@ -214,8 +214,8 @@ const REACH: &str = "(selector) => {
   return [x, y];
 }";
 
-fn list(troubles: &[Trouble]) -> String {
-    troubles.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
+fn list(errors: &[PageError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
 fn truthy(value: &Value) -> bool {

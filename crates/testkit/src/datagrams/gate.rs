@@ -56,7 +56,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Listens on `addr`. Must be called inside the proxy's runtime.
     pub(super) fn open(addr: SocketAddr, shared: Arc<Shared>) -> io::Result<Self> {
-        // Sharing the port is for the proxy's own sockets only: nobody else may be on it.
+        // Sharing the port is for the proxy's own sockets only: no other process may be on it.
         drop(std::net::UdpSocket::bind(addr)?);
         let door = Some(open(addr, None)?);
         Ok(Self { addr, door, known: BTreeMap::new(), flows: JoinSet::new(), shared })
@@ -127,7 +127,7 @@ impl Gate {
     }
 }
 
-/// The next packet of a client without a socket of its own; none ever while the door is shut.
+/// The next packet of a client without a socket of its own; none while new clients are refused.
 async fn next(door: Option<&UdpSocket>, packet: &mut [u8]) -> (usize, SocketAddr) {
     let Some(door) = door else { return std::future::pending().await };
     loop {

@@ -45,7 +45,7 @@ pub(super) fn order(orders: &mpsc::Sender<Order>, order: impl FnOnce(Done) -> Or
 /// The proxy's listener and the connections it took.
 pub(super) struct Gate {
     addr: SocketAddr,
-    door: Option<Door>,
+    door: Option<ListenerGate>,
     links: JoinSet<()>,
     shared: Arc<Shared>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Listens on `addr`. Must be called inside the proxy's runtime.
     pub(super) fn open(addr: SocketAddr, shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self { addr, door: Some(Door::open(addr)?), links: JoinSet::new(), shared })
+        Ok(Self { addr, door: Some(ListenerGate::open(addr)?), links: JoinSet::new(), shared })
     }
 
     pub(super) fn addr(&self) -> SocketAddr {
@@ -98,7 +98,7 @@ impl Gate {
 
     /// Takes the connections the kernel has made already: to their clients they are as current as any.
     fn take_waiting(&mut self) {
-        while let Some(client) = self.door.as_ref().and_then(Door::waiting) {
+        while let Some(client) = self.door.as_ref().and_then(ListenerGate::waiting) {
             self.take(client);
         }
     }
@@ -110,20 +110,20 @@ impl Gate {
 
     fn reopen(&mut self) -> io::Result<()> {
         if self.door.is_none() {
-            self.door = Some(Door::open(self.addr)?);
+            self.door = Some(ListenerGate::open(self.addr)?);
         }
         Ok(())
     }
 }
 
 /// A listener, seen twice: to wait for a client, and to ask whether one is there right now. The waiting one cannot
-/// answer that, as it goes by what the runtime was last told.
-struct Door {
+/// answer that, as it goes by the last event of the runtime.
+struct ListenerGate {
     listener: TcpListener,
     now: net::TcpListener,
 }
 
-impl Door {
+impl ListenerGate {
     fn open(addr: SocketAddr) -> io::Result<Self> {
         let socket = tokio::net::TcpSocket::new_v4()?;
         // Old connections of this port linger after it was closed, and must not keep it from opening again.
@@ -140,8 +140,8 @@ impl Door {
     }
 }
 
-/// The next client; nobody ever while the door is shut. A failed accept is that client's misfortune, not ours.
-async fn next(door: Option<&Door>) -> TcpStream {
+/// The next client; none while connections are refused. A failed accept concerns that client alone.
+async fn next(door: Option<&ListenerGate>) -> TcpStream {
     let Some(door) = door else { return std::future::pending().await };
     loop {
         if let Ok((client, _)) = door.listener.accept().await {

@@ -55,7 +55,7 @@ impl Traps {
 
     /// Lets `write` try to write as many of `wanted` bytes as the trap allows.
     ///
-    /// Writing and counting are one step to everybody who arms a trap or asks for counters: whoever has seen a
+    /// Writing and counting are one step to callers that arm a trap or read counters: a caller that has seen a
     /// byte arrive finds it counted, and arms a trap only for the bytes after it.
     pub(super) fn pass(
         &self,

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use anyhow::{Context, Result};
 
 use super::RedisServer;
-use super::site::{PROGRAM, Site};
+use super::site::{PROGRAM, RedisFiles};
 use crate::free_port;
 use crate::launch::{Failure, on_free_ports};
 
@@ -53,7 +53,7 @@ impl RedisBuilder {
         self.replica_of_addr(primary.addr())
     }
 
-    /// Replicates from whoever is at `addr`: a [`Proxy`](crate::Proxy) there can cut the replication.
+    /// Replicates from the server at `addr`: a [`Proxy`](crate::Proxy) there can cut the replication.
     pub fn replica_of_addr(mut self, addr: SocketAddr) -> Self {
         self.primary = Some(addr);
         self
@@ -88,7 +88,7 @@ impl RedisBuilder {
         if self.dir.is_none() {
             fs::create_dir(&dir).context("a data directory for Redis")?;
         }
-        let site = Site { home, dir, spec: self };
+        let site = RedisFiles { home, dir, spec: self };
         let (port, child) = on_free_ports(|| {
             let port = free_port().map_err(Failure::Other)?;
             Ok((port, site.launch(port, site.spec.primary)?))

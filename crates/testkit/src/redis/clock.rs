@@ -20,16 +20,44 @@ pub(super) fn give(command: &mut Command, file: &Path) -> Result<()> {
         .env("LD_PRELOAD", format!("{} {}", malloc.display(), fake.display()))
         .env("FAKETIME_TIMESTAMP_FILE", file)
         .env("FAKETIME_NO_CACHE", "1")
+        .env("TZ", "UTC")
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     Ok(())
 }
 
-/// Sets it so many seconds off the machine's.
-pub(super) fn set(file: &Path, seconds: i64) -> Result<()> {
+/// Sets it this many seconds off the machine's clock.
+pub(super) fn offset(file: &Path, seconds: i64) -> Result<()> {
+    replace(file, &format!("{seconds:+}\n"))
+}
+
+/// Stops it at this many microseconds after 1970.
+pub(super) fn freeze(file: &Path, micros: u64) -> Result<()> {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    let (year, month, day) = civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let (date, time) =
+        (format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:{second:02}"));
+    // Half a microsecond more, because the library rounds down what it reads as a floating-point number.
+    replace(file, &format!("{date} {time}.{fraction:06}5\n"))
+}
+
+/// Replaces the file in one step, so that the server never reads half of it.
+fn replace(file: &Path, text: &str) -> Result<()> {
     let next = file.with_extension("next");
-    fs::write(&next, format!("{seconds:+}\n")).context("write a server's clock")?;
-    // In one step, so that nobody reads half of it.
+    fs::write(&next, text).context("write a server's clock")?;
     fs::rename(&next, file).context("set a server's clock")
+}
+
+/// The date of a day after 1970 in the Gregorian calendar, counted in years that begin in March.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 /// Finds a library, also in the folders that are named after the machine's kind.
@@ -41,4 +69,16 @@ fn find(name: &str) -> Option<PathBuf> {
             .map(|folder| folder.join(name))
             .find(|path| path.is_file())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_has_the_date_of_the_calendar() {
+        assert_eq!(civil_date(0), (1970, 1, 1));
+        assert_eq!(civil_date(11_016), (2000, 2, 29));
+        assert_eq!(civil_date(19_722), (2023, 12, 31));
+    }
 }

@@ -19,13 +19,13 @@ pub(super) const MISSING: &str =
     "redis-server not found: apt-get install redis-server (cargo xtask test does it)";
 
 /// The directories and the settings of one server.
-pub(super) struct Site {
+pub(super) struct RedisFiles {
     pub(super) home: TempDir,
     pub(super) dir: PathBuf,
     pub(super) spec: RedisBuilder,
 }
 
-impl Site {
+impl RedisFiles {
     /// Starts the server on `port` and waits until it serves.
     pub(super) fn launch(&self, port: u16, primary: Option<SocketAddr>) -> Result<Child, Failure> {
         let log = self.home.path().join("log");
@@ -46,9 +46,14 @@ impl Site {
             .run(command, |child| serves(local(port), child.pid()))
     }
 
-    /// Sets the server's own clock so many seconds off the machine's.
+    /// Sets the server's own clock this many seconds off the machine's.
     pub(super) fn step(&self, seconds: i64) -> Result<()> {
-        clock::set(&self.clock_file(), seconds)
+        clock::offset(&self.clock_file(), seconds)
+    }
+
+    /// Stops the server's own clock at this many microseconds after 1970.
+    pub(super) fn freeze(&self, micros: u64) -> Result<()> {
+        clock::freeze(&self.clock_file(), micros)
     }
 
     fn clock_file(&self) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::json;
-use testkit::{Chromium, ColourScheme, TroubleKind, wait};
+use tenure_testkit::{Chromium, ColourScheme, PageErrorKind, wait};
 
 use crate::LIMIT;
 
@@ -29,7 +29,7 @@ fn a_page_is_clicked_typed_into_and_asked() {
     page.click("button").unwrap();
     page.wait_for("document.querySelector('button').textContent === 'Ada!'", LIMIT).unwrap();
     assert_eq!(page.evaluate("Promise.resolve({ a: [1, 'x'] })").unwrap(), json!({"a": [1, "x"]}));
-    assert!(page.evaluate("nobody.there").unwrap_err().to_string().contains("nobody is not defined"));
+    assert!(page.evaluate("missing.field").unwrap_err().to_string().contains("missing is not defined"));
     page.screen(390, 700, 1.0, true).unwrap();
     assert_eq!(page.evaluate("screen.width").unwrap(), 390);
     page.colour_scheme(ColourScheme::Dark).unwrap();
@@ -43,15 +43,15 @@ fn what_a_page_complains_about_is_collected() {
     let chromium = Chromium::start().unwrap();
     let policy = "<meta http-equiv=content-security-policy content=\"style-src 'none'\">";
     let page = chromium.open(&format!("data:text/html,{policy}<p style='color:red'>")).unwrap();
-    page.evaluate("console.error('no', 7); setTimeout(() => nobody.there); 0").unwrap();
+    page.evaluate("console.error('no', 7); setTimeout(() => missing.field); 0").unwrap();
     page.evaluate("new Promise((done) => setTimeout(done))").unwrap();
-    let seen = page.troubles();
+    let seen = page.errors();
     let has = |kind, words: &str| seen.iter().any(|one| one.kind == kind && one.text.contains(words));
-    assert!(has(TroubleKind::Console, "error: no 7"), "{seen:?}");
-    assert!(has(TroubleKind::Exception, "nobody is not defined"), "{seen:?}");
-    assert!(has(TroubleKind::Browser, "style-src"), "{seen:?}");
-    assert!(page.no_troubles(|_| true).is_err());
-    page.no_troubles(|_| false).unwrap();
+    assert!(has(PageErrorKind::Console, "error: no 7"), "{seen:?}");
+    assert!(has(PageErrorKind::Exception, "missing is not defined"), "{seen:?}");
+    assert!(has(PageErrorKind::Browser, "style-src"), "{seen:?}");
+    assert!(page.expect_no_errors(|_| true).is_err());
+    page.expect_no_errors(|_| false).unwrap();
 }
 
 #[test]

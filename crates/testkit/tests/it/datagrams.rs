@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use testkit::{UdpProxy, wait};
+use tenure_testkit::{UdpProxy, wait};
 
 use crate::LIMIT;
 
@@ -102,10 +102,10 @@ fn a_port_is_known_by_the_process_that_has_it() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     let group = nix::unistd::getpgrp().as_raw() as u32;
-    assert!(testkit::has_udp_port(group, port));
-    assert!(!testkit::has_udp_port(1, port));
+    assert!(tenure_testkit::has_udp_port(group, port));
+    assert!(!tenure_testkit::has_udp_port(1, port));
     drop(socket);
-    assert!(!testkit::has_udp_port(group, port));
+    assert!(!tenure_testkit::has_udp_port(group, port));
 }
 
 #[test]

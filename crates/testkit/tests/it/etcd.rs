@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use testkit::{EtcdServer, SmallDisk, wait};
+use tenure_testkit::{EtcdServer, SmallDisk, wait};
 
 use crate::LIMIT;
 

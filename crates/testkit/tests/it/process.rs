@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::{Process, wait};
+use tenure_testkit::{Process, wait};
 
 use crate::LIMIT;
 

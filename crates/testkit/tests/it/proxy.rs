@@ -1,10 +1,10 @@
-//! What the proxy does to connections until told otherwise.
+//! What the proxy does to connections until it is set otherwise.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use testkit::{Direction, Mode, Proxy, RedisServer, Reply, RespClient, wait};
+use tenure_testkit::{Direction, Mode, Proxy, RedisServer, Reply, RespClient, wait};
 
 use crate::{LIMIT, MOMENT};
 

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
-use testkit::{Direction, Proxy, RedisServer, Reply, RespClient};
+use tenure_testkit::{Direction, Proxy, RedisServer, Reply, RespClient};
 
 use crate::LIMIT;
 

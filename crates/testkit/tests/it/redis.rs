@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use testkit::{AppendFsync, RedisServer, Reply, RespClient, SmallDisk, wait};
+use tenure_testkit::{AppendFsync, RedisServer, Reply, RespClient, SmallDisk, wait};
 
 use crate::{LIMIT, MOMENT};
 

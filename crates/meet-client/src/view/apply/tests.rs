@@ -1,7 +1,7 @@
-//! Messages and what they do to what is known.
+//! Messages and their effect on the view.
 
 use super::*;
-use meet_wire::signaling::{
+use tenure_meet_wire::signaling::{
     self as wire, ChatMessage, LeaveReason, MeetingEnded, ParticipantJoined, ParticipantLeft,
     ParticipantMuteUpdate, ParticipantPresence, Presence, Role, UnmuteRequested,
 };
@@ -47,21 +47,21 @@ fn lines(view: &View) -> Vec<(u64, &str)> {
 }
 
 #[test]
-fn a_welcome_seats_this_participant_and_everybody_else() {
+fn a_welcome_adds_all_participants() {
     let view = joined();
     assert_eq!(view.own().unwrap().name, "ME");
     assert_eq!(view.others().map(|person| person.name.as_str()).collect::<Vec<_>>(), ["ADA"]);
     assert_eq!((view.event_seq, view.role, view.is_whole()), (7, Role::Host, true));
     assert_eq!(view.resume_from(), 7);
-    assert_eq!(View::new(0).resume_from(), u64::MAX, "who knows nothing needs everything");
+    assert_eq!(View::new(0).resume_from(), u64::MAX, "an empty view needs a snapshot");
 }
 
 #[test]
-fn a_long_roster_is_whole_only_with_its_last_part() {
+fn a_long_roster_is_complete_only_with_its_last_part() {
     let mut view = View::new(0);
     apply(&mut view, &message(0, Payload::JoinResponse(JoinResponse { roster_size: 3, ..welcome() })));
     assert!(!view.is_whole());
-    assert_eq!(view.resume_from(), u64::MAX, "half a roster is not gone on from");
+    assert_eq!(view.resume_from(), u64::MAX, "an incomplete roster needs a snapshot");
     for part in [vec![person("bob")], vec![person("eve")]] {
         let part = Snapshot { event_seq: 7, participants: part, media_servers: Vec::new() };
         assert_eq!(apply(&mut view, &message(0, Payload::Snapshot(part))), Step::Roster);
@@ -70,7 +70,7 @@ fn a_long_roster_is_whole_only_with_its_last_part() {
 }
 
 #[test]
-fn every_event_does_what_it_says() {
+fn every_event_changes_the_view() {
     let id = || "ada".to_owned();
     let mute = ParticipantMuteUpdate { participant_id: id(), audio_host: true, ..Default::default() };
     let away = ParticipantPresence {
@@ -82,8 +82,8 @@ fn every_event_does_what_it_says() {
     let published = wire::StreamPublished { participant_id: id(), stream: Some(stream) };
     let unpublished = wire::StreamUnpublished { participant_id: id(), stream_id: 4 };
     let left = ParticipantLeft { participant_id: id(), reason: LeaveReason::Timeout.into() };
-    type Look = fn(&View) -> bool;
-    let table: [(Payload, Look); 8] = [
+    type ViewCheck = fn(&View) -> bool;
+    let table: [(Payload, ViewCheck); 8] = [
         (Payload::ParticipantJoined(ParticipantJoined { participant: Some(person("bob")) }), |view| {
             view.people.contains_key("bob")
         }),
@@ -98,18 +98,18 @@ fn every_event_does_what_it_says() {
         }),
     ];
     let mut view = joined();
-    for (number, (payload, look)) in table.into_iter().enumerate() {
+    for (number, (payload, check)) in table.into_iter().enumerate() {
         let words = format!("{payload:?}");
         assert!(matches!(apply(&mut view, &message(8 + number as u64, payload)), Step::New(_)), "{words}");
-        assert!(look(&view), "{words}");
+        assert!(check(&view), "{words}");
     }
     let hidden = ServerMessage { event_seq: 16, ..ServerMessage::default() };
-    assert_eq!(apply(&mut view, &hidden), Step::New(News::Hidden), "not for us, and counted");
+    assert_eq!(apply(&mut view, &hidden), Step::New(News::Hidden), "hidden events still advance the number");
     assert_eq!(view.event_seq, 16);
 }
 
 #[test]
-fn an_event_is_taken_once_and_none_is_skipped() {
+fn an_event_is_applied_once_and_none_is_skipped() {
     let mut view = joined();
     assert!(matches!(apply(&mut view, &message(8, said("a"))), Step::New(_)));
     assert_eq!(apply(&mut view, &message(8, said("a"))), Step::Repeated);
@@ -119,7 +119,7 @@ fn an_event_is_taken_once_and_none_is_skipped() {
 }
 
 #[test]
-fn a_replay_goes_on_from_what_is_known_and_a_snapshot_replaces_it() {
+fn a_replay_extends_the_view_and_a_snapshot_replaces_it() {
     let mut view = joined();
     apply(&mut view, &message(8, said("a")));
     let back = JoinResponse {
@@ -142,11 +142,11 @@ fn a_replay_goes_on_from_what_is_known_and_a_snapshot_replaces_it() {
     apply(&mut view, &message(0, Payload::JoinResponse(anew)));
     let ids: Vec<&str> = view.people.keys().map(String::as_str).collect();
     assert_eq!((ids, view.event_seq), (vec!["eve", "me"], 2_000));
-    assert_eq!(lines(&view), [(8, "a")], "what was heard was said");
+    assert_eq!(lines(&view), [(8, "a")], "received chat is kept");
 }
 
 #[test]
-fn what_was_only_in_memory_is_gone_back_to_and_compared() {
+fn unpersisted_events_are_requested_again_and_compared() {
     let volatile = |seq, text| ServerMessage { durable: Some(false), ..message(seq, said(text)) };
     let mut view = joined();
     apply(&mut view, &volatile(8, "a"));
@@ -155,17 +155,17 @@ fn what_was_only_in_memory_is_gone_back_to_and_compared() {
     let mut same = view.clone();
     assert_eq!(apply(&mut same, &message(8, said("a"))), Step::Repeated);
     assert_eq!(apply(&mut same, &message(9, said("b"))), Step::Repeated);
-    assert_eq!((same.resume_from(), lines(&same).len()), (9, 2), "written down after all, and heard once");
+    assert_eq!((same.resume_from(), lines(&same).len()), (9, 2), "persisted after all, and applied once");
     assert_eq!(apply(&mut view, &message(8, said("other"))), Step::Rewritten);
-    assert!(lines(&view).is_empty(), "what never happened was not said");
+    assert!(lines(&view).is_empty(), "unpersisted chat is removed");
     let mut later = joined();
     apply(&mut later, &volatile(8, "a"));
     apply(&mut later, &message(9, said("b")));
-    assert_eq!(later.resume_from(), 9, "what is written was written in order");
+    assert_eq!(later.resume_from(), 9, "events persist in order");
 }
 
 #[test]
-fn hosts_see_who_asks_until_it_is_answered() {
+fn hosts_see_unmute_requests_until_they_are_answered() {
     let mut view = joined();
     let ask = UnmuteRequested {
         participant_id: "ada".to_owned(),
@@ -187,7 +187,7 @@ fn hosts_see_who_asks_until_it_is_answered() {
 }
 
 #[test]
-fn no_more_lines_are_kept_than_asked_for() {
+fn the_view_keeps_a_bounded_number_of_chat_messages() {
     let mut view = joined();
     for seq in 8..20 {
         apply(&mut view, &message(seq, said(&seq.to_string())));

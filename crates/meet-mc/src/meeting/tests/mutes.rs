@@ -1,4 +1,4 @@
-//! Mutes: who may, what is told, what is enforced.
+//! Mutes: permissions, events and enforcement.
 
 use super::*;
 
@@ -7,88 +7,94 @@ fn host_mute(participant: Id, audio: bool, video: bool) -> Request {
 }
 
 #[test]
-fn a_self_mute_is_told_and_not_enforced() {
-    let mut table = Table::new();
-    let bob = table.seated("bob", Role::Participant);
-    let effects = table.request(&bob.seat, Request::Mute { audio: true, video: false }).unwrap();
-    assert_eq!((effects.write, effects.happenings().count()), (Write::Async, 1));
-    assert!(!effects.then.iter().any(|effect| matches!(effect, Effect::Enforce { .. })));
-    assert!(table.meeting.seats[&bob.seat.participant].mutes.audio_self);
-    let again = table.request(&bob.seat, Request::Mute { audio: true, video: false }).unwrap();
-    assert_eq!(again.happenings().count(), 0, "nobody is told the same twice");
+fn a_self_mute_is_published_and_not_enforced() {
+    let mut fixture = Fixture::new();
+    let bob = fixture.join("bob", Role::Participant);
+    let effects = fixture.request(&bob.seat, Request::Mute { audio: true, video: false }).unwrap();
+    assert_eq!((effects.write, effects.events().count()), (Write::Async, 1));
+    assert!(!effects.then.iter().any(|effect| matches!(effect, Effect::EnforceMute { .. })));
+    assert!(fixture.meeting.seats[&bob.seat.participant].mutes.audio_self);
+    let again = fixture.request(&bob.seat, Request::Mute { audio: true, video: false }).unwrap();
+    assert_eq!(again.events().count(), 0, "an unchanged mute is not published");
 }
 
 #[test]
-fn a_host_mute_is_written_first_enforced_and_then_reported() {
-    let mut table = Table::new();
-    let (ada, bob) = (table.seated("ada", Role::Host), table.seated("bob", Role::Participant));
-    let who = bob.seat.participant;
-    let effects = table.request(&ada.seat, host_mute(who, true, false)).unwrap();
+fn a_host_mute_is_persisted_enforced_and_then_reported() {
+    let mut fixture = Fixture::new();
+    let (ada, bob) = (fixture.join("ada", Role::Host), fixture.join("bob", Role::Participant));
+    let target = bob.seat.participant;
+    let effects = fixture.request(&ada.seat, host_mute(target, true, false)).unwrap();
     assert_eq!(effects.write, Write::Sync);
-    let mutes = table.meeting.seats[&who].mutes.clone();
+    let mutes = fixture.meeting.seats[&target].mutes.clone();
     assert_eq!(
         (mutes.audio_host, mutes.video_host, mutes.epoch, mutes.by.as_deref()),
         (true, false, 1, Some("ada"))
     );
-    let order = Effect::Enforce { participant: who, mutes, by: ada.seat.participant };
+    let order = Effect::EnforceMute { participant: target, mutes, by: ada.seat.participant };
     assert_eq!(effects.then, [Effect::Accept, order]);
     // The handlers acknowledge: only now the host hears "enforced".
-    let done = |epoch, missing: &[&str]| Event::Enforced {
-        participant: who,
+    let done = |epoch, missing: &[&str]| Input::MuteEnforced {
+        participant: target,
         epoch,
         by: ada.seat.participant,
         missing: missing.iter().map(|id| (*id).to_owned()).collect(),
     };
-    let effects = table.perform(&done(1, &["mh-b"])).unwrap();
-    let telling = Telling::Enforced { participant: who, epoch: 1, missing: vec!["mh-b".to_owned()] };
-    assert_eq!(told(&effects), [(ada.seat.participant, telling)]);
-    table.request(&ada.seat, host_mute(who, false, false)).unwrap();
-    assert_eq!(table.perform(&done(1, &[])).unwrap(), Effects::none(), "another mute came in between");
-    assert_eq!(table.meeting.mute_epoch, 2);
+    let effects = fixture.apply(&done(1, &["mh-b"])).unwrap();
+    let message =
+        DirectMessage::MuteEnforced { participant: target, epoch: 1, missing: vec!["mh-b".to_owned()] };
+    assert_eq!(sent(&effects), [(ada.seat.participant, message)]);
+    fixture.request(&ada.seat, host_mute(target, false, false)).unwrap();
+    assert_eq!(fixture.apply(&done(1, &[])).unwrap(), Effects::none(), "another mute came in between");
+    assert_eq!(fixture.meeting.mute_epoch, 2);
 }
 
 #[test]
-fn a_host_mute_survives_coming_back() {
-    let mut table = Table::new();
-    let (ada, bob) = (table.seated("ada", Role::Host), table.seated("bob", Role::Participant));
-    table.request(&ada.seat, host_mute(bob.seat.participant, true, true)).unwrap();
-    table.lose(&bob.seat);
-    let join = table.returning(&bob);
-    let back = welcome(&table.perform(&Event::Join(Box::new(join))).unwrap());
+fn a_host_mute_survives_a_resume() {
+    let mut fixture = Fixture::new();
+    let (ada, bob) = (fixture.join("ada", Role::Host), fixture.join("bob", Role::Participant));
+    fixture.request(&ada.seat, host_mute(bob.seat.participant, true, true)).unwrap();
+    fixture.disconnect(&bob.seat);
+    let join = fixture.resume_join(&bob);
+    let back = welcome(&fixture.apply(&Input::Join(Box::new(join))).unwrap());
     assert!(back.seat.mutes.audio_host && back.seat.mutes.video_host);
-    let effects = table.request(&back.seat, Request::Mute { audio: false, video: false }).unwrap();
-    assert!(effects.happenings().next().is_none(), "nothing changed");
-    assert!(table.meeting.seats[&bob.seat.participant].mutes.audio_host, "no self-unmute lifts it");
+    let effects = fixture.request(&back.seat, Request::Mute { audio: false, video: false }).unwrap();
+    assert!(effects.events().next().is_none(), "nothing changed");
+    assert!(fixture.meeting.seats[&bob.seat.participant].mutes.audio_host, "no self-unmute lifts it");
 }
 
 #[test]
-fn who_was_muted_asks_and_a_host_grants_or_denies() {
-    let mut table = Table::new();
-    let (ada, bob) = (table.seated("ada", Role::Host), table.seated("bob", Role::Participant));
-    let who = bob.seat.participant;
-    let ask = Request::AskUnmute { audio: true, video: true };
-    assert!(matches!(table.request(&bob.seat, ask.clone()), Err(Refusal::Conflict(_))), "nobody muted bob");
-    table.request(&ada.seat, host_mute(who, true, false)).unwrap();
-    let effects = table.request(&bob.seat, ask.clone()).unwrap();
-    let asked = Telling::AskedToUnmute { participant: who, audio: true, video: true, expires_in_ms: 60_000 };
-    assert_eq!(told(&effects), [(ada.seat.participant, asked)]);
-    assert!(matches!(table.request(&bob.seat, ask.clone()), Err(Refusal::TooOften(_))), "one at a time");
+fn a_host_grants_or_denies_an_unmute_request() {
+    let mut fixture = Fixture::new();
+    let (ada, bob) = (fixture.join("ada", Role::Host), fixture.join("bob", Role::Participant));
+    let target = bob.seat.participant;
+    let ask = Request::RequestUnmute { audio: true, video: true };
+    assert!(matches!(fixture.request(&bob.seat, ask.clone()), Err(Refusal::Conflict(_))), "not muted");
+    fixture.request(&ada.seat, host_mute(target, true, false)).unwrap();
+    let effects = fixture.request(&bob.seat, ask.clone()).unwrap();
+    let asked = DirectMessage::UnmuteRequested {
+        participant: target,
+        audio: true,
+        video: true,
+        expires_in_ms: 60_000,
+    };
+    assert_eq!(sent(&effects), [(ada.seat.participant, asked)]);
+    assert!(matches!(fixture.request(&bob.seat, ask.clone()), Err(Refusal::RateLimited(_))), "one at a time");
     // Denied.
-    let deny = Request::AnswerUnmute { participant: who, audio: false, video: false };
-    let effects = table.request(&ada.seat, deny.clone()).unwrap();
-    let no = Telling::UnmuteAnswered { participant: who, audio: false, video: false };
-    assert_eq!(told(&effects), [(who, no)]);
-    assert!(table.meeting.seats[&who].mutes.audio_host);
-    assert!(matches!(table.request(&ada.seat, deny), Err(Refusal::NotFound(_))), "there is no open one");
+    let deny = Request::AnswerUnmute { participant: target, audio: false, video: false };
+    let effects = fixture.request(&ada.seat, deny.clone()).unwrap();
+    let no = DirectMessage::UnmuteAnswered { participant: target, audio: false, video: false };
+    assert_eq!(sent(&effects), [(target, no)]);
+    assert!(fixture.meeting.seats[&target].mutes.audio_host);
+    assert!(matches!(fixture.request(&ada.seat, deny), Err(Refusal::NotFound(_))), "there is no open one");
     // Granted.
-    table.request(&bob.seat, ask).unwrap();
-    let effects = table
-        .request(&ada.seat, Request::AnswerUnmute { participant: who, audio: true, video: false })
+    fixture.request(&bob.seat, ask).unwrap();
+    let effects = fixture
+        .request(&ada.seat, Request::AnswerUnmute { participant: target, audio: true, video: false })
         .unwrap();
     assert_eq!(effects.write, Write::Sync);
-    let yes = Telling::UnmuteAnswered { participant: who, audio: true, video: false };
-    assert_eq!(told(&effects), [(who, yes)]);
-    let mutes = &table.meeting.seats[&who].mutes;
+    let yes = DirectMessage::UnmuteAnswered { participant: target, audio: true, video: false };
+    assert_eq!(sent(&effects), [(target, yes)]);
+    let mutes = &fixture.meeting.seats[&target].mutes;
     assert_eq!(
         (mutes.audio_host, mutes.epoch, mutes.by.as_deref(), mutes.reason.as_str()),
         (false, 2, None, "")
@@ -96,20 +102,20 @@ fn who_was_muted_asks_and_a_host_grants_or_denies() {
 }
 
 #[test]
-fn a_wish_lapses_after_a_minute_and_waits_for_a_host_until_then() {
-    let mut table = Table::new();
-    let (ada, bob) = (table.seated("ada", Role::Host), table.seated("bob", Role::Participant));
-    table.request(&ada.seat, host_mute(bob.seat.participant, true, false)).unwrap();
-    table.lose(&ada.seat);
-    let effects = table.request(&bob.seat, Request::AskUnmute { audio: true, video: false }).unwrap();
-    assert!(told(&effects).is_empty(), "no host is there");
-    table.pass(Duration::from_secs(20));
-    let join = table.returning(&ada);
-    let effects = table.perform(&Event::Join(Box::new(join))).unwrap();
+fn an_unmute_request_waits_for_a_host_and_lapses_after_a_minute() {
+    let mut fixture = Fixture::new();
+    let (ada, bob) = (fixture.join("ada", Role::Host), fixture.join("bob", Role::Participant));
+    fixture.request(&ada.seat, host_mute(bob.seat.participant, true, false)).unwrap();
+    fixture.disconnect(&ada.seat);
+    let effects = fixture.request(&bob.seat, Request::RequestUnmute { audio: true, video: false }).unwrap();
+    assert!(sent(&effects).is_empty(), "no host is there");
+    fixture.advance(Duration::from_secs(20));
+    let join = fixture.resume_join(&ada);
+    let effects = fixture.apply(&Input::Join(Box::new(join))).unwrap();
     let (participant, audio) = (bob.seat.participant, true);
-    let waiting = Telling::AskedToUnmute { participant, audio, video: false, expires_in_ms: 40_000 };
-    assert_eq!(told(&effects), [(ada.seat.participant, waiting)]);
-    table.pass(Duration::from_secs(40));
-    table.perform(&Event::Time).unwrap();
-    assert_eq!(table.meeting.seats[&bob.seat.participant].ask, None);
+    let waiting = DirectMessage::UnmuteRequested { participant, audio, video: false, expires_in_ms: 40_000 };
+    assert_eq!(sent(&effects), [(ada.seat.participant, waiting)]);
+    fixture.advance(Duration::from_secs(40));
+    fixture.apply(&Input::Timer).unwrap();
+    assert_eq!(fixture.meeting.seats[&bob.seat.participant].unmute_request, None);
 }

@@ -1,4 +1,4 @@
-//! Latencies in bounded memory, true to a sixteenth.
+//! A latency histogram with a relative error of at most 1/16.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 const SHIFT: u32 = 4;
 const BUCKETS: usize = 64 << SHIFT;
 
-/// How many durations fell where.
+/// Counts of durations by bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     buckets: Vec<u64>,
@@ -39,7 +39,7 @@ impl Histogram {
         self.count
     }
 
-    /// A duration that this part of all did not exceed; zero when there is none.
+    /// The given quantile; zero when there are no samples.
     pub(super) fn quantile(&self, part: f64) -> Duration {
         let rank = ((self.count as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_is_true_to_a_sixteenth() {
+    fn a_bucket_has_a_relative_error_of_a_sixteenth() {
         for nanos in (0..10_000).chain([123_456_789, 1 << 40, (1 << 62) + 7]) {
             let top = top(index(nanos));
             assert!(top >= nanos && top - nanos <= nanos / 16, "{nanos} in a bucket up to {top}");

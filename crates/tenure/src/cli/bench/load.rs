@@ -1,23 +1,23 @@
-//! Callers that ask as fast as they are answered.
+//! Clients that send the next request as soon as the last one completes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease::{
+use tenure_lease::{
     Acquired, Claim, Clock, Entropy, Generation, Holder, Key, Release, Renewal, Renewed, Store, Tick, Token,
     Ttl,
 };
-use lease_store::{BootClock, OsEntropy};
+use tenure_store::{BootClock, OsEntropy};
 use tokio::task::JoinSet;
 
 use super::Histogram;
-use crate::cli::view::busy_words;
+use crate::cli::view::describe_busy;
 use crate::cli::{Failure, Result, exit};
 
-/// The leases of a bench last this long where the engine allows it; they are given back.
+/// The TTL of leases, where the engine allows it. They are released at the end.
 const TTL_MS: u64 = 30_000;
 
-/// What is measured.
+/// The measured operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
     /// Acquire a free key and release it.
@@ -35,7 +35,7 @@ impl Work {
     }
 }
 
-/// The callers of one store, each with a key of its own.
+/// The clients of one store, each with its own key.
 pub(super) struct Load {
     store: Arc<dyn Store>,
     keys: Vec<Key>,
@@ -43,7 +43,7 @@ pub(super) struct Load {
     ttl: Ttl,
 }
 
-/// What one caller measured: latencies of what succeeded, and how much did not.
+/// The latencies of successful operations of a client, and the number of failed ones.
 pub(super) type Tally = (Histogram, u64);
 
 impl Load {
@@ -52,16 +52,16 @@ impl Load {
         OsEntropy.fill(&mut bytes);
         let run = u32::from_be_bytes(bytes);
         let key = |client| Key::new(format!("tenure-bench/{run:08x}/{client}"));
-        let keys = (0..clients).map(key).collect::<lease::Result<_>>()?;
+        let keys = (0..clients).map(key).collect::<tenure_lease::Result<_>>()?;
         let ttl = Ttl::from_millis(TTL_MS)?.min(store.capabilities().max_ttl);
         Ok(Self { store, keys, holder: Holder::new("tenure-bench")?, ttl })
     }
 
-    /// Starts the callers; they end by themselves `limit` after the start.
+    /// Starts the clients, which stop `limit` after the start.
     pub(super) async fn start(&self, work: Work, limit: Duration) -> Result<(Tick, JoinSet<Tally>)> {
         let mut callers = Vec::with_capacity(self.keys.len());
         for key in &self.keys {
-            let caller = Caller {
+            let caller = BenchClient {
                 store: self.store.clone(),
                 key: key.clone(),
                 holder: self.holder.clone(),
@@ -82,14 +82,14 @@ impl Load {
     }
 }
 
-struct Caller {
+struct BenchClient {
     store: Arc<dyn Store>,
     key: Key,
     holder: Holder,
     ttl: Ttl,
 }
 
-impl Caller {
+impl BenchClient {
     async fn run(self, held: Option<(Token, Generation)>, end: Tick) -> Tally {
         let (mut latencies, mut errors) = (Histogram::default(), 0);
         let mut now = BootClock.now();
@@ -103,10 +103,10 @@ impl Caller {
                 latencies.record(after.since(now));
             } else {
                 errors += 1;
-                // Whoever is refused at once would only measure refusals.
+                // Pause, so that immediate failures do not dominate.
                 BootClock.sleep_until(after + Duration::from_millis(10)).await;
             }
-            // An engine in this process may answer without ever waiting; its own tasks need a turn too.
+            // An engine in this process may never wait; yield to its tasks.
             tokio::task::yield_now().await;
             now = BootClock.now();
         }
@@ -116,7 +116,7 @@ impl Caller {
         (latencies, errors)
     }
 
-    async fn take(&self, token: &Token) -> lease::Result<Acquired> {
+    async fn take(&self, token: &Token) -> tenure_lease::Result<Acquired> {
         let claim = Claim::new(self.key.clone(), self.holder.clone(), token.clone(), self.ttl);
         self.store.acquire(claim).await
     }
@@ -125,10 +125,8 @@ impl Caller {
         let token = Token::random(&OsEntropy);
         match self.take(&token).await? {
             Acquired::Granted(grant) => Ok((token, grant.lease.generation)),
-            Acquired::Busy(busy) => {
-                Err(Failure::new(exit::NOT_NOW, "BUSY", busy_words(&self.key, &busy))
-                    .during("cannot measure"))
-            }
+            Acquired::Busy(busy) => Err(Failure::new(exit::NOT_NOW, "BUSY", describe_busy(&self.key, &busy))
+                .during("cannot run the benchmark")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `tenure bench`: how fast are the engines here?
+//! `tenure bench`: benchmarks stores.
 
 mod histogram;
 mod load;
@@ -6,9 +6,9 @@ mod load;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lease::Clock;
-use lease_store::BootClock;
 use serde::Serialize;
+use tenure_lease::Clock;
+use tenure_store::BootClock;
 
 use self::histogram::Histogram;
 use self::load::{Load, Work};
@@ -17,25 +17,25 @@ use super::table::Table;
 use super::target::Server;
 use super::{Result, Screen, Target, exit, human};
 
-/// What to measure.
+/// The arguments of `tenure bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// A store to measure, as for other commands; several are compared with the first [default: the running server]
+    /// Store to measure; repeat to compare several with the first [default: the running server]
     #[arg(long, value_name = "URL")]
     store: Vec<String>,
-    /// How many callers at once
+    /// Number of concurrent clients
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     clients: u32,
-    /// How long each operation is measured
+    /// Duration of each measurement, in seconds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=300))]
     seconds: u32,
     #[command(flatten)]
     server: Server,
 }
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct Measurement {
     store: String,
     operation: &'static str,
     clients: u32,
@@ -51,7 +51,7 @@ struct Measured {
 
 #[derive(Serialize)]
 struct BenchView {
-    results: Vec<Measured>,
+    results: Vec<Measurement>,
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
@@ -61,10 +61,10 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     };
     let mut results = Vec::new();
     for target in &targets {
-        let place = target.place()?;
-        let load = Load::new(place.open().await?, args.clients)?;
+        let location = target.locate()?;
+        let load = Load::new(location.open().await?, args.clients)?;
         for work in [Work::Cycle, Work::Renew] {
-            results.push(measure(&load, work, place.shown(), &args).await?);
+            results.push(measure(&load, work, location.display_url(), &args).await?);
         }
     }
     if screen.is_json() {
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-async fn measure(load: &Load, work: Work, store: String, args: &Args) -> Result<Measured> {
+async fn measure(load: &Load, work: Work, store: String, args: &Args) -> Result<Measurement> {
     let limit = Duration::from_secs(u64::from(args.seconds));
     let bar = progress(&store, work, limit);
     let (start, mut running) = load.start(work, limit).await?;
@@ -89,7 +89,7 @@ async fn measure(load: &Load, work: Work, store: String, args: &Args) -> Result<
                     total.merge(&latencies);
                     errors += failed;
                 }
-                Some(Err(error)) => return Err(super::Failure::internal(format!("a caller failed: {error}"))),
+                Some(Err(error)) => return Err(super::Failure::internal(format!("a client task failed: {error}"))),
                 None => break,
             },
             () = BootClock.sleep_until(tick) => {
@@ -100,7 +100,7 @@ async fn measure(load: &Load, work: Work, store: String, args: &Args) -> Result<
     let seconds = BootClock.now().since(start).as_secs_f64();
     bar.finish_and_clear();
     let micros = |part: f64| total.quantile(part).as_micros() as u64;
-    Ok(Measured {
+    Ok(Measurement {
         store,
         operation: work.name(),
         clients: args.clients,
@@ -115,7 +115,7 @@ async fn measure(load: &Load, work: Work, store: String, args: &Args) -> Result<
     })
 }
 
-/// Shown on a terminal only.
+/// A progress bar, shown on a terminal only.
 fn progress(store: &str, work: Work, limit: Duration) -> ProgressBar {
     let bar = ProgressBar::new(limit.as_millis() as u64);
     if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {percent}%") {
@@ -125,7 +125,7 @@ fn progress(store: &str, work: Work, limit: Duration) -> ProgressBar {
     bar
 }
 
-fn table(results: &[Measured]) -> Table {
+fn table(results: &[Measurement]) -> Table {
     let columns = [
         "STORE",
         "OPERATION",
@@ -142,7 +142,7 @@ fn table(results: &[Measured]) -> Table {
     for one in results {
         let first = results.iter().find(|other| other.operation == one.operation);
         let ratio = first.filter(|first| first.store != one.store && first.per_second > 0.0);
-        let latency = |micros: u64| (Paint::Plain, human::latency(Duration::from_micros(micros)));
+        let latency = |micros: u64| (Paint::Plain, human::format_latency(Duration::from_micros(micros)));
         table.row([
             (Paint::Bold, one.store.clone()),
             (Paint::Plain, one.operation.to_owned()),

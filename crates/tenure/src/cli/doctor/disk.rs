@@ -1,4 +1,4 @@
-//! The folder of an embedded store.
+//! The directory of an embedded store.
 
 use std::path::Path;
 
@@ -6,27 +6,23 @@ use rustix::fs::statvfs;
 
 use super::report::Report;
 
-/// Below this much free space the disk is about to be full: a few segments of the journal.
-const SCARCE: u64 = 256 << 20;
+/// Free space that triggers a warning: a few segments of the journal.
+const LOW_SPACE: u64 = 256 << 20;
 
-pub(super) fn check(folder: &Path, report: &mut Report) {
-    let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    match statvfs(folder) {
-        Ok(disk) => judge(&shown.display().to_string(), disk.f_bavail * disk.f_frsize, report),
+pub(super) fn check(dir: &Path, report: &mut Report) {
+    let path = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    match statvfs(dir) {
+        Ok(disk) => check_free_space(&path.display().to_string(), disk.f_bavail * disk.f_frsize, report),
         Err(error) => {
-            report.warn("folder", format!("{}: {error}", shown.display()), "is the folder still there?");
+            report.warn("folder", format!("{}: {error}", path.display()), "check that the directory exists");
         }
     }
 }
 
-fn judge(folder: &str, free: u64, report: &mut Report) {
-    let detail = format!("{folder}, {} MiB free", free >> 20);
-    if free >= SCARCE {
+fn check_free_space(dir: &str, free: u64, report: &mut Report) {
+    let detail = format!("{dir}, {} MiB free", free >> 20);
+    if free >= LOW_SPACE {
         return report.ok("folder", detail);
     }
-    report.warn(
-        "folder",
-        detail,
-        "a full disk loses nothing, but no lease is granted until there is room: make some",
-    );
+    report.warn("folder", detail, "free some space: on a full disk nothing is lost, but no lease is granted");
 }

@@ -1,4 +1,4 @@
-//! `tenure doctor`: does the engine keep what it states, and is the clock one to hold leases by?
+//! `tenure doctor`: checks the store and the clocks.
 
 mod cycle;
 mod disk;
@@ -7,10 +7,10 @@ mod report;
 mod time;
 
 use self::report::Report;
-use self::time::Times;
+use self::time::ClockCheck;
 use super::{Result, Screen, Target};
 
-/// What to examine.
+/// The arguments of `tenure doctor`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -19,30 +19,30 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     let mut report = Report::default();
-    examine(&args.target, &mut report).await;
-    report.tell(screen)
+    run_checks(&args.target, &mut report).await;
+    report.print(screen)
 }
 
-async fn examine(target: &Target, report: &mut Report) {
-    let place = match target.place() {
-        Ok(place) => place,
-        Err(failure) => return report.refused("store", &failure),
+async fn run_checks(target: &Target, report: &mut Report) {
+    let location = match target.locate() {
+        Ok(location) => location,
+        Err(failure) => return report.fail_with("store", &failure),
     };
-    // The process's own clock first: it matters whatever the store says.
-    let times = Times::begin();
-    let store = match place.open().await {
+    // The clocks of this machine are checked even if the store is unavailable.
+    let clocks = ClockCheck::begin();
+    let store = match location.open().await {
         Ok(store) => store,
         Err(failure) => {
-            times.end(report).await;
-            return report.refused("store", &failure);
+            clocks.end(report).await;
+            return report.fail_with("store", &failure);
         }
     };
-    report.ok("store", format!("{} answers", place.shown()));
+    report.ok("store", format!("{} is reachable", location.display_url()));
     profile::capabilities(&store.capabilities(), report);
     profile::round_trip(&store, report).await;
-    if let Some(folder) = place.folder() {
-        disk::check(folder, report);
+    if let Some(dir) = location.directory() {
+        disk::check(dir, report);
     }
     cycle::check(&store, report).await;
-    times.end(report).await;
+    clocks.end(report).await;
 }

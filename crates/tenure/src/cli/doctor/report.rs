@@ -1,81 +1,81 @@
-//! Findings: what was looked at, how it is, what to do.
+//! The results of the checks.
 
 use serde::Serialize;
 
 use crate::cli::screen::Paint;
 use crate::cli::{Failure, Result, Screen, exit};
 
-/// How a thing is.
+/// The status of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum CheckStatus {
     Ok,
     Warn,
     Fail,
 }
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
-pub(super) struct Finding {
+pub(super) struct CheckResult {
     check: &'static str,
-    status: Verdict,
+    status: CheckStatus,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
-/// Everything looked at.
+/// The results of all checks.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    findings: Vec<Finding>,
+    results: Vec<CheckResult>,
 }
 
 #[derive(Serialize)]
 struct ReportView<'a> {
     ok: bool,
-    checks: &'a [Finding],
+    checks: &'a [CheckResult],
 }
 
 impl Report {
     pub(super) fn ok(&mut self, check: &'static str, detail: impl Into<String>) {
-        self.add(check, Verdict::Ok, detail.into(), None);
+        self.add(check, CheckStatus::Ok, detail.into(), None);
     }
 
     pub(super) fn warn(&mut self, check: &'static str, detail: impl Into<String>, remedy: impl Into<String>) {
-        self.add(check, Verdict::Warn, detail.into(), Some(remedy.into()));
+        self.add(check, CheckStatus::Warn, detail.into(), Some(remedy.into()));
     }
 
     pub(super) fn fail(&mut self, check: &'static str, detail: impl Into<String>, remedy: impl Into<String>) {
-        self.add(check, Verdict::Fail, detail.into(), Some(remedy.into()));
+        self.add(check, CheckStatus::Fail, detail.into(), Some(remedy.into()));
     }
 
-    /// A failure that a command would have ended with.
-    pub(super) fn refused(&mut self, check: &'static str, failure: &Failure) {
+    /// A failed check, from the failure of an operation.
+    pub(super) fn fail_with(&mut self, check: &'static str, failure: &Failure) {
         let remedy = failure.remedy().map(ToOwned::to_owned);
-        self.add(check, Verdict::Fail, failure.detail().to_owned(), remedy);
+        self.add(check, CheckStatus::Fail, failure.detail().to_owned(), remedy);
     }
 
-    fn add(&mut self, check: &'static str, status: Verdict, detail: String, remedy: Option<String>) {
-        self.findings.push(Finding { check, status, detail, remedy });
+    fn add(&mut self, check: &'static str, status: CheckStatus, detail: String, remedy: Option<String>) {
+        self.results.push(CheckResult { check, status, detail, remedy });
     }
 
     fn is_ok(&self) -> bool {
-        self.findings.iter().all(|finding| finding.status != Verdict::Fail)
+        self.results.iter().all(|result| result.status != CheckStatus::Fail)
     }
 
-    /// Says it all, and answers with the exit code.
-    pub(super) fn tell(&self, screen: &Screen) -> Result<u8> {
+    /// Prints the results and returns the exit code.
+    pub(super) fn print(&self, screen: &Screen) -> Result<u8> {
         let code = if self.is_ok() { exit::DONE } else { exit::FAILED };
         if screen.is_json() {
-            screen.json(&ReportView { ok: self.is_ok(), checks: &self.findings })?;
+            screen.json(&ReportView { ok: self.is_ok(), checks: &self.results })?;
             return Ok(code);
         }
-        let width = self.findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
-        for Finding { check, status, detail, remedy } in &self.findings {
+        let width = self.results.iter().map(|result| result.check.len()).max().unwrap_or(0);
+        for CheckResult { check, status, detail, remedy } in &self.results {
             let (word, paint) = match status {
-                Verdict::Ok => ("ok  ", Paint::Green),
-                Verdict::Warn => ("warn", Paint::Yellow),
-                Verdict::Fail => ("fail", Paint::Red),
+                CheckStatus::Ok => ("ok  ", Paint::Green),
+                CheckStatus::Warn => ("warn", Paint::Yellow),
+                CheckStatus::Fail => ("fail", Paint::Red),
             };
             screen.line(format!("{}  {check:<width$}  {detail}", screen.paint(paint, word)))?;
             for line in remedy.iter().flat_map(|remedy| remedy.lines()) {
@@ -94,9 +94,9 @@ mod tests {
     fn warnings_do_not_fail_and_failures_do() {
         let mut report = Report::default();
         report.ok("a", "fine");
-        report.warn("b", "odd", "look");
+        report.warn("b", "odd", "check it");
         assert!(report.is_ok());
-        report.fail("c", "broken", "mend");
+        report.fail("c", "broken", "repair it");
         assert!(!report.is_ok());
     }
 }

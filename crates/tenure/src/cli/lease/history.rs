@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use lease::{End, Key, Reign, Wall};
 use serde::Serialize;
+use tenure_lease::{End, Key, Reign, Wall};
 
 use crate::cli::screen::Paint;
 use crate::cli::table::Table;
 use crate::cli::{Result, Screen, Target, connect, exit, human};
 
-/// Which key.
+/// The arguments of `tenure lease history`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The key
+    /// Key to show
     #[arg(value_parser = super::key)]
     key: Key,
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(Serialize)]
 struct HistoryView {
-    reigns: Vec<lease_api::ReignBody>,
+    reigns: Vec<tenure_lease_api::ReignBody>,
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
         return Ok(exit::DONE);
     }
     if reigns.is_empty() {
-        screen.note(&format!("{} was never held, as far as the store remembers", args.key));
+        screen.note(&format!("{} has no history in this store", args.key));
         return Ok(exit::DONE);
     }
     screen.table(&table(&reigns, store.clock().wall()))?;
@@ -45,9 +45,9 @@ fn table(reigns: &[Reign], now: Wall) -> Table {
         let until = reign.until.unwrap_or(now);
         let lasted = Duration::from_micros(until.as_micros().saturating_sub(reign.from.as_micros()));
         table.row([
-            (Paint::Plain, human::moment(reign.from)),
-            (Paint::Plain, reign.until.map(human::moment).unwrap_or_default()),
-            (Paint::Plain, human::duration(lasted)),
+            (Paint::Plain, human::format_time(reign.from)),
+            (Paint::Plain, reign.until.map(human::format_time).unwrap_or_default()),
+            (Paint::Plain, human::format_duration(lasted)),
             (Paint::Bold, reign.holder.to_string()),
             (Paint::Plain, reign.generation.to_string()),
             (paint(reign.end), reign.end.map_or("held now", End::as_str).to_owned()),

@@ -1,22 +1,22 @@
 //! `tenure lease ls`.
 
-use lease::{Phase, Prefix, Query, Status, limits};
+use tenure_lease::{Phase, Prefix, Query, Status, limits};
 
 use crate::cli::screen::Paint;
 use crate::cli::table::Table;
 use crate::cli::view::ListView;
 use crate::cli::{Result, Screen, Target, connect, exit, human};
 
-/// Which keys.
+/// The arguments of `tenure lease ls`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Only keys that begin so
+    /// Only keys with this prefix
     #[arg(default_value = "", value_parser = super::prefix, hide_default_value = true)]
     prefix: Prefix,
-    /// At most so many
+    /// Maximum number of keys
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// All of them, however many
+    /// List all keys
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
         query.limit = limits::BATCH.min(most - items.len());
         let page = store.list(&query).await?;
         items.extend(page.items);
-        // Of the first page: what changed while the others were read is seen from there on.
+        // The revision of the first page, so that a watch from it includes changes during the listing.
         revision.get_or_insert(page.revision);
         query.after = page.next;
         if query.after.is_none() || items.len() >= most {
@@ -47,15 +47,12 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
         return Ok(exit::DONE);
     }
     if items.is_empty() {
-        screen.note("nothing is held");
+        screen.note("no keys are held");
         return Ok(exit::DONE);
     }
     screen.table(&table(&items))?;
     if query.after.is_some() {
-        screen.note(&format!(
-            "these are the first {}; --all shows every one",
-            human::count(items.len(), "key")
-        ));
+        screen.note(&format!("showing the first {}; --all shows all", human::pluralize(items.len(), "key")));
     }
     Ok(exit::DONE)
 }
@@ -67,19 +64,19 @@ fn table(items: &[Status]) -> Table {
         let text = |paint: Paint, text: Option<String>| (paint, text.unwrap_or_default());
         table.row([
             (Paint::Bold, status.key.to_string()),
-            (paint(status.phase), lease_api::state(status.phase).to_owned()),
+            (paint(status.phase), tenure_lease_api::state(status.phase).to_owned()),
             text(Paint::Plain, status.holder.as_ref().map(ToString::to_string)),
             text(Paint::Plain, status.generation.map(|generation| generation.to_string())),
-            text(Paint::Plain, status.remaining.map(human::duration)),
+            text(Paint::Plain, status.remaining.map(human::format_duration)),
             text(Paint::Plain, (status.waiters > 0).then(|| status.waiters.to_string())),
-            text(Paint::Dim, status.since.map(human::moment)),
+            text(Paint::Dim, status.since.map(human::format_time)),
             text(Paint::Dim, Some(one_line(status.meta.as_str()))),
         ]);
     }
     table
 }
 
-/// The colour of what a key is doing.
+/// The color of a state.
 pub(super) const fn paint(phase: Phase) -> Paint {
     match phase {
         Phase::Held => Paint::Green,
@@ -88,7 +85,7 @@ pub(super) const fn paint(phase: Phase) -> Paint {
     }
 }
 
-/// What a holder says about itself, short enough for a table and without anything a terminal would obey.
+/// Metadata in one line, truncated and without control characters.
 pub(super) fn one_line(text: &str) -> String {
     const WIDTH: usize = 40;
     let mut short: String = text.chars().take(WIDTH).map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -103,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meta_cannot_speak_to_the_terminal() {
+    fn metadata_has_no_control_characters() {
         assert_eq!(one_line("a\x1b[2Jb\nc"), "a [2Jb c");
         assert_eq!(one_line(&"m".repeat(100)).chars().count(), 41);
     }

@@ -1,4 +1,4 @@
-//! `tenure lease`: the verbs of the kernel, one file each.
+//! `tenure lease`: one file per operation.
 
 mod acquire;
 mod get;
@@ -11,32 +11,32 @@ mod transfer;
 mod watch;
 
 use clap::Subcommand;
-use lease::{Generation, Holder, Key, Prefix, Token, Ttl};
+use tenure_lease::{Generation, Holder, Key, Prefix, Token, Ttl};
 
 use super::{Failure, Result, Screen, human};
 
 pub(crate) use acquire::default_holder;
 
-/// What to do with leases.
+/// The commands of `tenure lease`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// List the keys that are not free
     Ls(ls::Args),
-    /// Show one key
+    /// Show a key
     Get(get::Args),
-    /// Show who held a key, and why each reign ended
+    /// Show the past holders of a key, and why each reign ended
     History(history::Args),
-    /// Follow changes as they happen
+    /// Watch changes
     Watch(watch::Args),
-    /// Take a key; prints the token that proves it
+    /// Acquire a key and print the token of the lease
     Acquire(acquire::Args),
-    /// Prolong a reign
+    /// Renew a lease
     Renew(renew::Args),
-    /// Give a key back
+    /// Release a lease
     Release(release::Args),
-    /// Hand a key to somebody who waits for it
+    /// Transfer a lease to a waiting holder
     Transfer(transfer::Args),
-    /// End a reign by force, whoever holds it
+    /// Revoke a lease, regardless of its holder
     Revoke(revoke::Args),
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn run(command: Command, screen: &Screen) -> Result<u8> {
     }
 }
 
-/// Readers of arguments: what the kernel refuses is wrong usage.
+/// Argument parsers: invalid values are usage errors.
 pub(crate) fn key(text: &str) -> Result<Key, String> {
     Key::new(text).map_err(|error| error.to_string())
 }
@@ -81,8 +81,8 @@ pub(crate) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::from_millis(millis).map_err(|error| error.to_string())
 }
 
-/// The caller does not hold what it wants to act on.
+/// The caller does not hold the lease.
 fn not_held(key: &Key) -> Failure {
     Failure::new(super::exit::LOST, "NOT_HELD", format!("{key} is not held with this token and generation"))
-        .hint(format!("see who does: tenure lease get {key}"))
+        .hint(format!("show its holder: tenure lease get {key}"))
 }

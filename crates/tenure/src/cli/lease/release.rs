@@ -1,20 +1,20 @@
 //! `tenure lease release`.
 
-use lease::{Holder, Key, Release, Released, Token};
 use serde::Serialize;
+use tenure_lease::{Holder, Key, Release, Released, Token};
 
 use crate::cli::{Result, Screen, Target, connect, exit};
 
-/// Which reign.
+/// The arguments of `tenure lease release`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The key
+    /// Key to release
     #[arg(value_parser = super::key)]
     key: Key,
-    /// The secret of the reign
+    /// Token of the lease
     #[arg(long, value_parser = super::token, allow_hyphen_values = true)]
     token: Token,
-    /// Who should have it next: at once if it waits, else reserved for two seconds
+    /// Successor: granted at once if it is waiting, otherwise reserved for two seconds
     #[arg(long, value_name = "HOLDER", value_parser = super::holder)]
     to: Option<Holder>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
         return Ok(code);
     }
     match answer {
-        Released::Released => screen.line(format!("{key} is given back"))?,
+        Released::Released => screen.line(format!("released {key}"))?,
         Released::NotHeld => return Err(super::not_held(&key)),
     }
     Ok(code)

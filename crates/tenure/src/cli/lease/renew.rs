@@ -1,23 +1,23 @@
 //! `tenure lease renew`.
 
-use lease::{Generation, Key, Renewal, Renewed, Token, Ttl};
 use serde::Serialize;
+use tenure_lease::{Generation, Key, Renewal, Renewed, Token, Ttl};
 
 use crate::cli::{Failure, Result, Screen, Target, connect, exit, human};
 
-/// Which reign.
+/// The arguments of `tenure lease renew`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The key
+    /// Key to renew
     #[arg(value_parser = super::key)]
     key: Key,
-    /// The secret of the reign
+    /// Token of the lease
     #[arg(long, value_parser = super::token, allow_hyphen_values = true)]
     token: Token,
-    /// The generation held
+    /// Generation of the lease
     #[arg(long, value_parser = super::generation)]
     generation: Generation,
-    /// How long from now on [default: as granted]
+    /// New TTL [default: unchanged]
     #[arg(long, value_parser = super::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     let store = connect(&target).await?;
     let answers = store.renew(&[Renewal { key: key.clone(), token, generation, ttl }]).await?;
     let answer = answers.first().copied();
-    let answer = answer.ok_or_else(|| Failure::internal("the store gave no answer to the renewal"))?;
+    let answer = answer.ok_or_else(|| Failure::internal("the store returned no result for the renewal"))?;
     let (outcome, remaining_ms, reason) = match answer {
         Renewed::Renewed { remaining } => ("renewed", Some(remaining.as_millis() as u64), None),
         Renewed::Lost(end) => ("lost", None, Some(end.as_str())),
@@ -50,13 +50,13 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     }
     match answer {
         Renewed::Renewed { remaining } => {
-            screen.line(format!("{key} is yours for another {}", human::duration(remaining)))?;
+            screen.line(format!("renewed {key} for {}", human::format_duration(remaining)))?;
             Ok(exit::DONE)
         }
         Renewed::Lost(end) => {
-            let words = format!("{key} is lost: this reign ended ({end})");
-            Err(Failure::new(exit::LOST, "NOT_HELD", words)
-                .hint(format!("see what became of it: tenure lease history {key}{}", target.again())))
+            let detail = format!("{key} is lost: the lease ended ({end})");
+            Err(Failure::new(exit::LOST, "NOT_HELD", detail)
+                .hint(format!("show its history: tenure lease history {key}{}", target.store_argument())))
         }
     }
 }

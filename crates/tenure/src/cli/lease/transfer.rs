@@ -1,23 +1,23 @@
 //! `tenure lease transfer`.
 
-use lease::{Generation, Holder, Key, Token, Transfer, Transferred};
 use serde::Serialize;
+use tenure_lease::{Generation, Holder, Key, Token, Transfer, Transferred};
 
 use crate::cli::{Failure, Result, Screen, Target, connect, exit};
 
-/// Which reign, and to whom.
+/// The arguments of `tenure lease transfer`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The key
+    /// Key to transfer
     #[arg(value_parser = super::key)]
     key: Key,
-    /// The secret of the reign
+    /// Token of the lease
     #[arg(long, value_parser = super::token, allow_hyphen_values = true)]
     token: Token,
-    /// The generation held
+    /// Generation of the lease
     #[arg(long, value_parser = super::generation)]
     generation: Generation,
-    /// The successor, who must be waiting for the key under this name
+    /// Successor, which must be waiting for the key under this name
     #[arg(long, value_name = "HOLDER", value_parser = super::holder)]
     to: Holder,
     #[command(flatten)]
@@ -40,14 +40,14 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
             if screen.is_json() {
                 screen.json(&TransferredView { holder, generation })?;
             } else {
-                screen.line(format!("{key} belongs to {holder} now, generation {generation}"))?;
+                screen.line(format!("transferred {key} to {holder}, generation {generation}"))?;
             }
             Ok(exit::DONE)
         }
         Transferred::NotHeld => Err(super::not_held(&key)),
         Transferred::NoSuccessor => {
-            let words = format!("{to} does not wait for {key}; nothing changed");
-            Err(Failure::new(exit::NOT_NOW, "NO_SUCCESSOR", words).hint(format!(
+            let detail = format!("{to} is not waiting for {key}; nothing was transferred");
+            Err(Failure::new(exit::NOT_NOW, "NO_SUCCESSOR", detail).hint(format!(
                 "the successor waits with: tenure lease acquire {key} --holder {to} --wait 1m"
             )))
         }

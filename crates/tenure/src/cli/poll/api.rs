@@ -1,28 +1,28 @@
-//! Requests to the running server.
+//! Calls to the polling API of the running server.
 
 use std::time::Duration;
 
-use lease::Clock;
-use lease_store::BootClock;
 use reqwest::{Client, Method};
 use serde::Deserialize;
 use serde_json::Value;
+use tenure_lease::Clock;
+use tenure_store::BootClock;
 
-use crate::cli::target::{Place, Server};
+use crate::cli::target::{Server, StoreLocation};
 use crate::cli::{Failure, Result, exit, remote};
 
 /// How long the server may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The interface of polling at one server.
+/// The polling API of a server.
 pub(super) struct Api {
     client: Client,
     base: String,
     token: Option<String>,
-    shown: String,
+    display_url: String,
 }
 
-/// What the server says when it refuses.
+/// An error response of the server.
 #[derive(Deserialize)]
 struct Problem {
     code: String,
@@ -31,29 +31,29 @@ struct Problem {
 
 impl Api {
     pub(super) fn open(server: &Server) -> Result<Self> {
-        let place = server.place()?;
-        let Place::Server { url, token, .. } = &place else {
-            return Err(Failure::internal("targets are asked of a server"));
+        let location = server.locate()?;
+        let StoreLocation::Server { url, token, .. } = &location else {
+            return Err(Failure::internal("polling targets need a server"));
         };
-        service::install_crypto();
+        tenure_service::install_crypto();
         let mut builder = Client::builder();
-        if let Some(pem) = place.trust()? {
+        if let Some(pem) = location.read_ca()? {
             let trusted = reqwest::Certificate::from_pem_bundle(&pem)
                 .map_err(|error| Failure::usage(error.to_string()))?;
             builder = builder.tls_certs_only(trusted);
         }
         let client = builder.build().map_err(|error| Failure::internal(error.to_string()))?;
         let base = format!("{}/poll/v1", remote::http(url)?);
-        Ok(Self { client, base, token: token.clone(), shown: place.shown() })
+        Ok(Self { client, base, token: token.clone(), display_url: location.display_url() })
     }
 
-    /// Asks, and answers with what the server said: null for nothing.
-    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
-        let asked = tokio::select! {
-            asked = self.send(method, path, body) => asked,
-            () = BootClock.sleep_until(BootClock.now() + LIMIT) => Err(Failure::unavailable("no answer")),
+    /// Calls the API and returns the body of the response; null if it is empty.
+    pub(super) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+        let response = tokio::select! {
+            response = self.send(method, path, body) => response,
+            () = BootClock.sleep_until(BootClock.now() + TIMEOUT) => Err(Failure::unavailable("timed out")),
         };
-        asked.map_err(|failure| failure.during(&format!("{} says", self.shown)))
+        response.map_err(|failure| failure.during(&self.display_url))
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
@@ -64,13 +64,13 @@ impl Api {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = request.send().await.map_err(|error| {
+        let response = request.send().await.map_err(|error| {
             Failure::unavailable(error.to_string())
-                .hint("is it running? `tenure up` starts one on this machine")
+                .hint("check that the server is running; `tenure up` starts one on this machine")
         })?;
-        let status = answer.status();
+        let status = response.status();
         if status.is_success() {
-            let bytes = answer.bytes().await.map_err(|error| Failure::unavailable(error.to_string()))?;
+            let bytes = response.bytes().await.map_err(|error| Failure::unavailable(error.to_string()))?;
             return match bytes.is_empty() {
                 true => Ok(Value::Null),
                 false => {
@@ -78,8 +78,9 @@ impl Api {
                 }
             };
         }
-        let problem = answer.json::<Problem>().await.ok();
-        let detail = problem.as_ref().map_or_else(|| format!("it answered {status}"), |p| p.detail.clone());
+        let problem = response.json::<Problem>().await.ok();
+        let detail =
+            problem.as_ref().map_or_else(|| format!("unexpected response {status}"), |p| p.detail.clone());
         Err(match (status.as_u16(), problem.map(|p| p.code).as_deref()) {
             (401 | 403, _) => Failure::forbidden(detail),
             (404, Some("NOT_FOUND")) => Failure::new(exit::FAILED, "NOT_FOUND", detail),
@@ -90,7 +91,7 @@ impl Api {
     }
 }
 
-/// A text in a path.
+/// Percent-encodes a path segment.
 pub(super) fn segment(text: &str) -> String {
     text.bytes()
         .map(|b| match b {

@@ -1,4 +1,4 @@
-//! `tenure poll nodes`: who lives and who polls what.
+//! `tenure poll nodes`: nodes and their targets.
 
 use reqwest::Method;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::cli::table::Table;
 use crate::cli::target::Server;
 use crate::cli::{Result, Screen, exit};
 
-/// Which server.
+/// The arguments of `tenure poll nodes`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -17,34 +17,34 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, screen: &Screen) -> Result<u8> {
-    let picture = Api::open(&args.server)?.ask(Method::GET, "/nodes", None).await?;
+    let status = Api::open(&args.server)?.call(Method::GET, "/nodes", None).await?;
     if screen.is_json() {
-        screen.json(&picture)?;
+        screen.json(&status)?;
         return Ok(exit::DONE);
     }
     let mut table = Table::new(["NODE", "STATUS", ">TARGETS", ">UNCERTAIN", "THIS"]);
-    for node in picture["nodes"].as_array().into_iter().flatten() {
+    for node in status["nodes"].as_array().into_iter().flatten() {
         let targets = node["targets"].as_array().cloned().unwrap_or_default();
-        let doubts = targets.iter().filter(|target| target["state"] == "uncertain").count();
-        let status = node["status"].as_str().unwrap_or_default();
+        let uncertain = targets.iter().filter(|target| target["state"] == "uncertain").count();
+        let state = node["status"].as_str().unwrap_or_default();
         let foreign = if node["foreign"] == true { " (foreign)" } else { "" };
         table.row([
             (Paint::Bold, node["instance"].as_str().unwrap_or_default().to_owned()),
-            (if status == "online" { Paint::Green } else { Paint::Yellow }, format!("{status}{foreign}")),
+            (if state == "online" { Paint::Green } else { Paint::Yellow }, format!("{state}{foreign}")),
             (Paint::Plain, targets.len().to_string()),
-            (Paint::Red, if doubts == 0 { String::new() } else { doubts.to_string() }),
+            (Paint::Red, if uncertain == 0 { String::new() } else { uncertain.to_string() }),
             (Paint::Dim, if node["isThisInstance"] == true { "*".to_owned() } else { String::new() }),
         ]);
     }
     screen.table(&table)?;
-    let unowned = picture["unowned"].as_array().map_or(0, Vec::len);
+    let unowned = status["unowned"].as_array().map_or(0, Vec::len);
     if unowned > 0 {
-        screen.note(&format!("{unowned} targets have no owner: paused, invalid or free"));
+        screen.note(&format!("{unowned} targets have no owner (paused, invalid or not yet assigned)"));
     }
     Ok(exit::DONE)
 }
 
-/// A text of an answer, or a dash.
+/// A value of a response as text; empty for null.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

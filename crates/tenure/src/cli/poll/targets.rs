@@ -1,4 +1,4 @@
-//! `tenure poll targets`: what is polled.
+//! `tenure poll targets`: manages polling targets.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -14,68 +14,68 @@ use crate::cli::table::Table;
 use crate::cli::target::Server;
 use crate::cli::{Failure, Result, Screen, exit, human};
 
-/// Most targets of one import.
-const IMPORT: usize = 100_000;
+/// The most targets of one import.
+const MAX_IMPORT: usize = 100_000;
 
-/// What to do with targets.
+/// The commands of `tenure poll targets`.
 #[derive(Subcommand, Debug)]
 pub(super) enum Command {
-    /// List targets, their owners and their last results
+    /// List targets with their owners and latest results
     Ls(Ls),
-    /// Show one target: its record, its owner and its last results
+    /// Show a target with its owner and latest results
     Get(One),
     /// Add a target
     Add(Box<Add>),
-    /// Leave a target alone until it is resumed
+    /// Pause a target
     Pause(One),
-    /// Poll a paused target again
+    /// Resume a paused target
     Resume(One),
     /// Remove a target
     Rm(One),
-    /// Add or change targets from a file of JSON: a list, or one object per line; - is the standard input
+    /// Add or update targets from a JSON file: a list, or one object per line; - reads standard input
     Import(Import),
 }
 
-/// Which server.
+/// The arguments of `ls`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Ls {
     #[command(flatten)]
     server: Server,
 }
 
-/// Which target.
+/// The arguments of commands for one target.
 #[derive(clap::Args, Debug)]
 pub(super) struct One {
-    /// The target's id
+    /// Id of the target
     id: String,
     #[command(flatten)]
     server: Server,
 }
 
-/// A new target.
+/// The arguments of `add`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Add {
-    /// What to GET, such as https://host/status
+    /// URL to poll, such as https://host/status
     address: String,
-    /// Its id; a random one if there is none
+    /// Id [default: random]
     #[arg(long)]
     id: Option<String>,
-    /// Its name, for people
+    /// Display name
     #[arg(long)]
     name: Option<String>,
-    /// How often, such as 10s; 4s otherwise
+    /// Interval, such as 10s [default: 4s]
     #[arg(long, value_name = "TIME", value_parser = human::parse_duration)]
     interval: Option<std::time::Duration>,
-    /// How long one poll may take
+    /// Timeout of one poll
     #[arg(long, value_name = "TIME", value_parser = human::parse_duration)]
     timeout: Option<std::time::Duration>,
-    /// What of the answer is the value: text, line:PREFIX, or a path such as `$.data[0].name`
+    /// How to extract the value: text, line:PREFIX, or a path such as `$.data[0].name`
     #[arg(long)]
     extract: Option<String>,
-    /// A header to send, as NAME:VALUE; shown to nobody afterwards
+    /// Header to send, as NAME:VALUE; never shown afterwards
     #[arg(long, value_name = "NAME:VALUE")]
     header: Vec<String>,
-    /// A bearer token to send, from this variable; shown to nobody afterwards
+    /// Bearer token to send; never shown afterwards
     #[arg(
         long,
         value_name = "TOKEN",
@@ -84,20 +84,20 @@ pub(super) struct Add {
         allow_hyphen_values = true
     )]
     bearer: Option<String>,
-    /// Where to post results
+    /// URL to post results to
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
-    /// Do not poll it yet
+    /// Add the target paused
     #[arg(long)]
     paused: bool,
     #[command(flatten)]
     server: Server,
 }
 
-/// From where.
+/// The arguments of `import`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Import {
-    /// The file
+    /// File to import
     file: PathBuf,
     #[command(flatten)]
     server: Server,
@@ -123,7 +123,7 @@ async fn list(api: &Api, screen: &Screen) -> Result<u8> {
     let (mut items, mut after) = (Vec::new(), String::new());
     loop {
         let page =
-            api.ask(Method::GET, &format!("/targets?limit=1000&after={}", segment(&after)), None).await?;
+            api.call(Method::GET, &format!("/targets?limit=1000&after={}", segment(&after)), None).await?;
         items.extend(page["items"].as_array().cloned().unwrap_or_default());
         match page["next"].as_str() {
             Some(next) => after = next.to_owned(),
@@ -160,18 +160,18 @@ async fn list(api: &Api, screen: &Screen) -> Result<u8> {
 
 async fn get(args: &One, screen: &Screen) -> Result<u8> {
     let api = Api::open(&args.server)?;
-    let target = api.ask(Method::GET, &path(&args.id), None).await?;
-    let results = api.ask(Method::GET, &format!("{}/results", path(&args.id)), None).await?;
-    let history = api.ask(Method::GET, &format!("{}/history", path(&args.id)), None).await?;
-    let whole = json!({ "target": target, "results": results["results"], "reigns": history["reigns"] });
+    let target = api.call(Method::GET, &path(&args.id), None).await?;
+    let results = api.call(Method::GET, &format!("{}/results", path(&args.id)), None).await?;
+    let history = api.call(Method::GET, &format!("{}/history", path(&args.id)), None).await?;
+    let output = json!({ "target": target, "results": results["results"], "reigns": history["reigns"] });
     if screen.is_json() {
-        screen.json(&whole)?;
+        screen.json(&output)?;
         return Ok(exit::DONE);
     }
     screen.line(serde_json::to_string_pretty(&target).unwrap_or_default())?;
     let mut table = Table::new([">AT", "OWNER", "GENERATION", "STATUS", ">MS", "VALUE"]);
     for result in results["results"].as_array().into_iter().flatten().rev().take(10) {
-        let shown: String = text(&result["value"]).chars().take(60).collect();
+        let value: String = text(&result["value"]).chars().take(60).collect();
         let ok = result["ok"] == true;
         table.row([
             (Paint::Dim, text(&result["at"])),
@@ -179,7 +179,7 @@ async fn get(args: &One, screen: &Screen) -> Result<u8> {
             (Paint::Dim, text(&result["generation"])),
             (if ok { Paint::Green } else { Paint::Red }, text(&result["status"])),
             (Paint::Dim, text(&result["latencyMs"])),
-            (Paint::Plain, if ok { shown } else { text(&result["error"]) }),
+            (Paint::Plain, if ok { value } else { text(&result["error"]) }),
         ]);
     }
     screen.table(&table)?;
@@ -205,7 +205,7 @@ async fn add(args: Add, screen: &Screen) -> Result<u8> {
     for header in args.header {
         let (name, value) = header
             .split_once(':')
-            .ok_or_else(|| Failure::usage(format!("--header: {header:?} is not NAME:VALUE")))?;
+            .ok_or_else(|| Failure::usage(format!("--header: {header:?} must have the form NAME:VALUE")))?;
         headers.insert(name.trim().to_owned(), value.trim().into());
     }
     if !headers.is_empty() {
@@ -214,35 +214,35 @@ async fn add(args: Add, screen: &Screen) -> Result<u8> {
     if args.paused {
         record.insert("isPaused".to_owned(), true.into());
     }
-    let made = Api::open(&args.server)?.ask(Method::POST, "/targets", Some(&record.into())).await?;
+    let created = Api::open(&args.server)?.call(Method::POST, "/targets", Some(&record.into())).await?;
     if screen.is_json() {
-        screen.json(&made)?;
+        screen.json(&created)?;
     } else {
-        screen.line(text(&made["id"]))?;
+        screen.line(text(&created["id"]))?;
     }
     Ok(exit::DONE)
 }
 
 async fn change(args: &One, method: Method, what: &str, screen: &Screen) -> Result<u8> {
-    let answer = Api::open(&args.server)?.ask(method, &format!("{}{what}", path(&args.id)), None).await?;
+    let response = Api::open(&args.server)?.call(method, &format!("{}{what}", path(&args.id)), None).await?;
     if screen.is_json() {
-        screen.json(&answer)?;
+        screen.json(&response)?;
     }
     Ok(exit::DONE)
 }
 
-/// Adds what is not there and changes what is. Everything is read before anything is sent.
+/// Adds new targets and updates existing ones. The whole file is validated before anything is sent.
 async fn import(args: &Import, screen: &Screen) -> Result<u8> {
-    let records = records(&source(&args.file)?)?;
+    let records = parse_records(&read_source(&args.file)?)?;
     let api = Api::open(&args.server)?;
     let (mut added, mut changed) = (0, 0);
     for record in records {
         let known = record["id"].as_str().map(path);
-        match api.ask(Method::POST, "/targets", Some(&record)).await {
+        match api.call(Method::POST, "/targets", Some(&record)).await {
             Ok(_) => added += 1,
             Err(failure) => match known.filter(|_| failure.is("CONFLICT")) {
                 Some(known) => {
-                    api.ask(Method::PATCH, &known, Some(&record)).await?;
+                    api.call(Method::PATCH, &known, Some(&record)).await?;
                     changed += 1;
                 }
                 None => return Err(failure.during(&format!("after {} targets", added + changed))),
@@ -257,7 +257,7 @@ async fn import(args: &Import, screen: &Screen) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-fn source(file: &PathBuf) -> Result<String> {
+fn read_source(file: &PathBuf) -> Result<String> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().read_to_string(&mut text).map(drop),
@@ -267,7 +267,7 @@ fn source(file: &PathBuf) -> Result<String> {
     Ok(text)
 }
 
-fn records(text: &str) -> Result<Vec<Value>> {
+fn parse_records(text: &str) -> Result<Vec<Value>> {
     let records: Vec<Value> = match serde_json::from_str(text) {
         Ok(Value::Array(list)) => list,
         Ok(one @ Value::Object(_)) => vec![one],
@@ -280,9 +280,9 @@ fn records(text: &str) -> Result<Vec<Value>> {
             })
             .collect::<Result<_>>()?,
     };
-    if records.len() > IMPORT {
+    if records.len() > MAX_IMPORT {
         return Err(Failure::usage(format!(
-            "{} targets; {IMPORT} are the most of one import",
+            "too many targets: {}; one import may have at most {MAX_IMPORT}",
             records.len()
         )));
     }
@@ -297,12 +297,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_import_is_a_list_or_lines_and_all_of_it_is_checked_first() {
+    fn an_import_is_a_list_or_lines_and_is_validated_as_a_whole() {
         let list = r#"[{"address": "http://a"}, {"address": "http://b"}]"#;
         let lines = "{\"address\": \"http://a\"}\n\n{\"address\": \"http://b\"}\n";
-        assert_eq!(records(list).unwrap(), records(lines).unwrap());
+        assert_eq!(parse_records(list).unwrap(), parse_records(lines).unwrap());
         for bad in ["[{}]", "{\"address\": \"http://a\"}\n{", "x", "[1]"] {
-            assert!(records(bad).is_err(), "{bad}");
+            assert!(parse_records(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The signals that end a command from outside.
+//! The signals that are forwarded to the command.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals on their way to the command.
+/// Receives signals for the command.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -22,7 +22,7 @@ impl Signals {
         })
     }
 
-    /// The number of the next one. Dropping the future loses nothing.
+    /// The number of the next signal. Cancel safe.
     pub(super) async fn next(&mut self) -> i32 {
         let kind = tokio::select! {
             Some(()) = self.interrupt.recv() => SignalKind::interrupt(),

@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use lease::{Deadline, Tick};
-use lease_keeper::{Guard, Keeper, Lost};
 use rustix::io::Errno;
+use tenure_keeper::{Guard, Keeper, Lost};
+use tenure_lease::{Deadline, Tick};
 
 use super::Signals;
 use crate::cli::{Failure, Result, exit};
-use crate::watchdog::{Desk, Leash, Report, Times, Why};
+use tenure_session_worker::StopTimes;
 
-/// How a command under a lease ended. Nothing of it is left, in every case.
+use crate::watchdog::{EndReason, WatchdogHandle, WorkIo, WorkReport};
+
+/// How a command under a lease ended. No process of it is left in any case.
 pub(super) enum Outcome {
     /// By itself, or by a signal.
     Ended { code: u8 },
@@ -22,7 +24,7 @@ pub(super) enum Outcome {
     Lost { lost: Lost },
 }
 
-/// Runs `command` under `guard` and returns when nothing of it is left.
+/// Runs `command` under `guard` until no process of it is left.
 pub(super) async fn supervise(
     guard: &Guard,
     command: &[OsString],
@@ -35,116 +37,116 @@ pub(super) async fn supervise(
         ("TENURE_HOLDER", guard.holder().to_string()),
     ];
     let deadline = guard.deadline();
-    let times = Times::of(deadline, guard.lease().ttl);
-    let leash = Leash::start(command, &variables, times, Desk::Shared)
+    let times = StopTimes::of(deadline, guard.lease().ttl);
+    let watchdog = WatchdogHandle::start(command, &variables, times, WorkIo::Shared)
         .map_err(|error| Failure::internal(format!("cannot start the watchdog: {error}")))?;
-    let mut watch = Watch { guard, keeper, leash, deadline, times, lost: None };
-    let ended = watch.run(signals, command).await;
+    let mut supervisor = Supervisor { guard, keeper, watchdog, deadline, times, lost: None };
+    let ended = supervisor.run(signals, command).await;
     if ended.is_err() {
-        watch.make_sure().await;
+        supervisor.kill_leftovers().await;
     }
-    let Watch { leash, .. } = watch;
-    leash.reap().await;
+    let Supervisor { watchdog, .. } = supervisor;
+    watchdog.reap().await;
     ended
 }
 
-struct Watch<'a> {
+struct Supervisor<'a> {
     guard: &'a Guard,
     keeper: &'a Keeper,
-    leash: Leash,
-    /// The deadline that the watchdog knows.
+    watchdog: WatchdogHandle,
+    /// The deadline that the watchdog has.
     deadline: Deadline,
-    times: Times,
-    /// Set once the work was told to go.
+    times: StopTimes,
+    /// Set once the kill was sent.
     lost: Option<Lost>,
 }
 
-impl Watch<'_> {
+impl Supervisor<'_> {
     async fn run(&mut self, signals: &mut Signals, command: &[OsString]) -> Result<Outcome> {
         let mut states = self.guard.states();
         let clock = self.keeper.clock().clone();
         loop {
-            let next = self.next_look(clock.now());
+            let next = self.next_check(clock.now());
             tokio::select! {
                 biased;
-                report = self.leash.report() => {
-                    let report = report.map_err(broken)?;
-                    if let Some(outcome) = self.heard(report, command)? {
+                report = self.watchdog.next_report() => {
+                    let report = report.map_err(watchdog_failed)?;
+                    if let Some(outcome) = self.handle_report(report, command)? {
                         return Ok(outcome);
                     }
                 }
-                number = signals.next() => drop(self.leash.signal(number).await),
+                number = signals.next() => drop(self.watchdog.signal(number).await),
                 _ = states.changed() => {}
                 () = clock.sleep_until(next) => {}
             }
-            // A watchdog that does not answer is done or dead, and then its reports end; or it is stopped.
-            self.look().await;
-            if self.deadline.passed(clock.now()) && self.leash.is_gone() {
+            // A failed send needs no handling: a dead watchdog ends its reports, and a stopped one is handled below.
+            self.update_watchdog().await;
+            if self.deadline.passed(clock.now()) && self.watchdog.is_gone() {
                 return Ok(Outcome::Lost { lost: self.lost.unwrap_or(Lost::Unconfirmed) });
             }
         }
     }
 
-    /// Tells the watchdog what the keeper has learned.
-    async fn look(&mut self) {
+    /// Sends the state of the guard to the watchdog.
+    async fn update_watchdog(&mut self) {
         let now = self.keeper.clock().now();
         if self.lost.is_none()
             && let Some(lost) = self.guard.state().lost()
         {
             self.lost = Some(lost);
-            drop(self.leash.kill().await);
+            drop(self.watchdog.kill().await);
         }
         let deadline = self.guard.deadline();
         if self.lost.is_none() && deadline > self.deadline {
             self.deadline = deadline;
-            self.times = Times::of(deadline, self.guard.lease().ttl);
-            drop(self.leash.extend(self.times).await);
+            self.times = StopTimes::of(deadline, self.guard.lease().ttl);
+            drop(self.watchdog.extend(self.times).await);
         }
-        if now >= self.last_line() {
-            self.leash.kill_past();
+        if now >= self.kill_deadline() {
+            self.watchdog.kill_directly();
         }
     }
 
-    /// There is no watchdog any more: what it had to do is ours. Whoever comes next must not meet the work.
-    async fn make_sure(&self) {
+    /// Kills the work after the watchdog failed: it must not outlive the lease.
+    async fn kill_leftovers(&self) {
         let clock = self.keeper.clock();
-        while !self.leash.is_gone() && !self.deadline.passed(clock.now()) {
-            self.leash.kill_past();
+        while !self.watchdog.is_gone() && !self.deadline.passed(clock.now()) {
+            self.watchdog.kill_directly();
             clock.sleep_until(clock.now() + Duration::from_millis(10)).await;
         }
     }
 
-    /// When the watchdog must have killed: then we do it ourselves. It may be stopped.
-    fn last_line(&self) -> Tick {
+    /// When this process kills the work itself, because the watchdog should have and may be stopped.
+    fn kill_deadline(&self) -> Tick {
         self.times.kill + self.deadline.left(self.times.kill) / 2
     }
 
-    /// The keeper says nothing when a renewal only moves the deadline, so it is asked often enough that a later
-    /// deadline arrives long before the earlier one asks the work to stop.
-    fn next_look(&self, now: Tick) -> Tick {
-        let often = (self.guard.lease().ttl.as_duration() / 30).min(Duration::from_millis(250));
-        let last = self.last_line();
-        if now < last { last.min(now + often) } else { now + often }
+    /// The keeper sends no notification when a renewal only moves the deadline, so it is polled often enough that a later
+    /// deadline arrives well before the earlier one stops the work.
+    fn next_check(&self, now: Tick) -> Tick {
+        let interval = (self.guard.lease().ttl.as_duration() / 30).min(Duration::from_millis(250));
+        let last = self.kill_deadline();
+        if now < last { last.min(now + interval) } else { now + interval }
     }
 
-    fn heard(&mut self, report: Option<Report>, command: &[OsString]) -> Result<Option<Outcome>> {
+    fn handle_report(&mut self, report: Option<WorkReport>, command: &[OsString]) -> Result<Option<Outcome>> {
         Ok(match report {
-            Some(Report::Started(_)) => None,
-            Some(Report::Failed(errno)) => Some(Outcome::NotStarted(not_started(command, errno))),
-            Some(Report::Ended { code, why }) => Some(match (why, self.lost) {
-                (Why::Own, None) => Outcome::Ended { code },
+            Some(WorkReport::Started(_)) => None,
+            Some(WorkReport::Failed(errno)) => Some(Outcome::NotStarted(not_started(command, errno))),
+            Some(WorkReport::Ended { code, why }) => Some(match (why, self.lost) {
+                (EndReason::Own, None) => Outcome::Ended { code },
                 (_, lost) => Outcome::Lost { lost: lost.unwrap_or(Lost::Unconfirmed) },
             }),
-            None => return Err(Failure::internal("the watchdog ended; the command was killed")),
+            None => return Err(Failure::internal("the watchdog exited; the command was killed")),
         })
     }
 }
 
-fn broken(error: io::Error) -> Failure {
-    Failure::internal(format!("the watchdog cannot be reached: {error}; the command was killed"))
+fn watchdog_failed(error: io::Error) -> Failure {
+    Failure::internal(format!("lost the connection to the watchdog: {error}; the command was killed"))
 }
 
-/// The codes that shells use for a command that is not there or cannot be run.
+/// The exit codes that shells use for a command that does not exist or cannot be run.
 fn not_started(command: &[OsString], errno: i32) -> Failure {
     let error = io::Error::from_raw_os_error(errno);
     let code = if errno == Errno::NOENT.raw_os_error() { 127 } else { 126 };

@@ -3,23 +3,23 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use lease::Clock;
-use lease_keeper::OsEntropy;
-use lease_store::BootClock;
-use meet_client::door::{Rest, create};
-use meet_client::{Client, Ending, Event, Events, News, Options, View};
-use meet_wire::transport::quic::{Dialer, Timing};
-use testkit::wait;
+use tenure_keeper::OsEntropy;
+use tenure_lease::Clock;
+use tenure_meet_client::join_api::{RestJoinApi, create};
+use tenure_meet_client::{Client, Ending, Event, Events, News, Options, View};
+use tenure_meet_wire::transport::quic::{Dialer, Timing};
+use tenure_store::BootClock;
+use tenure_testkit::wait;
 
-use crate::meet::house::{House, TOKEN};
-use crate::rig::LIMIT;
+use crate::harness::LIMIT;
+use crate::meet::installation::{Installation, TOKEN};
 
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-async fn join(door: Rest, name: &str) -> (Client, Events) {
+async fn join(join_api: RestJoinApi, name: &str) -> (Client, Events) {
     let dialer = Dialer::new(ANY, Timing::default()).unwrap();
     let options = Options::new(name, Arc::new(BootClock), Arc::new(OsEntropy));
-    Client::join(Arc::new(door), Arc::new(dialer), options).await.unwrap()
+    Client::join(Arc::new(join_api), Arc::new(dialer), options).await.unwrap()
 }
 
 async fn sees(client: &Client, what: &str, look: impl Fn(&View) -> bool) {
@@ -27,15 +27,15 @@ async fn sees(client: &Client, what: &str, look: impl Fn(&View) -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_and_a_guest_of_the_rust_client_meet_and_a_mute_is_enforced_by_the_handlers() {
-    let house = House::new();
-    let door = house.start(&["up", "--only", "meet"]);
+async fn a_host_and_a_guest_meet_and_handlers_enforce_a_mute() {
+    let installation = Installation::new();
+    let server = installation.start(&["up", "--only", "meet"]);
     let clock: Arc<dyn Clock> = Arc::new(BootClock);
-    let made = create(&door.address, TOKEN, "Tea", &BootClock).await.unwrap();
+    let made = create(&server.address, TOKEN, "Tea", &BootClock).await.unwrap();
     let code = &made.meeting_code;
-    let host = Rest::user(&door.address, code, TOKEN, clock.clone()).unwrap();
+    let host = RestJoinApi::user(&server.address, code, TOKEN, clock.clone()).unwrap();
     let (ada, mut events) = join(host, "Ada").await;
-    let (eve, _) = join(Rest::guest(&door.address, code, "Eve", clock).unwrap(), "Eve").await;
+    let (eve, _) = join(RestJoinApi::guest(&server.address, code, "Eve", clock).unwrap(), "Eve").await;
     let id = eve.own().unwrap().participant_id;
     sees(&ada, "both are there", |view| view.people.len() == 2).await;
     ada.host_mute(&id, true, false, "noise").await.unwrap();

@@ -9,31 +9,31 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
 use parking_lot::Mutex;
-use testkit::wait;
+use tenure_testkit::wait;
 use tokio::task::JoinSet;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::rig::LIMIT;
+use crate::harness::LIMIT;
 
-/// A span that came in.
+/// A received span.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedSpan {
     pub(crate) trace: String,
     pub(crate) id: u64,
     pub(crate) parent: u64,
     pub(crate) name: String,
 }
 
-impl Seen {
-    /// Whether it has this name and hangs right below this parent.
+impl ReceivedSpan {
+    /// Whether it has this name and this parent.
     pub(crate) fn of(&self, trace: &str, parent: u64, name: &str) -> bool {
         self.trace == trace && self.parent == parent && self.name == name
     }
 }
 
 #[derive(Clone, Default)]
-struct Spans(Arc<Mutex<Vec<Seen>>>);
+struct Spans(Arc<Mutex<Vec<ReceivedSpan>>>);
 
 pub(crate) struct Collector {
     pub(crate) url: String,
@@ -52,8 +52,8 @@ impl Collector {
         Self { url, spans, _serving: serving }
     }
 
-    /// Waits for a span like this.
-    pub(crate) async fn find(&self, what: &str, fits: impl Fn(&Seen) -> bool) -> Seen {
+    /// Waits for a matching span.
+    pub(crate) async fn find(&self, what: &str, fits: impl Fn(&ReceivedSpan) -> bool) -> ReceivedSpan {
         let find = || self.spans.0.lock().iter().find(|span| fits(span)).cloned();
         if let Err(error) = wait::until_async(what, LIMIT, async || find().is_some()).await {
             panic!("{error}: {:#?}", self.spans.0.lock());
@@ -61,8 +61,8 @@ impl Collector {
         find().unwrap()
     }
 
-    /// Whether a span hangs below another, however deep.
-    pub(crate) fn is_below(&self, span: &Seen, other: &Seen) -> bool {
+    /// Whether a span is a descendant of another.
+    pub(crate) fn is_below(&self, span: &ReceivedSpan, other: &ReceivedSpan) -> bool {
         let spans = self.spans.0.lock();
         let mut at = Some(span);
         while let Some(span) = at {
@@ -84,7 +84,7 @@ impl TraceService for Spans {
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_be_bytes);
         let sent = request.into_inner().resource_spans;
         let spans = sent.into_iter().flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans);
-        self.0.lock().extend(spans.map(|span| Seen {
+        self.0.lock().extend(spans.map(|span| ReceivedSpan {
             trace: span.trace_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             id: number(&span.span_id),
             parent: number(&span.parent_span_id),

@@ -1,106 +1,107 @@
-//! Meetings of the built binary: people join over REST and real QUIC, and the process ends in order.
+//! Meetings of the built binary: participants join over REST and real QUIC, and the process shuts down gracefully.
 
-mod brain;
-mod cast;
+mod abuse;
 mod client;
+mod cluster;
 mod collector;
-mod house;
-mod intruder;
-mod proof;
-mod secrecy;
+mod installation;
+mod resume;
+mod secrets;
+mod split_brain;
 mod trace;
 
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use meet_wire::signaling::ChatRequest;
-use meet_wire::signaling::client_message::Payload as Ask;
-use meet_wire::signaling::server_message::Payload;
-use meet_wire::transport::Closed;
 use serde_json::json;
-use testkit::{RedisServer, wait};
+use tenure_meet_wire::signaling::ChatRequest;
+use tenure_meet_wire::signaling::client_message::Payload as ClientPayload;
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::transport::Closed;
+use tenure_testkit::{RedisServer, wait};
 
-use crate::meet::house::{Door, House, Place};
-use crate::rig::{LIMIT, code, said, tenure};
+use crate::harness::{LIMIT, code, run_command, tenure};
+use crate::meet::installation::{Installation, MeetingAccess, ServerProcess};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_meet_on_a_fresh_installation_and_are_told_when_it_ends() {
-    let house = House::new();
-    let door = house.start(&["up", "--only", "meet"]);
-    let made = door.create("standup").await;
+async fn participants_meet_on_a_fresh_installation_and_see_its_end() {
+    let installation = Installation::new();
+    let server = installation.start(&["up", "--only", "meet"]);
+    let made = server.create("standup").await;
     let code_of = made["meeting_code"].as_str().unwrap().to_owned();
-    let place = door.place(&code_of, None).await;
+    let place = server.place(&code_of, None).await;
     assert!(place.url.starts_with("https://127.0.0.1:") && place.url.ends_with("/wt/mc"), "{}", place.url);
     assert_eq!(place.hashes.len(), 2, "the certificate that serves and the next one");
     let (mut ada, welcome) = place.join("Ada").await;
     assert_eq!(welcome.media_servers.len(), 1);
     assert!(welcome.existing_participants.is_empty() && !welcome.binding_token.is_empty());
-    // A guest, who knows no more than the code.
-    let guest = door.guest(&code_of, "Bob").await;
-    let (mut bob, second) = door.place(&code_of, Some(&guest)).await.join("Bob").await;
+    // A guest only knows the code.
+    let guest = server.guest(&code_of, "Bob").await;
+    let (mut bob, second) = server.place(&code_of, Some(&guest)).await.join("Bob").await;
     assert_eq!(second.existing_participants.len(), 1);
     assert_eq!(second.existing_participants[0].name, "Ada");
-    bob.ask(Ask::ChatRequest(ChatRequest { text: "hello".to_owned() })).await;
+    bob.ask(ClientPayload::ChatRequest(ChatRequest { text: "hello".to_owned() })).await;
     let heard = ada.until(|payload| match payload {
         Payload::ChatMessage(chat) => Some(chat.text.clone()),
         _ => None,
     });
     assert_eq!(heard.await, "hello");
-    let ready = || door.get_blocking("/health/ready/meet").is_some_and(|(status, _)| status == 200);
+    let ready = || server.get_blocking("/health/ready/meet").is_some_and(|(status, _)| status == 200);
     wait::until("the media handler is seen", LIMIT, ready).unwrap();
     for path in ["/health", "/health/live", "/ready", "/health/ready", "/health/ready/meet"] {
-        // How it stands is looked at now and then.
-        let well = async || door.ask("GET", path, None, None).await.0 == 200;
+        // Readiness is refreshed periodically.
+        let well = async || server.ask("GET", path, None, None).await.0 == 200;
         wait::until_async(path, LIMIT, well).await.unwrap();
     }
-    let (_, ready) = door.ask("GET", "/health/ready", None, None).await;
+    let (_, ready) = server.ask("GET", "/health/ready", None, None).await;
     assert_eq!(ready["meet"]["state"], "healthy", "{ready}");
-    let (_, metrics) = door.ask("GET", "/metrics", None, None).await;
+    let (_, metrics) = server.ask("GET", "/metrics", None, None).await;
     let metrics = metrics.as_str().unwrap();
     assert!(metrics.contains("mc_session_joins_total{status=\"ok\"} 2"), "{metrics}");
-    door.process.terminate().unwrap();
+    server.process.terminate().unwrap();
     assert_eq!(ada.session.closed().await, Closed::Code(4003));
-    assert_eq!(code(&door.process), 0, "an orderly end");
-    // What was made is still there, and so are the secrets: the next process knows the meeting.
-    let door = house.start(&["up", "--only", "meet"]);
-    let (again, _) = door.place(&code_of, None).await.join("Ada").await;
+    assert_eq!(code(&server.process), 0, "a graceful shutdown");
+    // Meetings and secrets are kept: the next process knows the meeting.
+    let server = installation.start(&["up", "--only", "meet"]);
+    let (again, _) = server.place(&code_of, None).await.join("Ada").await;
     drop(again);
     for name in ["meet-keys", "meet-binding-secret", "meet-certificate", "meet-reset-key"] {
         use std::os::unix::fs::PermissionsExt as _;
-        let path = house.dir.path().join("data").join(name);
+        let path = installation.dir.path().join("data").join(name);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_paths_and_other_peoples_tokens_lead_nowhere() {
-    let house = House::new();
-    let door = house.start(&["up", "--only", "meet"]);
-    let made = door.create("one").await;
-    let place = door.place(made["meeting_code"].as_str().unwrap(), None).await;
-    let elsewhere = Place { url: place.url.replace("/wt/mc", "/wt/xx"), ..place.clone() };
+async fn unknown_paths_and_foreign_tokens_are_refused() {
+    let installation = Installation::new();
+    let server = installation.start(&["up", "--only", "meet"]);
+    let made = server.create("one").await;
+    let place = server.place(made["meeting_code"].as_str().unwrap(), None).await;
+    let elsewhere = MeetingAccess { url: place.url.replace("/wt/mc", "/wt/xx"), ..place.clone() };
     assert!(elsewhere.dial().await.is_err());
-    let stranger = Place { hashes: vec![vec![0; 32]], ..place.clone() };
-    assert!(stranger.dial().await.is_err(), "a server that the client was not told of");
-    let forged = Place { token: "a.b.c".to_owned(), ..place.clone() };
+    let wrong_hashes = MeetingAccess { hashes: vec![vec![0; 32]], ..place.clone() };
+    assert!(wrong_hashes.dial().await.is_err(), "an unknown certificate");
+    let forged = MeetingAccess { token: "a.b.c".to_owned(), ..place.clone() };
     let refused = forged.ask_to_join("Eve").await.next().await;
-    let Some(Payload::Error(refused)) = refused.payload else { panic!("let in") };
+    let Some(Payload::Error(refused)) = refused.payload else { panic!("admitted") };
     assert_eq!(refused.message, "The access token is invalid or expired");
-    let (status, body) = door.ask("POST", "/api/v1/meetings", Some(json!({"display_name": "x"})), None).await;
+    let (status, body) =
+        server.ask("POST", "/api/v1/meetings", Some(json!({"display_name": "x"})), None).await;
     assert_eq!(status, 401, "{body}");
 }
 
 #[test]
-fn on_a_shared_store_the_secrets_must_be_given_and_the_start_names_them() {
+fn a_shared_store_requires_secrets_and_the_error_names_them() {
     let redis = RedisServer::start().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let start = |args: &[&str], variables: &[(&str, &str)]| {
         let mut command = tenure(dir.path(), args);
         command.args(["--store", &redis.url(), "--data-dir", "data", "--listen", "127.0.0.1:0"]);
         command.env_remove("MC_BINDING_TOKEN_SECRET").envs(variables.iter().copied());
-        said(command)
+        run_command(command)
     };
     let secret = ("MC_BINDING_TOKEN_SECRET", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
     for (variables, words) in [
@@ -118,7 +119,7 @@ fn on_a_shared_store_the_secrets_must_be_given_and_the_start_names_them() {
         assert_eq!(refused.code, 2, "{}", refused.err);
         assert!(refused.err.contains(words), "{}", refused.err);
     }
-    let alone = said({
+    let alone = run_command({
         let mut command = tenure(dir.path(), &["mc", "--data-dir", "data"]);
         command.env_remove("REDIS_URL");
         command
@@ -128,9 +129,9 @@ fn on_a_shared_store_the_secrets_must_be_given_and_the_start_names_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_parts_run_alone_on_one_redis_and_people_meet() {
-    let house = House::on(RedisServer::start().unwrap());
-    let gc = house.start_with(&["gc"], &[("TENURE_MEET__GRPC_BIND_ADDRESS", "127.0.0.1:0")]);
+async fn the_parts_run_as_separate_processes_on_one_redis() {
+    let installation = Installation::on(RedisServer::start().unwrap());
+    let gc = installation.start_with(&["gc"], &[("TENURE_MEET__GRPC_BIND_ADDRESS", "127.0.0.1:0")]);
     let (ac, gc_url) = (gc.address.clone(), gc.grpc.clone().unwrap());
     let part = |role: &'static str, id: &'static str, secret: &'static str| {
         let variables = [
@@ -141,17 +142,17 @@ async fn the_parts_run_alone_on_one_redis_and_people_meet() {
             ("MC_CLIENT_ID", id),
             ("MC_CLIENT_SECRET", secret),
         ];
-        house.start_with(&[role], &variables)
+        installation.start_with(&[role], &variables)
     };
-    let mc = part("mc", "meeting-controller", house::MC_SECRET);
-    // Without a media handler a controller is not ready, and alive.
-    wait::until("the controller says that it is not ready", LIMIT, || {
+    let mc = part("mc", "meeting-controller", installation::MC_SECRET);
+    // Without a media handler a controller is live but not ready.
+    wait::until("the controller is not ready", LIMIT, || {
         mc.get_blocking("/health/ready")
             .is_some_and(|(status, body)| status == 503 && body.contains("media handler"))
     })
     .unwrap();
     assert_eq!(mc.get_blocking("/health/live").unwrap().0, 200);
-    let mh = part("mh", "media-handler", house::MH_SECRET);
+    let mh = part("mh", "media-handler", installation::MH_SECRET);
     wait::until("the controller is ready", LIMIT, || {
         mc.get_blocking("/ready").is_some_and(|(status, _)| status == 200)
     })
@@ -164,39 +165,40 @@ async fn the_parts_run_alone_on_one_redis_and_people_meet() {
     assert_eq!(welcome.media_servers[0].certificate_sha256.len(), 2);
     mc.process.terminate().unwrap();
     assert_eq!(ada.session.closed().await, Closed::Code(4003));
-    for door in [&mh, &gc] {
-        door.process.terminate().unwrap();
+    for server in [&mh, &gc] {
+        server.process.terminate().unwrap();
     }
-    for door in [&mc, &mh, &gc] {
-        assert_eq!(code(&door.process), 0, "an orderly end");
+    for server in [&mc, &mh, &gc] {
+        assert_eq!(code(&server.process), 0, "a graceful shutdown");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_redis_a_process_is_not_ready_and_alive_and_comes_back_by_itself() {
-    let house = House::on(RedisServer::start().unwrap());
-    let door = house.start(&["up", "--only", "meet"]);
-    let is =
-        |path: &'static str, wanted: u16| door.get_blocking(path).is_some_and(|(status, _)| status == wanted);
+async fn without_redis_a_process_is_live_but_not_ready_and_recovers() {
+    let installation = Installation::on(RedisServer::start().unwrap());
+    let server = installation.start(&["up", "--only", "meet"]);
+    let is = |path: &'static str, wanted: u16| {
+        server.get_blocking(path).is_some_and(|(status, _)| status == wanted)
+    };
     wait::until("it is ready", LIMIT, || is("/health/ready/meet", 200)).unwrap();
-    let redis = house.redis.as_ref().unwrap();
+    let redis = installation.redis.as_ref().unwrap();
     redis.pause().unwrap();
     wait::until("it is not ready", LIMIT, || is("/health/ready/meet", 503)).unwrap();
     assert!(is("/health/live", 200));
     redis.resume().unwrap();
     wait::until("it is ready again", LIMIT, || is("/health/ready/meet", 200)).unwrap();
-    let made = door.create("after all").await;
-    door.place(made["meeting_code"].as_str().unwrap(), None).await.join("Ada").await;
+    let made = server.create("after all").await;
+    server.place(made["meeting_code"].as_str().unwrap(), None).await.join("Ada").await;
 }
 
-fn placed(answer: &serde_json::Value, door: &Door) -> Place {
+fn placed(answer: &serde_json::Value, server: &ServerProcess) -> MeetingAccess {
     let assignment = &answer["mc_assignment"];
     let hashes = assignment["certificate_hashes"].as_array().unwrap().iter();
-    Place {
+    MeetingAccess {
         url: assignment["webtransport_endpoint"].as_str().unwrap().to_owned(),
         hashes: hashes.map(|hash| STANDARD.decode(hash.as_str().unwrap()).unwrap()).collect(),
         token: answer["token"].as_str().unwrap().to_owned(),
         meeting: answer["meeting_id"].as_str().unwrap().to_owned(),
-        patience: Duration::from_secs(60).min(door.patience),
+        patience: Duration::from_secs(60).min(server.patience),
     }
 }

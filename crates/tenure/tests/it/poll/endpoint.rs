@@ -1,4 +1,4 @@
-//! What is polled: a server that remembers every request.
+//! The polled endpoint: a server that records every request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -10,8 +10,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::routing::get;
-use lease::{Clock, Tick};
-use lease_store::BootClock;
+use tenure_lease::{Clock, Tick};
+use tenure_store::BootClock;
 use tokio::sync::oneshot;
 
 /// One request.
@@ -19,26 +19,26 @@ use tokio::sync::oneshot;
 pub(crate) struct Hit {
     pub(crate) id: String,
     pub(crate) instance: String,
-    /// Zero for nodes that are not ours.
+    /// Zero for nodes of other programs.
     pub(crate) generation: u64,
     pub(crate) start: Tick,
-    /// None while it lasts.
+    /// `None` while the request is in flight.
     pub(crate) end: Option<Tick>,
 }
 
-pub(crate) type Ledger = Arc<Mutex<Vec<Hit>>>;
+pub(crate) type RequestLog = Arc<Mutex<Vec<Hit>>>;
 
 pub(crate) struct Endpoint {
     pub(crate) addr: SocketAddr,
-    ledger: Ledger,
+    log: RequestLog,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Ends its hit when it is answered or cut off.
-struct Open(Ledger, usize);
+/// Records the end of its request when dropped.
+struct OpenRequest(RequestLog, usize);
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         let mut hits = self.0.lock().unwrap();
         let now = BootClock.now();
@@ -46,12 +46,12 @@ impl Drop for Open {
     }
 }
 
-fn open(ledger: &Ledger, id: &str, headers: &HeaderMap) -> Open {
+fn record_request(log: &RequestLog, id: &str, headers: &HeaderMap) -> OpenRequest {
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     // `tenure-poll/VERSION (INSTANCE; generation N)`
     let inside = agent.split_once('(').map_or(agent, |(_, rest)| rest.trim_end_matches(')'));
     let (instance, generation) = inside.split_once("; generation ").unwrap_or((inside, "0"));
-    let mut hits = ledger.lock().unwrap();
+    let mut hits = log.lock().unwrap();
     hits.push(Hit {
         id: id.to_owned(),
         instance: instance.to_owned(),
@@ -59,35 +59,35 @@ fn open(ledger: &Ledger, id: &str, headers: &HeaderMap) -> Open {
         start: BootClock.now(),
         end: None,
     });
-    Open(ledger.clone(), hits.len() - 1)
+    OpenRequest(log.clone(), hits.len() - 1)
 }
 
-async fn fast(State(ledger): State<Ledger>, Path(id): Path<String>, headers: HeaderMap) -> &'static str {
-    drop(open(&ledger, &id, &headers));
+async fn fast(State(log): State<RequestLog>, Path(id): Path<String>, headers: HeaderMap) -> &'static str {
+    drop(record_request(&log, &id, &headers));
     "1"
 }
 
 async fn slow(
-    State(ledger): State<Ledger>,
+    State(log): State<RequestLog>,
     Path((ms, id)): Path<(u64, String)>,
     headers: HeaderMap,
 ) -> &'static str {
-    let _open = open(&ledger, &id, &headers);
+    let _open = record_request(&log, &id, &headers);
     BootClock.sleep_until(BootClock.now() + Duration::from_millis(ms)).await;
     "1"
 }
 
 impl Endpoint {
     pub(crate) fn start() -> Self {
-        let ledger = Ledger::default();
+        let log = RequestLog::default();
         let (stop, stopped) = oneshot::channel::<()>();
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let state = ledger.clone();
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let state = log.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             runtime.unwrap().block_on(async {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-                tell.send(listener.local_addr().unwrap()).unwrap();
+                sender.send(listener.local_addr().unwrap()).unwrap();
                 let router = Router::new().route("/t/{id}", get(fast)).route("/slow/{ms}/{id}", get(slow));
                 let serving = axum::serve(listener, router.with_state(state));
                 tokio::select! {
@@ -96,7 +96,7 @@ impl Endpoint {
                 }
             });
         });
-        Self { addr: told.recv().unwrap(), ledger, stop: Some(stop), thread: Some(thread) }
+        Self { addr: receiver.recv().unwrap(), log, stop: Some(stop), thread: Some(thread) }
     }
 
     pub(crate) fn url(&self, id: &str) -> String {
@@ -108,15 +108,15 @@ impl Endpoint {
     }
 
     pub(crate) fn hits(&self) -> Vec<Hit> {
-        self.ledger.lock().unwrap().clone()
+        self.log.lock().unwrap().clone()
     }
 
-    /// Who polled each target last.
+    /// The last request for each target.
     pub(crate) fn last(&self) -> BTreeMap<String, Hit> {
         self.hits().into_iter().map(|hit| (hit.id.clone(), hit)).collect()
     }
 
-    /// Proves that no two nodes of ours polled a target in overlapping ownership.
+    /// Asserts that no two Tenure nodes polled a target with overlapping ownership.
     pub(crate) fn assert_one_owner_at_a_time(&self) {
         let mut before: BTreeMap<String, Hit> = BTreeMap::new();
         let mut owners: BTreeMap<(String, u64), BTreeSet<String>> = BTreeMap::new();

@@ -1,13 +1,14 @@
-//! The stories of polling, with real processes and a real Redis.
+//! Polling with real processes and a real Redis.
 //!
-//! An HTTP server of the test's own is what is polled. Requests carry the node's instance id and its generation, so
-//! what arrives proves who believed to own what: in the order of arrival no target's generation ever falls, no
-//! generation has two owners, and requests under different generations never overlap.
+//! The tests poll an HTTP server of their own. Requests carry the node's instance id and generation, so that the
+//! server can prove ownership: in order of arrival a target's generation never decreases, no generation has two
+//! owners, and requests of different generations never overlap.
 
 mod cluster;
 mod endpoint;
 mod events;
 mod faults;
 mod interface;
+mod remote;
 mod seed_node;
 mod stories;

@@ -1,5 +1,5 @@
-//! A node that follows the original design to the letter, beside ours: `SET NX PX`, its two scripts, its hash, a
-//! heartbeat key, and no idea of generations.
+//! A node of the original design next to a Tenure node: `SET NX PX`, its two scripts, its hash, a heartbeat key, and
+//! no generations.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lease::{Clock, Tick, seed_weight};
-use lease_store::BootClock;
-use testkit::{Reply, RespClient, wait};
+use tenure_lease::{Clock, Tick, seed_weight};
+use tenure_store::BootClock;
+use tenure_testkit::{Reply, RespClient, wait};
 
-use super::cluster::{Cluster, LONG, let_pass};
-use crate::rig::LIMIT;
+use super::cluster::{Cluster, LONG, let_time_pass};
+use crate::harness::LIMIT;
 
 const RENEW: &str = r#"
 if redis.call("GET", KEYS[1]) == ARGV[1] then
@@ -31,9 +31,9 @@ else
 end
 "#;
 
-/// When it owned a target, on its own word.
+/// A period in which the node owned a target, according to itself.
 #[derive(Clone, Debug)]
-struct Window {
+struct OwnershipWindow {
     id: String,
     from: Tick,
     until: Tick,
@@ -45,7 +45,7 @@ struct SeedNode {
     endpoint: std::net::SocketAddr,
     targets: Vec<String>,
     owned: BTreeMap<String, Tick>,
-    windows: Vec<Window>,
+    windows: Vec<OwnershipWindow>,
     polls: usize,
 }
 
@@ -82,21 +82,21 @@ impl SeedNode {
 
     fn close(&mut self, id: &str) {
         if let Some(from) = self.owned.remove(id) {
-            self.windows.push(Window { id: id.to_owned(), from, until: BootClock.now() });
+            self.windows.push(OwnershipWindow { id: id.to_owned(), from, until: BootClock.now() });
         }
     }
 
     fn renew(&mut self, id: &str) {
         let (key, own, ttl) = (format!("poll:lease:{id}"), self.id.clone(), LONG.ttl.to_string());
         let renewed = self.client.command(&["EVAL", RENEW, "1", &key, &own, &ttl]).unwrap();
-        assert_eq!(renewed.int(), Some(1), "{id} was taken from the seed's node");
+        assert_eq!(renewed.int(), Some(1), "{id} was taken from the seed node");
     }
 
     fn release(&mut self, id: &str) {
         self.close(id);
         let (key, own) = (format!("poll:lease:{id}"), self.id.clone());
         let released = self.client.command(&["EVAL", RELEASE, "1", &key, &own]).unwrap();
-        assert_eq!(released.int(), Some(1), "{id} was taken from the seed's node");
+        assert_eq!(released.int(), Some(1), "{id} was taken from the seed node");
     }
 
     fn poll(&mut self, id: &str) {
@@ -107,9 +107,9 @@ impl SeedNode {
     }
 
     fn run(mut self, stop: &AtomicBool) -> Self {
-        let (beat, ttl) = (format!("poll:node:{}", self.id), LONG.ttl.to_string());
+        let (heartbeat, ttl) = (format!("poll:node:{}", self.id), LONG.ttl.to_string());
         while !stop.load(Ordering::Relaxed) {
-            self.text(&["SET", &beat, "1", "PX", &ttl]);
+            self.text(&["SET", &heartbeat, "1", "PX", &ttl]);
             let nodes = self.nodes();
             for id in self.targets.clone() {
                 let preferred = Self::preferred(&id, &nodes).as_ref() == Some(&self.id);
@@ -123,21 +123,21 @@ impl SeedNode {
                     self.poll(&id);
                 }
             }
-            let_pass(Duration::from_millis(50));
+            let_time_pass(Duration::from_millis(50));
         }
         for id in self.owned.keys().cloned().collect::<Vec<_>>() {
             self.release(&id);
         }
-        self.text(&["DEL", &beat]);
+        self.text(&["DEL", &heartbeat]);
         self
     }
 }
 
 #[test]
-fn a_node_that_follows_the_seed_to_the_letter_shares_with_ours_and_nobody_polls_twice() {
+fn a_seed_node_and_a_tenure_node_share_targets_without_polling_any_twice() {
     let mut cluster = Cluster::new(LONG);
     cluster.placement = "seed";
-    // Ids as the original has them: with short ones its hash puts everything on one node.
+    // Ids as in the original: its hash puts all short ids on one node.
     let ids: Vec<String> = (0..24_u128)
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
         .map(|n| {
@@ -151,11 +151,11 @@ fn a_node_that_follows_the_seed_to_the_letter_shares_with_ours_and_nobody_polls_
             )
         })
         .collect();
-    cluster.targets(&ids);
+    cluster.put_targets(&ids);
     let stop = Arc::new(AtomicBool::new(false));
-    // Names with which both sides get a share, whatever ours is called: tried until it is so.
-    let ours = cluster.node();
-    cluster.wait_for_loads("ours has all", &[&ours], &[24]);
+    // Find a name with which both nodes get a share.
+    let ours = cluster.start_node();
+    cluster.wait_for_loads("the Tenure node owns every target", &[&ours], &[24]);
     let name = (0..).map(|i| format!("seed-host-17000000000000{i:05}-5eed{i:04x}")).find(|name| {
         let nodes = [ours.instance.clone(), name.clone()];
         let theirs = ids.iter().filter(|id| SeedNode::preferred(id, &nodes).as_ref() == Some(name)).count();
@@ -175,7 +175,7 @@ fn a_node_that_follows_the_seed_to_the_letter_shares_with_ours_and_nobody_polls_
     let nodes = [ours.instance.clone(), seed_id.clone()];
     let theirs: Vec<String> =
         ids.iter().filter(|id| SeedNode::preferred(id, &nodes).as_ref() == Some(&seed_id)).cloned().collect();
-    wait::until("each has what the seed's hash gives it", LIMIT, || {
+    wait::until("targets are placed by the seed's hash", LIMIT, || {
         let owners = cluster.owners();
         owners.len() == ids.len()
             && owners.iter().all(|(id, owner)| theirs.contains(id) == (*owner == seed_id))
@@ -184,12 +184,12 @@ fn a_node_that_follows_the_seed_to_the_letter_shares_with_ours_and_nobody_polls_
     cluster.wait_for_polls(&ids, 3);
     stop.store(true, Ordering::Relaxed);
     let seed = running.join().unwrap();
-    cluster.wait_for_loads("ours has all again", &[&ours], &[24]);
+    cluster.wait_for_loads("the Tenure node owns every target again", &[&ours], &[24]);
     cluster.wait_for_polls(&ids, 2);
     cluster.endpoint.assert_one_owner_at_a_time();
     assert!(seed.polls >= 3 * theirs.len() && seed.windows.len() >= theirs.len());
     for hit in cluster.endpoint.hits().iter().filter(|hit| hit.instance != seed_id) {
         let during = seed.windows.iter().find(|w| w.id == hit.id && (w.from..w.until).contains(&hit.start));
-        assert!(during.is_none(), "{hit:?} while the seed's node had it: {during:?}");
+        assert!(during.is_none(), "{hit:?} while the seed node owned it: {during:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! Sessions of the built binary, as clients see them, on the embedded store and on a real Redis.
+//! TV sessions of the built binary, on the embedded store and on Redis.
 
-mod house;
+mod cluster;
 mod intents;
-mod life;
+mod lifecycle;
 mod loss;
-mod pictures;
+mod streams;

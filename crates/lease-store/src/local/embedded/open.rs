@@ -1,0 +1,183 @@
+//! Opening a directory: lock, replay, load, start.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tenure_lease::{Capabilities, Clock, Durability, Error, Result};
+
+use super::base::Base;
+use super::checkpoint::{Checkpoint, CheckpointWorker};
+use super::heartbeat::{self, Heartbeat};
+use super::journal::{Journal, Segment, describe_io_error};
+use super::load;
+use super::storage::{Directory, Storage};
+use super::writer::Writer;
+use crate::BootClock;
+use crate::local::durable::DurableState;
+use crate::local::engine::{Engine, Local};
+use crate::local::table::Now;
+use crate::sync::{spawn_blocking, thread};
+
+/// The interval of heartbeats.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The smallest journal segment: the largest commit or wipe fits into half of it.
+const MIN_SEGMENT: u64 = 8 << 20;
+
+/// Options of an embedded store.
+#[derive(Clone)]
+pub struct Options {
+    /// The clock; [`BootClock`] by default.
+    pub clock: Arc<dyn Clock>,
+    /// The size of each of the two journal segments, in bytes; at least 8 MiB.
+    pub segment: u64,
+    /// An identifier of this boot of the machine; the kernel's boot id by default.
+    pub boot: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { clock: Arc::new(BootClock), segment: 16 << 20, boot: None }
+    }
+}
+
+impl Local {
+    /// Opens the store in a directory, created if missing. Only one process can have it open.
+    pub async fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let directory = directory.as_ref().to_path_buf();
+        let lock = lock(&directory)?;
+        Self::open_on(Arc::new(Directory::new(directory)), options, Some(lock)).await
+    }
+
+    /// Opens the store on any storage; `lock` is held while the store is open.
+    pub async fn open_on(storage: Arc<dyn Storage>, options: Options, lock: Option<File>) -> Result<Self> {
+        if options.segment < MIN_SEGMENT {
+            let why = format!(
+                "{} bytes are too few for the largest change; at least {MIN_SEGMENT} are required",
+                options.segment
+            );
+            return Err(Error::invalid("segment", why));
+        }
+        // The lock goes along, so that it outlasts the work of an opening whose caller is gone.
+        let opening = spawn_blocking(move || prepare(storage, options).map(|parts| (parts, lock)));
+        let ((mut writer, worker, engine), lock) =
+            opening.await.map_err(|e| Error::unavailable("embedded", "opening was aborted").because(e))??;
+        writer
+            .checkpoint
+            .start(worker)
+            .map_err(|e| Error::unavailable("embedded", "cannot start the checkpoint thread").because(e))?;
+        let serving = engine.clone();
+        let thread = thread::Builder::new()
+            .name("tenure-writer".into())
+            .spawn(move || writer.run(&serving))
+            .map_err(|e| Error::unavailable("embedded", "cannot start the writer thread").because(e))?;
+        let mut local = Self::start(engine);
+        local.writer = Some(thread);
+        local.lock = lock;
+        local.tasks.spawn(write_heartbeats(Arc::downgrade(&local.engine)));
+        Ok(local)
+    }
+}
+
+/// Replays the journal, loads the table and returns the parts of the store, none of which runs yet.
+pub(crate) fn prepare(
+    storage: Arc<dyn Storage>,
+    options: Options,
+) -> Result<(Writer, CheckpointWorker, Arc<Engine>)> {
+    let size = options.segment;
+    let (mut journal, segments) = Journal::open(&*storage, size)?;
+    let base = if segments.is_empty() { Base::open_first(&*storage)? } else { Base::open(&*storage)? };
+    let mut epoch = base.applied()?;
+    for segment in segments.iter().filter(|segment| segment.epoch > epoch) {
+        base.apply(segment)?;
+    }
+    epoch = segments.iter().map(|segment| segment.epoch).max().unwrap_or(0).max(epoch);
+    let medium = storage.open("alive", heartbeat::FILE).map_err(unusable)?;
+    let mut heartbeat = Heartbeat::new(medium, &boot_id(options.boot)?);
+    let last_alive = heartbeat.last().map_err(unusable)?;
+    let now = Now::read(&*options.clock);
+    let mut table = load::load(&base, last_alive, now)?;
+    // The new floor and the ends of orphaned reigns are in the base before the first call: there may be more than fit into
+    // the journal.
+    epoch += 1;
+    base.apply(&Segment { epoch, batches: vec![std::mem::take(&mut table.effects.rows)] })?;
+    journal.begin(epoch);
+    heartbeat.write(now.tick).map_err(unusable)?;
+    let durable = DurableState::new(heartbeat, now.tick, size / 2);
+    let capabilities =
+        Capabilities { durability: Durability::Synced, ..Capabilities::in_process("embedded") };
+    let engine = Engine::new(table, options.clock, capabilities, Some(durable));
+    let (checkpoint, worker) = Checkpoint::new(base, storage, engine.clone());
+    Ok((Writer::new(journal, checkpoint, size), worker, engine))
+}
+
+/// Writes heartbeats until the store is dropped.
+async fn write_heartbeats(engine: Weak<Engine>) {
+    loop {
+        let Some(strong) = engine.upgrade() else { return };
+        let now = strong.clock.now();
+        let next = strong.clock.sleep_until(now + HEARTBEAT_INTERVAL);
+        // A hung disk must not block the runtime.
+        let signing = spawn_blocking(move || match &strong.durable {
+            Some(durable) => durable.write_heartbeat(now, Duration::ZERO),
+            None => Ok(()),
+        });
+        if let Ok(Err(error)) = signing.await {
+            tracing::error!(%error, "cannot write the heartbeat");
+        }
+        next.await;
+    }
+}
+
+/// Locks the directory. The operating system releases the lock when this process ends.
+fn lock(directory: &PathBuf) -> Result<File> {
+    std::fs::create_dir_all(directory).map_err(|e| {
+        let why = format!("cannot create the directory {}: {}", directory.display(), describe_io_error(&e));
+        Error::unavailable("embedded", why).because(e)
+    })?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(directory.join("lock"))
+        .map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => {
+            let pid = std::fs::read_to_string(directory.join("lock")).unwrap_or_default();
+            let owner = match pid.trim() {
+                "" => String::from("another process"),
+                pid => format!("process {pid}"),
+            };
+            let why = format!(
+                "the directory {} is open in {owner}; only one process can open it: stop that process, choose \
+                 another directory, or connect to its server",
+                directory.display()
+            );
+            return Err(Error::unavailable("embedded", why));
+        }
+        Err(std::fs::TryLockError::Error(e)) => return Err(unusable(e)),
+    }
+    use std::io::Write;
+    let mut writing = &file;
+    file.set_len(0).and_then(|()| writeln!(writing, "{}", std::process::id())).map_err(unusable)?;
+    Ok(file)
+}
+
+fn unusable(error: std::io::Error) -> Error {
+    let why = format!("cannot use the directory: {}", describe_io_error(&error));
+    Error::unavailable("embedded", why).because(error)
+}
+
+/// The identifier of this boot.
+fn boot_id(given: Option<String>) -> Result<String> {
+    match given {
+        Some(boot) => Ok(boot),
+        None => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map(|id| id.trim().to_owned())
+            .map_err(|e| Error::unavailable("embedded", "cannot read the kernel's boot id").because(e)),
+    }
+}

@@ -1,0 +1,9 @@
+-- The last revision.
+--
+--@libs store
+--@keys
+--@args run_id uptime_ms quarantine_ms replaced
+--@reply revision revision
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+if wrong_layout then return wrong_layout end
+return { 'revision', call('HGET', STORE, 'revision') }

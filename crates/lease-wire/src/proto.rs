@@ -1,0 +1,11 @@
+//! The messages and stubs generated from `proto/tenure/lease/v1/lease.proto`.
+
+#![allow(
+    clippy::all,
+    clippy::unwrap_used,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+#![allow(unreachable_pub, unused_qualifications, missing_docs, reason = "generated code")]
+
+tonic::include_proto!("tenure.lease.v1");

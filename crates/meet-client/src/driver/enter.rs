@@ -1,0 +1,184 @@
+//! Joins and resumes.
+
+use tenure_lease::Entropy;
+use tenure_meet_wire::signaling::client_message::Payload as Ask;
+use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::signaling::{
+    ClientMessage, ErrorCode, ErrorMessage, JoinRequest, JoinResponse, ServerMessage,
+};
+use tenure_meet_wire::{CloseCode, Id, TraceParent};
+
+use crate::Event;
+use crate::connection::Connection;
+use crate::dial::Endpoint;
+use crate::driver::{Driver, Proof, Setback};
+use crate::join_api::{Admission, JoinApiError};
+use crate::limits;
+use crate::options::{Ending, State};
+use crate::view;
+
+/// Generates a trace context.
+pub(super) fn trace(entropy: &dyn Entropy) -> String {
+    let (mut trace, mut parent) = ([0; 16], [0; 8]);
+    entropy.fill(&mut trace);
+    entropy.fill(&mut parent);
+    // An all-zero trace id is invalid.
+    let (trace_id, parent_id) = (u128::from_be_bytes(trace) | 1, u64::from_be_bytes(parent) | 1);
+    TraceParent { trace_id, parent_id, flags: 1 }.to_string()
+}
+
+fn again(why: impl ToString) -> Setback {
+    Setback::Again(why.to_string(), false)
+}
+
+impl Driver {
+    /// One attempt: calls the join API, connects, and joins or resumes.
+    pub(super) async fn enter(&mut self) -> Result<Connection, Setback> {
+        let admission = self.join_api.admit().await.map_err(|error| self.turned_away(error))?;
+        let place = self.redirect.take().unwrap_or_else(|| admission.place.clone());
+        let mut connection = match self.connect(&place).await {
+            Ok(connection) => connection,
+            Err(why) => {
+                self.join_api.unreachable(&admission, &why).await;
+                return Err(again(why));
+            }
+        };
+        let seq = self.next_seq();
+        let answered = self.ask_for_seat(&mut connection, &admission, seq).await;
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(setback) => {
+                connection.session.close_for(CloseCode::Done);
+                return Err(setback);
+            }
+        };
+        self.welcomed(answer).await;
+        Ok(connection)
+    }
+
+    fn turned_away(&self, error: JoinApiError) -> Setback {
+        match error {
+            // The meeting ended while this client was disconnected.
+            JoinApiError::Refused { code, message } if code == "CONFLICT" && self.proof.is_some() => {
+                Setback::Final(Ending::MeetingOver(message))
+            }
+            JoinApiError::Refused { code, message } => Setback::Final(Ending::Refused { code, message }),
+            JoinApiError::NotFound(why) if self.proof.is_some() => Setback::Final(Ending::MeetingOver(why)),
+            JoinApiError::NotFound(message) => {
+                Setback::Final(Ending::Refused { code: "NOT_FOUND".to_owned(), message })
+            }
+            JoinApiError::Unavailable(why) => again(why),
+        }
+    }
+
+    async fn connect(&self, place: &Endpoint) -> Result<Connection, String> {
+        let clock = &self.options.clock;
+        let late = clock.sleep_until(clock.now() + limits::DIAL);
+        let connect = async {
+            let session = self.dial.dial(place, &self.trace).await?;
+            Connection::open(session).await
+        };
+        tokio::select! {
+            connection = connect => connection.map_err(|error| error.to_string()),
+            () = late => Err("connect timed out".to_owned()),
+        }
+    }
+
+    async fn ask_for_seat(
+        &mut self,
+        connection: &mut Connection,
+        admission: &Admission,
+        seq: u64,
+    ) -> Result<ServerMessage, Setback> {
+        let clock = self.options.clock.clone();
+        let limit = if self.proof.is_some() { limits::RESUME } else { limits::JOIN };
+        let late = clock.sleep_until(clock.now() + limit);
+        let message = self.join_request(admission, seq);
+        let ask = async {
+            connection.writer.send(&message).await.map_err(again)?;
+            connection.next().await.map_err(|loss| again(format!("{loss:?}")))
+        };
+        let answer = tokio::select! {
+            answer = ask => answer?,
+            () = late => return Err(again("join timed out")),
+        };
+        match answer.payload.as_ref() {
+            Some(Payload::JoinResponse(_)) => {
+                self.unauthorized = 0;
+                Ok(answer)
+            }
+            Some(Payload::Error(error)) => Err(self.refused(error)),
+            Some(Payload::RedirectToMc(redirect)) => {
+                let hashes = redirect.certificate_sha256.iter().map(|hash| hash.to_vec()).collect();
+                self.redirect = Some(Endpoint { url: redirect.new_mc_endpoint.clone(), hashes });
+                Err(again("meeting moved"))
+            }
+            _ => Err(again("unexpected response")),
+        }
+    }
+
+    fn join_request(&self, admission: &Admission, seq: u64) -> ClientMessage {
+        let mut join = JoinRequest {
+            meeting_id: admission.meeting_id.clone(),
+            join_token: admission.token.clone(),
+            participant_name: self.options.name.clone(),
+            capabilities: self.options.capabilities.clone(),
+            attempt_id: self.attempt.clone(),
+            ..JoinRequest::default()
+        };
+        if let Some(proof) = &self.proof {
+            join.correlation_id.clone_from(&proof.correlation);
+            join.binding_token.clone_from(&proof.token);
+            join.last_event_seq = self.shared.view.lock().resume_from();
+        }
+        ClientMessage {
+            payload: Some(Ask::JoinRequest(join)),
+            trace_parent: self.trace.clone(),
+            seq,
+            ..ClientMessage::default()
+        }
+    }
+
+    /// Decides whether a rejected join is final or retried.
+    fn refused(&mut self, error: &ErrorMessage) -> Setback {
+        let last = || {
+            let code = error.code().as_str_name().trim_start_matches("ERROR_CODE_").to_owned();
+            Setback::Final(Ending::Refused { code, message: error.message.clone() })
+        };
+        match error.code() {
+            ErrorCode::Unauthorized => {
+                // The token may have expired. The join API issues a new one.
+                self.unauthorized += 1;
+                if self.unauthorized >= limits::UNAUTHORIZED_TRIES { last() } else { again(&error.message) }
+            }
+            // The controller does not own the meeting: it ended, or it moved and the join API knows where.
+            ErrorCode::NotFound if self.done => Setback::Final(Ending::MeetingOver(error.message.clone())),
+            ErrorCode::NotFound
+            | ErrorCode::Migrating
+            | ErrorCode::RateLimited
+            | ErrorCode::Unavailable
+            | ErrorCode::InternalError
+            | ErrorCode::Conflict => again(&error.message),
+            _ => last(),
+        }
+    }
+
+    /// Applies the welcome to the view, settles the request in flight and publishes the event.
+    async fn welcomed(&mut self, answer: ServerMessage) {
+        let Some(Payload::JoinResponse(welcome)) = &answer.payload else { return };
+        let JoinResponse { resumed, replay, applied_seq, .. } = *welcome;
+        self.proof =
+            Some(Proof { correlation: welcome.correlation_id.clone(), token: welcome.binding_token.clone() });
+        self.attempt = Id::new(self.options.clock.wall(), &*self.options.entropy).to_string();
+        self.done = false;
+        self.seq = self.seq.max(applied_seq);
+        view::apply(&mut self.shared.view.lock(), &answer);
+        if let Some(flying) = self.flying.take() {
+            let verdict = if resumed { flying.resumed(applied_seq) } else { flying.rejoined() };
+            self.settle(verdict);
+        }
+        self.shared.state.send_replace(State::Connected);
+        self.shared.version.send_modify(|version| *version += 1);
+        self.publish_event(Event::Connected { resumed, replay }).await;
+    }
+}

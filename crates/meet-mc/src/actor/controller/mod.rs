@@ -1,0 +1,291 @@
+//! The controller of all meetings of a process.
+//!
+//! - [`Controller`] is the handle: it sends messages to the supervisor and serves sessions (`serve`).
+//! - The supervisor (`supervisor`) owns the running meetings: assignments, counts, ends.
+//! - Opening a meeting (`open`) claims its lease and reads its state, in a task of its own.
+
+mod open;
+mod serve;
+mod supervisor;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tenure_keeper::Keeper;
+use tenure_lease::{Entropy, Ttl};
+use tenure_meet_rpc::Keyring;
+use tenure_meet_wire::MeetingId;
+use tenure_meet_wire::binding::Secrets;
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::actor::admission::Admission;
+use crate::actor::exit::{Exit, supervise};
+use crate::actor::mailbox::Mailbox;
+use crate::actor::meeting::{Envelope, MeetingMessage, SharedSecrets};
+use crate::actor::remote::{GlobalController, MediaHandlers};
+use crate::actor::trace::RequestTrace;
+use crate::actor::{ActorType, limits};
+use crate::meeting::{HandlerInfo, Settings};
+use crate::rate_limit::RateLimiter;
+use crate::{ControllerState, RateLimit};
+
+use supervisor::{AssignReply, ControllerMessage, Supervisor};
+
+/// Options of a controller.
+pub struct Options {
+    /// The store, its circuit breaker and the controller's id.
+    pub shared: ControllerState,
+    /// Holds the leases of meetings.
+    pub keeper: Keeper,
+    /// The TTL of those leases.
+    pub lease_ttl: Ttl,
+    /// How often they are renewed.
+    pub lease_renew: Duration,
+    /// Maximum number of meetings.
+    pub max_meetings: usize,
+    /// Maximum number of participants over all meetings.
+    pub max_participants: usize,
+    /// The secrets of binding tokens.
+    pub secrets: Secrets,
+    /// Verifies the tokens of clients.
+    pub keyring: Keyring,
+    /// The source of ids and nonces.
+    pub entropy: Arc<dyn Entropy>,
+    /// The media handlers.
+    pub media_handlers: Arc<dyn MediaHandlers>,
+    /// The global controller, notified of ended meetings.
+    pub global_controller: Arc<dyn GlobalController>,
+    /// Joins per user.
+    pub join_limit: RateLimit,
+    /// Chat and data messages per seat.
+    pub chat_limit: RateLimit,
+}
+
+/// The assignment of a meeting to this controller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assignment {
+    /// The meeting.
+    pub meeting: MeetingId,
+    /// Its settings.
+    pub settings: Settings,
+    /// Its media handlers, best first.
+    pub handlers: Vec<HandlerInfo>,
+}
+
+/// The answer to an assignment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Assigned {
+    /// The lease is held with this generation.
+    Accepted {
+        /// The generation.
+        generation: u64,
+    },
+    /// The meeting is not taken.
+    Rejected(Rejection),
+}
+
+/// Why a meeting is not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rejection {
+    /// The controller is full.
+    AtCapacity,
+    /// The controller is draining.
+    Draining,
+    /// The store is unavailable.
+    Unhealthy,
+    /// Another controller owns the meeting.
+    AlreadyOwned {
+        /// The owner, if known.
+        owner: Option<String>,
+    },
+}
+
+/// Meetings and participants, as a count or as a capacity.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Meetings.
+    pub meetings: usize,
+    /// Participants over all meetings.
+    pub participants: usize,
+}
+
+impl Counts {
+    /// The percentage of `capacity` in use, by the resource that is nearest to its limit.
+    pub fn percent_of(self, capacity: Self) -> usize {
+        let percent = |count: usize, most: usize| count.saturating_mul(100) / most.max(1);
+        percent(self.meetings, capacity.meetings).max(percent(self.participants, capacity.participants))
+    }
+}
+
+/// A handle to the controller.
+#[derive(Clone)]
+pub struct Controller {
+    mailbox: Mailbox<ControllerMessage>,
+    admission: Arc<Admission>,
+    shared: ControllerState,
+    secrets: SharedSecrets,
+    draining: Arc<AtomicBool>,
+    drain_started: Arc<Notify>,
+    capacity: Counts,
+    cancel: CancellationToken,
+}
+
+/// A running controller, to shut it down or wait for its end.
+pub struct Running {
+    tasks: TaskTracker,
+    cancel: CancellationToken,
+    exit: oneshot::Receiver<Exit<()>>,
+}
+
+impl Running {
+    /// Shuts down gracefully: meetings flush, close their clients and release their leases.
+    pub async fn shut_down(self) -> Exit<()> {
+        self.cancel.cancel();
+        self.wait().await
+    }
+
+    /// Waits for the end. After a panic of the supervisor the meetings still end gracefully.
+    pub async fn wait(self) -> Exit<()> {
+        let exit = self.exit.await.unwrap_or(Exit::Panicked("the supervisor task was dropped".to_owned()));
+        self.cancel.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        exit
+    }
+}
+
+impl Controller {
+    /// Starts a controller.
+    pub fn start(options: Options) -> (Self, Running) {
+        let (mailbox, messages) = Mailbox::new(ActorType::Controller, limits::MAILBOX);
+        let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
+        let (ended, exit) = oneshot::channel();
+        let admission = Arc::new(Admission {
+            clock: options.shared.store.clock(),
+            entropy: options.entropy.clone(),
+            keyring: options.keyring.clone(),
+            join_limiter: Mutex::new(RateLimiter::new(options.join_limit)),
+        });
+        let draining = Arc::new(AtomicBool::new(false));
+        let capacity = Counts { meetings: options.max_meetings, participants: options.max_participants };
+        let shared = options.shared.clone();
+        let secrets: SharedSecrets = Arc::new(RwLock::new(Arc::new(options.secrets.clone())));
+        let supervisor = Supervisor::new(options, secrets.clone(), draining.clone(), cancel.clone());
+        tasks.spawn(async move {
+            let exit = supervise(ActorType::Controller, supervisor.run(messages)).await;
+            let _caller_gone = ended.send(exit);
+        });
+        let controller = Self {
+            mailbox,
+            admission,
+            shared,
+            secrets,
+            draining,
+            drain_started: Arc::default(),
+            capacity,
+            cancel: cancel.clone(),
+        };
+        (controller, Running { tasks, cancel, exit })
+    }
+
+    async fn call<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> ControllerMessage) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.mailbox.send(message(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Takes a meeting: accepted once its lease is held and its state is read. A meeting that already runs here adopts
+    /// the settings, and is accepted once they are persisted.
+    pub async fn assign(&self, assignment: Assignment) -> Assigned {
+        let (trace, settings) = (RequestTrace::current(), Box::new(assignment.settings.clone()));
+        match self.call(|reply| ControllerMessage::Assign { assignment, reply, trace }).await {
+            Some(AssignReply::Decided(assigned)) => assigned,
+            Some(AssignReply::AlreadyRunning { mailbox, generation }) => {
+                match self.adopt_settings(&mailbox, settings).await {
+                    true => Assigned::Accepted { generation },
+                    false => Assigned::Rejected(Rejection::Unhealthy),
+                }
+            }
+            None => Assigned::Rejected(Rejection::Draining),
+        }
+    }
+
+    /// Has a running meeting adopt settings. The caller waits here, so that a slow meeting does not block the supervisor.
+    async fn adopt_settings(&self, meeting: &Mailbox<Envelope>, settings: Box<Settings>) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let message = MeetingMessage::Settings { settings, reply };
+        let envelope = Envelope { message, trace: RequestTrace::current() };
+        let adopted = async {
+            meeting.send(envelope).await.ok()?;
+            answer.await.ok()
+        };
+        let clock = &self.admission.clock;
+        tokio::select! {
+            // A meeting that is ending releases its lease soon: the caller retries.
+            adopted = adopted => adopted.unwrap_or(false),
+            () = clock.sleep_until(clock.now() + limits::SETTINGS) => false,
+        }
+    }
+
+    /// The current counts.
+    pub async fn counts(&self) -> Counts {
+        self.call(|reply| ControllerMessage::Count { reply }).await.unwrap_or_default()
+    }
+
+    /// The capacity.
+    pub const fn capacity(&self) -> Counts {
+        self.capacity
+    }
+
+    async fn find_meeting(&self, meeting: &MeetingId) -> Option<Mailbox<Envelope>> {
+        let meeting = meeting.clone();
+        self.call(|reply| ControllerMessage::Find { meeting, reply }).await.flatten()
+    }
+
+    /// Whether the meeting runs here.
+    pub async fn owns(&self, meeting: &MeetingId) -> bool {
+        self.find_meeting(meeting).await.is_some_and(|mailbox| !mailbox.is_closed())
+    }
+
+    /// Stops accepting binding tokens made with the previous secret.
+    pub fn forget_previous_secret(&self) {
+        let mut secrets = self.secrets.write();
+        *secrets = Arc::new(Secrets::clone(&secrets).without_previous());
+    }
+
+    /// The controller's id.
+    pub fn id(&self) -> &str {
+        &self.shared.mc_id
+    }
+
+    /// Stops accepting meetings and clients. Running meetings continue until the shutdown.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.drain_started.notify_one();
+    }
+
+    /// Waits for a call of [`Controller::drain`].
+    pub(crate) async fn wait_for_drain(&self) {
+        self.drain_started.notified().await;
+    }
+
+    /// Whether it is draining or shut down.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed) || self.cancel.is_cancelled()
+    }
+
+    /// Whether the store is considered available.
+    pub fn store_available(&self) -> bool {
+        self.shared.breaker.lock().is_closed()
+    }
+
+    /// Whether it responds slowly or is nearly full. It still serves; others are better for new meetings.
+    pub async fn is_degraded(&self) -> bool {
+        let percent = self.counts().await.percent_of(self.capacity);
+        percent >= limits::DEGRADED_PERCENT || self.shared.latency.is_slow(self.admission.clock.now())
+    }
+}

@@ -1,0 +1,52 @@
+//! Opening a meeting: claim its lease, then read its state.
+
+use std::sync::Arc;
+
+use tenure_keeper::{Error as KeeperError, Guard, Keeper, Terms};
+
+use super::{Assignment, Rejection};
+use crate::actor::limits;
+use crate::actor::meeting::{MeetingActor, SharedSecrets};
+use crate::actor::remote::MediaHandlers;
+use crate::{ControllerState, Ledger, MeetingKeys, RateLimit, metric};
+
+/// What a meeting is opened with.
+pub(super) struct Opening {
+    pub(super) keeper: Keeper,
+    pub(super) terms: Terms,
+    pub(super) shared: ControllerState,
+    pub(super) secrets: SharedSecrets,
+    pub(super) media_handlers: Arc<dyn MediaHandlers>,
+    pub(super) chat_limit: RateLimit,
+    pub(super) assignment: Assignment,
+}
+
+impl Opening {
+    pub(super) async fn run(self) -> Result<(Guard, MeetingActor), Rejection> {
+        let Self { keeper, terms, shared, secrets, media_handlers, chat_limit, assignment } = self;
+        let Assignment { meeting, settings, mut handlers } = assignment;
+        handlers.truncate(limits::HANDLERS);
+        let key = MeetingKeys::new(&meeting).lease().map_err(|_| Rejection::Unhealthy)?;
+        let clock = keeper.clock().clone();
+        let claimed = tokio::select! {
+            claimed = keeper.try_acquire(key, terms) => claimed,
+            () = clock.sleep_until(clock.now() + limits::CLAIM) => return Err(Rejection::Unhealthy),
+        };
+        let guard = claimed.map_err(|error| match error {
+            KeeperError::Busy { busy, .. } => {
+                Rejection::AlreadyOwned { owner: busy.holder.map(|holder| holder.to_string()) }
+            }
+            error => {
+                tracing::warn!(target: metric::TARGET, %meeting, %error, "meeting lease not acquired");
+                Rejection::Unhealthy
+            }
+        })?;
+        let opened = Ledger::open(shared.clone(), guard.share(), &meeting, &settings, &handlers).await;
+        let opened = opened.map_err(|error| {
+            tracing::warn!(target: metric::TARGET, %meeting, %error, "meeting state not loaded");
+            Rejection::Unhealthy
+        })?;
+        let actor = MeetingActor::new(shared, secrets, (media_handlers, chat_limit), guard.share(), opened);
+        Ok((guard, actor))
+    }
+}

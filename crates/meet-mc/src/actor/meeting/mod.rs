@@ -1,0 +1,319 @@
+//! The actor that owns one meeting while it runs here.
+//!
+//! ```text
+//! message │ handler result │ timer ──▶ Input ──apply(state)──▶ Effects ──▶ Writer ──▶ state ──▶ Connections
+//! ```
+//!
+//! 1. A mailbox message, a finished handler call or a timer becomes an [`Input`]; the phase table and `apply` decide.
+//! 2. [`Writer`] persists the changes: at once (`Sync`) or with the next flush (`Async`). A failed write changes nothing.
+//! 3. The state takes the changes; a join is answered first, so that the client sees its seat before any event.
+//! 4. [`Connections`] publishes new events, then the effects run: acknowledge, send, close, mute, end.
+//! 5. Effects of an `Async` change wait in the writer until the flush; while the store is unavailable they run at once,
+//!    marked as not durable. So an event number that was published as durable never gets other content.
+//! 6. [`HandlerCalls`] registers the meeting at its media handlers and sends mutes; results come back as inputs.
+//! 7. A panic is survived once: the state is read again from the store and the message that caused it is skipped.
+//! 8. The loop ends with an [`EndReason`]; its [`Teardown`] says how connections close and what is written last.
+
+mod chat_limiter;
+mod connections;
+mod end;
+mod handlers;
+mod process;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use tenure_keeper::LeaseHandle;
+use tenure_lease::{Clock, Tick};
+use tenure_meet_wire::Id;
+use tenure_meet_wire::binding::Secrets;
+use tenure_meet_wire::signaling::ErrorCode;
+use tenure_meet_wire::signaling::server_message::Payload;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::actor::exit::{Exit, supervise};
+use crate::actor::outbox::{Outbox, encode_frame};
+use crate::actor::remote::MediaHandlers;
+use crate::actor::trace::RequestTrace;
+use crate::actor::{ActorType, limits};
+use crate::meeting::{Input, Join, Meeting, Now, Presence, Refusal, Request, Settings};
+use crate::{ControllerState, Ledger, RateLimit, convert, metric};
+
+use chat_limiter::ChatLimiter;
+use connections::Connections;
+#[cfg(doc)]
+use end::Teardown;
+use handlers::HandlerCalls;
+use writer::Writer;
+
+pub(crate) use end::EndReason;
+
+/// The answer to a join: participant id and connection epoch, or the message that refuses it.
+pub(crate) type JoinReply = Result<(Id, u64), Box<Payload>>;
+
+/// The secrets of binding tokens; the previous secret is dropped at runtime.
+pub(crate) type SharedSecrets = Arc<RwLock<Arc<Secrets>>>;
+
+/// A message to the meeting, with the trace of the request behind it.
+pub(crate) struct Envelope {
+    pub(crate) message: MeetingMessage,
+    pub(crate) trace: RequestTrace,
+}
+
+pub(crate) enum MeetingMessage {
+    /// A client with a verified token joins.
+    Join(PendingJoin),
+    /// A participant sent a request.
+    Request { participant: Id, epoch: u64, seq: u64, request: Request },
+    /// A connection ended.
+    Disconnected { participant: Id, epoch: u64 },
+    /// GC's record changed. The reply says whether the meeting now has these settings.
+    Settings { settings: Box<Settings>, reply: oneshot::Sender<bool> },
+}
+
+pub(crate) struct PendingJoin {
+    pub(crate) join: Box<Join>,
+    pub(crate) seq: u64,
+    pub(crate) outbox: Outbox,
+    pub(crate) reply: oneshot::Sender<JoinReply>,
+}
+
+/// The participant and sequence number of the request that an answer belongs to.
+#[derive(Clone, Copy)]
+struct Requester {
+    participant: Id,
+    seq: u64,
+}
+
+/// Who waits for the outcome of an input.
+enum Caller {
+    None,
+    Requester(Requester),
+    Joining { seq: u64, outbox: Outbox, reply: oneshot::Sender<JoinReply> },
+}
+
+enum WorkItem {
+    Message(MeetingMessage),
+    HandlerResult(Input),
+    Timer,
+}
+
+pub(crate) struct MeetingActor {
+    shared: ControllerState,
+    clock: Arc<dyn Clock>,
+    secrets: SharedSecrets,
+    held: LeaseHandle,
+    participants: Arc<AtomicUsize>,
+    state: Meeting,
+    writer: Writer,
+    connections: Connections,
+    handlers: HandlerCalls,
+    chat_limiter: ChatLimiter,
+    panics: u32,
+}
+
+impl MeetingActor {
+    pub(crate) fn new(
+        shared: ControllerState,
+        secrets: SharedSecrets,
+        (media_handlers, chat_limit): (Arc<dyn MediaHandlers>, RateLimit),
+        held: LeaseHandle,
+        (ledger, state): (Ledger, Meeting),
+    ) -> Self {
+        let clock = shared.store.clock();
+        Self {
+            participants: Arc::new(AtomicUsize::new(state.seats.len())),
+            writer: Writer::new(ledger, clock.clone()),
+            connections: Connections::default(),
+            handlers: HandlerCalls::new(media_handlers, held.generation().get()),
+            chat_limiter: ChatLimiter::new(chat_limit),
+            panics: 0,
+            shared,
+            clock,
+            secrets,
+            held,
+            state,
+        }
+    }
+
+    /// The number of seats, for the controller's counts.
+    pub(crate) fn participant_count(&self) -> Arc<AtomicUsize> {
+        self.participants.clone()
+    }
+
+    /// Runs until the meeting ends at this controller, then closes the remaining connections.
+    pub(crate) async fn run(
+        mut self,
+        mut mailbox: mpsc::Receiver<Envelope>,
+        cancel: CancellationToken,
+    ) -> EndReason {
+        let lost = self.held.lost();
+        tokio::pin!(lost);
+        let reason = loop {
+            let timer = self.clock.sleep_until(self.next_wake());
+            let outcome = tokio::select! {
+                biased;
+                () = cancel.cancelled() => break EndReason::Stopped,
+                _ = &mut lost => break EndReason::OwnershipLost,
+                Some(result) = self.handlers.next_result() => match result {
+                    Some(input) => self.supervise_work(WorkItem::HandlerResult(input), RequestTrace::none()).await,
+                    None => Ok(()),
+                },
+                () = timer => self.supervise_work(WorkItem::Timer, RequestTrace::none()).await,
+                envelope = mailbox.recv() => match envelope {
+                    Some(Envelope { message, trace }) => {
+                        self.supervise_work(WorkItem::Message(message), trace).await
+                    }
+                    None => break EndReason::Stopped,
+                },
+            };
+            if let Err(reason) = outcome {
+                break reason;
+            }
+        };
+        self.tear_down(reason).await;
+        reason
+    }
+
+    async fn tear_down(&mut self, reason: EndReason) {
+        let teardown = reason.teardown();
+        self.connections.close_all(teardown.code, teardown.deliver_queued);
+        if let Err(error) = self.writer.close(teardown.last_write).await {
+            tracing::warn!(target: metric::TARGET, meeting = %self.state.id, %error, "final write failed");
+        }
+        self.handlers.stop().await;
+        if teardown.release_handlers {
+            tokio::select! {
+                () = self.handlers.release(&self.state) => {}
+                // Handlers drop a meeting on their own once it is idle.
+                () = self.clock.sleep_until(self.clock.now() + limits::RELEASE) => {}
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Tick {
+        let next_write = self.writer.next_wake();
+        self.state.next_deadline().map_or(next_write, |deadline| deadline.min(next_write))
+    }
+
+    fn now(&self) -> Now {
+        Now { tick: self.clock.now(), wall: self.clock.wall() }
+    }
+
+    /// Performs one work item. After the first panic the state is reloaded and the item is skipped.
+    async fn supervise_work(&mut self, work: WorkItem, trace: RequestTrace) -> Result<(), EndReason> {
+        let began = self.clock.now();
+        let done = match supervise(ActorType::Meeting, trace.run(self.perform_all(work))).await {
+            Exit::Clean(done) => done,
+            Exit::Panicked(_) if self.panics >= limits::PANICS => Err(EndReason::Panicked),
+            Exit::Panicked(message) => {
+                self.panics += 1;
+                tracing::error!(target: metric::TARGET, meeting = %self.state.id, message, "meeting reloaded after a panic; the message that caused it is skipped");
+                self.reload().await
+            }
+        };
+        let now = self.clock.now();
+        metric::handled(now.since(began));
+        self.shared.latency.record(now, now.since(began));
+        self.participants.store(self.state.seats.len(), Ordering::Relaxed);
+        done
+    }
+
+    async fn reload(&mut self) -> Result<(), EndReason> {
+        let (settings, handlers) = (self.state.settings.clone(), self.state.handlers.clone());
+        let opened =
+            Ledger::open(self.shared.clone(), self.held.share(), &self.state.id, &settings, &handlers).await;
+        let Ok((ledger, state)) = opened else { return Err(EndReason::Panicked) };
+        self.state = state;
+        self.writer.replace(ledger);
+        // The connections outlived the panic.
+        for (participant, epoch) in self.connections.epochs() {
+            let seat = self.state.seats.get_mut(&participant);
+            if let Some(seat) = seat.filter(|seat| seat.epoch == epoch) {
+                seat.presence = Presence::Connected;
+            }
+        }
+        Ok(())
+    }
+
+    /// Performs a work item, then disconnects the seats whose connections turned out to lag.
+    async fn perform_all(&mut self, work: WorkItem) -> Result<(), EndReason> {
+        self.perform(work).await?;
+        while let Some((participant, epoch)) = self.connections.next_lagging() {
+            self.perform(WorkItem::Message(MeetingMessage::Disconnected { participant, epoch })).await?;
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, work: WorkItem) -> Result<(), EndReason> {
+        match work {
+            WorkItem::Timer => self.on_timer().await,
+            WorkItem::HandlerResult(input) => {
+                let replaced = matches!(input, Input::Handlers(_));
+                if replaced {
+                    self.handlers.forget_registration();
+                }
+                self.process(input, Caller::None).await?;
+                if replaced {
+                    let frame = encode_frame(Some(convert::handlers_to_wire(&self.state)), 0, 0, None);
+                    self.connections.send_to_all(&frame);
+                }
+                Ok(())
+            }
+            WorkItem::Message(MeetingMessage::Disconnected { participant, epoch }) => {
+                self.connections.remove(participant, epoch);
+                self.process(Input::Disconnected { participant, epoch }, Caller::None).await
+            }
+            WorkItem::Message(MeetingMessage::Request { participant, epoch, seq, request }) => {
+                let caller = Caller::Requester(Requester { participant, seq });
+                if !self.chat_limiter.allows(participant, &request, &self.state, self.clock.now()) {
+                    let refusal = Refusal::RateLimited("too many messages; retry later");
+                    self.refuse(convert::refusal_to_wire(&self.state, &refusal), caller);
+                    return Ok(());
+                }
+                self.process(Input::Request { participant, epoch, seq, request }, caller).await
+            }
+            WorkItem::Message(MeetingMessage::Join(PendingJoin { join, seq, outbox, reply })) => {
+                let caller = Caller::Joining { seq, outbox, reply };
+                if self.state.handlers.is_empty() {
+                    let message = "the meeting has no media handler";
+                    self.refuse(convert::error_payload(ErrorCode::InternalError, message), caller);
+                    return Ok(());
+                }
+                self.process(Input::Join(join), caller).await
+            }
+            WorkItem::Message(MeetingMessage::Settings { settings, reply }) => {
+                self.adopt_settings(&settings, reply).await
+            }
+        }
+    }
+
+    /// Adopts settings. The reply is sent once they are persisted.
+    async fn adopt_settings(
+        &mut self,
+        wanted: &Settings,
+        reply: oneshot::Sender<bool>,
+    ) -> Result<(), EndReason> {
+        let (max_participants, allow_guests) = (wanted.max_participants, wanted.allow_guests);
+        self.process(Input::Settings { max_participants, allow_guests }, Caller::None).await?;
+        let current = &self.state.settings;
+        let adopted = (current.max_participants, current.allow_guests) == (max_participants, allow_guests);
+        let _caller_gone = reply.send(adopted);
+        Ok(())
+    }
+
+    /// Due deadlines of the meeting, then the writer's heartbeat and flush.
+    async fn on_timer(&mut self) -> Result<(), EndReason> {
+        let now = self.clock.now();
+        if self.state.next_deadline().is_some_and(|at| now >= at) {
+            self.process(Input::Timer, Caller::None).await?;
+        }
+        match self.writer.on_timer(now).await.map_err(|_| EndReason::OwnershipLost)? {
+            Some(durability) => self.publish(durability),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Persists the changes of a meeting, and holds back effects until their changes are persisted.
+
+use std::sync::Arc;
+
+use tenure_lease::{Clock, Tick};
+
+use super::Requester;
+use super::end::LastWrite;
+use crate::actor::limits;
+use crate::meeting::{Effect, Effects, Write};
+use crate::{Ledger, LedgerError};
+
+/// Whether what is published survives a crash of this controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Durability {
+    Durable,
+    /// The store is unavailable: published before it is persisted.
+    Volatile,
+}
+
+impl Durability {
+    /// The field `durable` of a message; absent means durable.
+    pub(super) const fn to_wire(self) -> Option<bool> {
+        match self {
+            Self::Durable => None,
+            Self::Volatile => Some(false),
+        }
+    }
+}
+
+/// Effects that run once the changes before them are published.
+pub(super) struct PendingEffects {
+    pub(super) then: Vec<Effect>,
+    pub(super) requester: Option<Requester>,
+}
+
+pub(super) struct Writer {
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    pending: Vec<PendingEffects>,
+    /// When queued changes are flushed.
+    flush_at: Option<Tick>,
+    heartbeat_at: Tick,
+}
+
+impl Writer {
+    pub(super) fn new(ledger: Ledger, clock: Arc<dyn Clock>) -> Self {
+        let heartbeat_at = clock.now() + limits::HEARTBEAT;
+        Self { ledger, clock, pending: Vec::new(), flush_at: None, heartbeat_at }
+    }
+
+    /// Continues with a ledger that was opened again; pending effects are dropped.
+    pub(super) fn replace(&mut self, ledger: Ledger) {
+        self.ledger = ledger;
+        self.pending.clear();
+    }
+
+    /// Persists or queues the changes. On an error nothing is queued.
+    pub(super) async fn persist(&mut self, effects: &Effects) -> Result<(), LedgerError> {
+        match effects.write {
+            Write::Sync => self.ledger.write(&effects.changes).await,
+            Write::Async => self.ledger.enqueue(&effects.changes),
+            Write::None => Ok(()),
+        }
+    }
+
+    /// Adds effects whose changes went through [`Writer::persist`]. Returns how all pending effects may be published
+    /// now, if they may.
+    pub(super) fn complete(
+        &mut self,
+        effects: PendingEffects,
+        write: Write,
+        now: Tick,
+    ) -> Option<Durability> {
+        self.pending.push(effects);
+        match write {
+            // The write included everything queued before it.
+            Write::Sync => Some(Durability::Durable),
+            Write::None => (!self.ledger.has_backlog()).then_some(Durability::Durable),
+            Write::Async => {
+                self.flush_at.get_or_insert(now + limits::FLUSH);
+                (!self.ledger.store_available()).then_some(Durability::Volatile)
+            }
+        }
+    }
+
+    pub(super) fn take_pending(&mut self) -> Vec<PendingEffects> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// When [`Writer::on_timer`] has something to do.
+    pub(super) fn next_wake(&self) -> Tick {
+        self.flush_at.map_or(self.heartbeat_at, |flush_at| flush_at.min(self.heartbeat_at))
+    }
+
+    /// Writes the heartbeat and flushes when due. Returns how pending effects may be published now. Fails only if the
+    /// ownership is lost.
+    pub(super) async fn on_timer(&mut self, now: Tick) -> Result<Option<Durability>, LedgerError> {
+        if now >= self.heartbeat_at {
+            self.heartbeat_at = now + limits::HEARTBEAT;
+            // A heartbeat that cannot be queued is replaced by the next one.
+            let _queued = self.ledger.enqueue_heartbeat(self.clock.wall());
+            self.flush_at.get_or_insert(now);
+        }
+        if self.flush_at.is_none_or(|at| now < at) {
+            return Ok(None);
+        }
+        self.flush_at = None;
+        match self.ledger.flush().await {
+            Ok(()) => Ok(Some(Durability::Durable)),
+            Err(error) if error.ends_ownership() => Err(error),
+            Err(_) => {
+                self.flush_at = Some(self.clock.now() + limits::RETRY);
+                Ok(Some(Durability::Volatile))
+            }
+        }
+    }
+
+    pub(super) async fn close(&mut self, last_write: LastWrite) -> Result<(), LedgerError> {
+        match last_write {
+            LastWrite::None => Ok(()),
+            LastWrite::Flush => self.ledger.flush().await,
+            LastWrite::Clear => self.ledger.clear().await,
+            LastWrite::CheckSuperseded => self.ledger.check_superseded().await,
+        }
+    }
+}

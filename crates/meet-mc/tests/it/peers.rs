@@ -1,0 +1,199 @@
+//! Scripted peers of a controller, within the process.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tenure_lease::Store;
+use tenure_meet_mc::Peers;
+use tenure_meet_rpc::{ChannelPool, Gatekeeper, MintedTokens, ServiceRole, TokenSource};
+use tenure_meet_wire::internal::global_controller_service_server::{
+    GlobalControllerService, GlobalControllerServiceServer,
+};
+use tenure_meet_wire::internal::media_handler_service_server::{
+    MediaHandlerService, MediaHandlerServiceServer,
+};
+use tenure_meet_wire::internal::{
+    ComprehensiveHeartbeatRequest, EnforceMuteRequest, EnforceMuteResponse, FastHeartbeatRequest,
+    HeartbeatResponse, McDrained, McDrainedResponse, McDraining, McOverloaded, MhAssignment,
+    MhRejectionReason, MhReplacement, MigrateMeetings, NotifyMeetingEndedRequest, NotifyMeetingEndedResponse,
+    RegisterMcRequest, RegisterMcResponse, RegisterMeetingRequest, RegisterMeetingResponse,
+    ReleaseMeetingRequest, ReleaseMeetingResponse, ReportMcUnreachableRequest, ReportMcUnreachableResponse,
+    RequestMhReplacementRequest, RouteMediaRequest, RouteMediaResponse, TelemetrySample, TelemetrySummary,
+};
+use tenure_meet_wire::jwt::{Kind, ServiceClaims, ServiceType, sign};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::harness::{key, keyring};
+
+/// TokenSource of a part with all scopes.
+pub(crate) fn tokens(store: &Arc<dyn Store>, service_type: ServiceType) -> Arc<dyn TokenSource> {
+    let clock = store.clock();
+    MintedTokens::new(store.clock(), move || {
+        let iat = clock.wall().as_micros() / 1_000_000;
+        let scope = [ServiceRole::Gc, ServiceRole::Mc, ServiceRole::Mh].map(ServiceRole::scope).join(" ");
+        let (sub, jti) = ("part".to_owned(), "j".to_owned());
+        let claims =
+            ServiceClaims { sub, token_type: Kind::Service, scope, service_type, iat, exp: iat + 3_600, jti };
+        Ok((sign(&key(), &claims).unwrap(), Duration::from_secs(3_600)))
+    })
+}
+
+pub(crate) fn peers(store: &Arc<dyn Store>, mc_id: &str) -> Peers {
+    Peers {
+        channels: ChannelPool::new(tokens(store, ServiceType::MeetingController), store.clock(), None),
+        clock: store.clock(),
+        mc_id: mc_id.to_owned(),
+        grpc_endpoint: format!("inproc:{mc_id}"),
+        region: "here".to_owned(),
+        gc_endpoint: "inproc:gc".to_owned(),
+    }
+}
+
+/// A scripted handler that records its calls.
+#[derive(Clone, Default)]
+pub(crate) struct Mh {
+    pub(crate) registered: Arc<Mutex<Vec<RegisterMeetingRequest>>>,
+    pub(crate) muted: Arc<Mutex<Vec<EnforceMuteRequest>>>,
+    pub(crate) released: Arc<Mutex<Vec<ReleaseMeetingRequest>>>,
+    /// Answers to the next registrations; later ones are accepted.
+    pub(crate) answers: Arc<Mutex<VecDeque<Option<MhRejectionReason>>>>,
+    /// Whether mutes are not acknowledged.
+    pub(crate) deaf: bool,
+}
+
+impl Mh {
+    pub(crate) fn offer(&self, channels: &ChannelPool, name: &str, store: &Arc<dyn Store>) {
+        let routes = Routes::new(MediaHandlerServiceServer::new(self.clone()));
+        channels.offer(name, Gatekeeper::new(ServiceRole::Mh, keyring(store)).guard(routes));
+    }
+}
+
+#[tonic::async_trait]
+impl MediaHandlerService for Mh {
+    async fn register_meeting(
+        &self,
+        request: Request<RegisterMeetingRequest>,
+    ) -> Result<Response<RegisterMeetingResponse>, Status> {
+        self.registered.lock().push(request.into_inner());
+        let mut answer = RegisterMeetingResponse { accepted: true, ..Default::default() };
+        match self.answers.lock().pop_front() {
+            None => {}
+            Some(None) => return Err(Status::unavailable("scripted")),
+            Some(Some(reason)) => {
+                answer.accepted = false;
+                answer.set_rejection_reason(reason);
+            }
+        }
+        Ok(Response::new(answer))
+    }
+
+    async fn enforce_mute(
+        &self,
+        request: Request<EnforceMuteRequest>,
+    ) -> Result<Response<EnforceMuteResponse>, Status> {
+        let request = request.into_inner();
+        let mute_epoch = if self.deaf { 0 } else { request.mute_epoch };
+        self.muted.lock().push(request);
+        Ok(Response::new(EnforceMuteResponse { enforced: !self.deaf, mute_epoch, rejection_reason: 0 }))
+    }
+
+    async fn release_meeting(
+        &self,
+        request: Request<ReleaseMeetingRequest>,
+    ) -> Result<Response<ReleaseMeetingResponse>, Status> {
+        self.released.lock().push(request.into_inner());
+        Ok(Response::new(ReleaseMeetingResponse {}))
+    }
+
+    async fn route_media(
+        &self,
+        _: Request<RouteMediaRequest>,
+    ) -> Result<Response<RouteMediaResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn stream_telemetry(
+        &self,
+        _: Request<Streaming<TelemetrySample>>,
+    ) -> Result<Response<TelemetrySummary>, Status> {
+        Err(Status::unimplemented(""))
+    }
+}
+
+/// A global controller that records ended meetings and offers replacement handlers.
+#[derive(Clone, Default)]
+pub(crate) struct Gc {
+    pub(crate) ended: Arc<Mutex<Vec<NotifyMeetingEndedRequest>>>,
+    pub(crate) replacements: Arc<Mutex<Vec<RequestMhReplacementRequest>>>,
+    pub(crate) others: Arc<Mutex<Vec<MhAssignment>>>,
+}
+
+impl Gc {
+    pub(crate) fn offer(&self, channels: &ChannelPool, store: &Arc<dyn Store>) {
+        let routes = Routes::new(GlobalControllerServiceServer::new(self.clone()));
+        channels.offer("gc", Gatekeeper::new(ServiceRole::Gc, keyring(store)).guard(routes));
+    }
+}
+
+#[tonic::async_trait]
+impl GlobalControllerService for Gc {
+    async fn register_mc(
+        &self,
+        _: Request<RegisterMcRequest>,
+    ) -> Result<Response<RegisterMcResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn fast_heartbeat(
+        &self,
+        _: Request<FastHeartbeatRequest>,
+    ) -> Result<Response<HeartbeatResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn comprehensive_heartbeat(
+        &self,
+        _: Request<ComprehensiveHeartbeatRequest>,
+    ) -> Result<Response<HeartbeatResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn notify_meeting_ended(
+        &self,
+        request: Request<NotifyMeetingEndedRequest>,
+    ) -> Result<Response<NotifyMeetingEndedResponse>, Status> {
+        self.ended.lock().push(request.into_inner());
+        Ok(Response::new(NotifyMeetingEndedResponse {}))
+    }
+
+    async fn request_mh_replacement(
+        &self,
+        request: Request<RequestMhReplacementRequest>,
+    ) -> Result<Response<MhReplacement>, Status> {
+        let meeting_id = request.get_ref().meeting_id.clone();
+        self.replacements.lock().push(request.into_inner());
+        Ok(Response::new(MhReplacement { meeting_id, new_mhs: self.others.lock().clone() }))
+    }
+
+    async fn notify_draining(&self, _: Request<McDraining>) -> Result<Response<MigrateMeetings>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn notify_drained(&self, _: Request<McDrained>) -> Result<Response<McDrainedResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn notify_overloaded(&self, _: Request<McOverloaded>) -> Result<Response<MigrateMeetings>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn report_mc_unreachable(
+        &self,
+        _: Request<ReportMcUnreachableRequest>,
+    ) -> Result<Response<ReportMcUnreachableResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+}

@@ -1,0 +1,79 @@
+//! A store in front of a real one that injects write faults.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tenure_lease::{Committed, Error, Fence, Op, Result, Store, StoreLayer};
+
+/// What happens to a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteFault {
+    /// The write lands; its reply is lost.
+    ReplyLost,
+    /// The write is lost; its outcome is unknown to the caller.
+    RequestLost,
+    /// The store reports that it is unavailable.
+    Unavailable,
+    /// The call never returns.
+    Hangs,
+}
+
+/// A store whose writes fail on demand.
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    scripted: Mutex<VecDeque<WriteFault>>,
+    /// Applies to writes that are not scripted.
+    default_fault: Mutex<Option<WriteFault>>,
+}
+
+impl FaultyStore {
+    /// Wraps `inner`, without faults.
+    pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { inner, scripted: Mutex::default(), default_fault: Mutex::default() })
+    }
+
+    /// Applies one fault to each of the next writes, in order.
+    pub fn fail_next_writes(&self, faults: &[WriteFault]) {
+        self.scripted.lock().extend(faults);
+    }
+
+    /// Applies a fault to every write that is not scripted; `None` ends it.
+    pub fn fail_all_writes(&self, fault: Option<WriteFault>) {
+        *self.default_fault.lock() = fault;
+    }
+
+    /// Scripted faults that have not been used.
+    pub fn remaining_faults(&self) -> usize {
+        self.scripted.lock().len()
+    }
+
+    async fn with_fault<T>(&self, write: impl Future<Output = Result<T>>) -> Result<T> {
+        let fault = self.scripted.lock().pop_front().or(*self.default_fault.lock());
+        let unknown = || Error::unknown("faulty store", "no reply");
+        match fault {
+            None => write.await,
+            Some(WriteFault::ReplyLost) => {
+                write.await?;
+                Err(unknown())
+            }
+            Some(WriteFault::RequestLost) => Err(unknown()),
+            Some(WriteFault::Unavailable) => Err(Error::unavailable("faulty store", "unavailable")),
+            Some(WriteFault::Hangs) => std::future::pending().await,
+        }
+    }
+}
+
+impl StoreLayer for FaultyStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn commit(&self, ops: &[Op]) -> Result<Committed> {
+        self.with_fault(self.inner.commit(ops)).await
+    }
+
+    async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
+        self.with_fault(self.inner.write_fenced(fence, ops)).await
+    }
+}
