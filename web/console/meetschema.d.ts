@@ -19,6 +19,7 @@ export interface ClientMessage {
   kick_request?: KickRequest;
   end_meeting_request?: EndMeetingRequest;
   ping?: Ping;
+  media_grant_request?: MediaGrantRequest;
   trace_parent: string;
   trace_state: string;
   seq: number;
@@ -96,6 +97,7 @@ export interface MediaServerInfo {
   media_handler_url: string;
   certificate_sha256: Uint8Array[];
   role: number;
+  media_grant: Uint8Array;
 }
 
 export interface Participant {
@@ -299,6 +301,9 @@ export interface MhConnectionStatus {
 
 export interface MediaServersChanged {
   media_servers: MediaServerInfo[];
+}
+
+export interface MediaGrantRequest {
 }
 
 export interface RedirectToMc {

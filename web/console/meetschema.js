@@ -21,6 +21,7 @@ export const MESSAGES = {
     kick_request: [34, "KickRequest"],
     end_meeting_request: [35, "EndMeetingRequest"],
     ping: [36, "Ping"],
+    media_grant_request: [37, "MediaGrantRequest"],
     trace_parent: [20, "string"],
     trace_state: [21, "string"],
     seq: [22, "uint"],
@@ -93,6 +94,7 @@ export const MESSAGES = {
     media_handler_url: [1, "string"],
     certificate_sha256: [3, "bytes", "repeated"],
     role: [4, "uint"],
+    media_grant: [5, "bytes"],
   },
   Participant: {
     participant_id: [1, "string"],
@@ -259,6 +261,7 @@ export const MESSAGES = {
   MediaServersChanged: {
     media_servers: [1, "MediaServerInfo", "repeated"],
   },
+  MediaGrantRequest: {},
   RedirectToMc: {
     new_mc_endpoint: [1, "string"],
     meeting_id: [2, "string"],

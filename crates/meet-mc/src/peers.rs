@@ -139,7 +139,7 @@ impl Peers {
             mc_id: self.mc_id.clone(),
             mc_grpc_endpoint: self.grpc_endpoint.clone(),
             generation,
-            peers: Vec::new(),
+            ..RegisterMeetingRequest::default()
         };
         let outcomes =
             join_all(handlers.iter().map(|handler| self.register_at(request.clone(), handler))).await;

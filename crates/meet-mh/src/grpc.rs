@@ -6,8 +6,8 @@ use tenure_meet_wire::internal::media_handler_service_server::{
 };
 use tenure_meet_wire::internal::{
     EnforceMuteRequest, EnforceMuteResponse, MhRejectionReason, RegisterMeetingRequest,
-    RegisterMeetingResponse, ReleaseMeetingRequest, ReleaseMeetingResponse, RouteMediaRequest,
-    RouteMediaResponse, TelemetrySample, TelemetrySummary,
+    RegisterMeetingResponse, ReleaseMeetingRequest, ReleaseMeetingResponse, ReleaseParticipantRequest,
+    ReleaseParticipantResponse, RouteMediaRequest, RouteMediaResponse, TelemetrySample, TelemetrySummary,
 };
 use tenure_meet_wire::{Id, MeetingId};
 use tonic::service::Routes;
@@ -74,6 +74,13 @@ impl MediaHandlerService for GrpcService {
         let mut answer = EnforceMuteResponse { enforced: enforced.is_ok(), mute_epoch, ..Default::default() };
         answer.set_rejection_reason(reason);
         Ok(Response::new(answer))
+    }
+
+    async fn release_participant(
+        &self,
+        _request: Request<ReleaseParticipantRequest>,
+    ) -> Result<Response<ReleaseParticipantResponse>, Status> {
+        Err(Status::unimplemented("media is not forwarded yet"))
     }
 
     async fn release_meeting(

@@ -11,6 +11,7 @@ pub(super) fn media_server(handler: &HandlerInfo) -> wire::MediaServerInfo {
         media_handler_url: handler.webtransport_endpoint.clone(),
         certificate_sha256: handler.certificates.iter().map(|hash| hash.clone().into()).collect(),
         role: role.into(),
+        ..wire::MediaServerInfo::default()
     }
 }
 

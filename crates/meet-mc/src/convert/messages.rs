@@ -47,6 +47,9 @@ pub fn request_from_wire(payload: Option<ClientPayload>) -> Result<Option<Reques
         ClientPayload::Ping(_)
         | ClientPayload::StreamQualityUpdate(_)
         | ClientPayload::MediaConnectionUpdate(_) => return Ok(None),
+        ClientPayload::MediaGrantRequest(_) => {
+            return Err(Refusal::Invalid("media grants are not issued yet"));
+        }
         ClientPayload::LeaveRequest(_) => Request::Leave,
         ClientPayload::MuteRequest(mute) => {
             Request::Mute { audio: mute.audio_muted, video: mute.video_muted }

@@ -19,8 +19,9 @@ use tenure_meet_wire::internal::{
     HeartbeatResponse, McDrained, McDrainedResponse, McDraining, McOverloaded, MhAssignment,
     MhRejectionReason, MhReplacement, MigrateMeetings, NotifyMeetingEndedRequest, NotifyMeetingEndedResponse,
     RegisterMcRequest, RegisterMcResponse, RegisterMeetingRequest, RegisterMeetingResponse,
-    ReleaseMeetingRequest, ReleaseMeetingResponse, ReportMcUnreachableRequest, ReportMcUnreachableResponse,
-    RequestMhReplacementRequest, RouteMediaRequest, RouteMediaResponse, TelemetrySample, TelemetrySummary,
+    ReleaseMeetingRequest, ReleaseMeetingResponse, ReleaseParticipantRequest, ReleaseParticipantResponse,
+    ReportMcUnreachableRequest, ReportMcUnreachableResponse, RequestMhReplacementRequest, RouteMediaRequest,
+    RouteMediaResponse, TelemetrySample, TelemetrySummary,
 };
 use tenure_meet_wire::jwt::{Kind, ServiceClaims, ServiceType, sign};
 use tonic::service::Routes;
@@ -98,6 +99,13 @@ impl MediaHandlerService for Mh {
         let mute_epoch = if self.deaf { 0 } else { request.mute_epoch };
         self.muted.lock().push(request);
         Ok(Response::new(EnforceMuteResponse { enforced: !self.deaf, mute_epoch, rejection_reason: 0 }))
+    }
+
+    async fn release_participant(
+        &self,
+        _: Request<ReleaseParticipantRequest>,
+    ) -> Result<Response<ReleaseParticipantResponse>, Status> {
+        Ok(Response::new(ReleaseParticipantResponse::default()))
     }
 
     async fn release_meeting(

@@ -71,7 +71,7 @@ impl Harness {
             mc_id: "mc-1".to_owned(),
             mc_grpc_endpoint: "inproc:mc-1".to_owned(),
             generation,
-            peers: Vec::new(),
+            ..RegisterMeetingRequest::default()
         };
         let mut mc = self.as_part(ServiceType::MeetingController);
         mc.register_meeting(request).await.unwrap().into_inner()

@@ -18,8 +18,8 @@ use tenure_meet_wire::internal::media_handler_service_server::{
 };
 use tenure_meet_wire::internal::{
     EnforceMuteRequest, EnforceMuteResponse, RegisterMeetingRequest, RegisterMeetingResponse,
-    ReleaseMeetingRequest, ReleaseMeetingResponse, RouteMediaRequest, RouteMediaResponse, TelemetrySample,
-    TelemetrySummary,
+    ReleaseMeetingRequest, ReleaseMeetingResponse, ReleaseParticipantRequest, ReleaseParticipantResponse,
+    RouteMediaRequest, RouteMediaResponse, TelemetrySample, TelemetrySummary,
 };
 use tenure_meet_wire::jwt::{ServiceClaims, ServiceType, SigningKey, sign};
 use tenure_store::BootClock;
@@ -96,6 +96,13 @@ impl MediaHandlerService for Handler {
         _: Request<EnforceMuteRequest>,
     ) -> Result<Response<EnforceMuteResponse>, Status> {
         Err(Status::unimplemented("not used by these tests"))
+    }
+
+    async fn release_participant(
+        &self,
+        _: Request<ReleaseParticipantRequest>,
+    ) -> Result<Response<ReleaseParticipantResponse>, Status> {
+        Ok(Response::new(ReleaseParticipantResponse::default()))
     }
 
     async fn release_meeting(

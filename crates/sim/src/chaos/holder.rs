@@ -66,9 +66,9 @@ impl Args {
         ]
     }
 
-    /// Reads what [`Args::words`] wrote.
-    pub fn parse(words: &[String]) -> Result<Self> {
-        let [url, token, client, host, keys, ttl, history, resource, seed, broken] = words else {
+    /// Parses what [`Args::to_args`] returned.
+    pub fn parse(args: &[String]) -> Result<Self> {
+        let [url, token, client, host, keys, ttl, history, resource, seed, broken] = args else {
             anyhow::bail!(
                 "usage: URL API-TOKEN CLIENT HOST KEY,… TTL-MS HISTORY RESOURCE SEED sound|broken, not {} words",
                 words.len()
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_survive_their_words() {
+    fn arguments_survive_a_round_trip() {
         let args = Args {
             url: "redis://h".into(),
             api_token: None,
