@@ -70,8 +70,8 @@ impl Args {
     pub fn parse(args: &[String]) -> Result<Self> {
         let [url, token, client, host, keys, ttl, history, resource, seed, broken] = args else {
             anyhow::bail!(
-                "usage: URL API-TOKEN CLIENT HOST KEY,… TTL-MS HISTORY RESOURCE SEED sound|broken, not {} words",
-                words.len()
+                "usage: URL API-TOKEN CLIENT HOST KEY,… TTL-MS HISTORY RESOURCE SEED sound|broken, not {} arguments",
+                args.len()
             );
         };
         Ok(Self {
