@@ -1,4 +1,4 @@
-//! Many callers at once, and the work each of them does.
+//! Concurrent callers, and the work of each.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 
 use crate::clock::Until;
 
-/// Callers in every case that has many.
+/// The number of concurrent callers.
 pub(crate) const CALLERS: usize = 128;
 
-/// Runs `count` callers until the slice is over and adds up what they did.
+/// Runs `count` callers until the slice is over and sums their operations.
 pub(crate) fn together<F, C>(runtime: &Runtime, count: usize, slice: Duration, caller: F) -> Result<u64>
 where
     F: Fn(usize, Until) -> C,
@@ -35,7 +35,7 @@ where
     })
 }
 
-/// Acquires and releases a key of its own until the slice is over.
+/// Acquires and releases its own key until the slice is over.
 pub(crate) async fn cycles(store: Store, me: usize, until: Until) -> Result<u64> {
     let (key, holder) = (Key::new(format!("cycle/{me}"))?, Holder::new(format!("caller-{me}"))?);
     let ttl = Ttl::from_secs(30)?;
@@ -54,8 +54,8 @@ pub(crate) async fn cycles(store: Store, me: usize, until: Until) -> Result<u64>
     Ok(done)
 }
 
-/// Acquires `count` leases and gives what renews each of them.
-pub(crate) async fn hold(store: &Store, name: &str, count: usize, ttl: Ttl) -> Result<Vec<Renewal>> {
+/// Acquires `count` leases and returns a renewal for each.
+pub(crate) async fn acquire_all(store: &Store, name: &str, count: usize, ttl: Ttl) -> Result<Vec<Renewal>> {
     let holder = Holder::new("renewer")?;
     let mut held = Vec::with_capacity(count);
     let wave = 1_000;
@@ -81,10 +81,10 @@ pub(crate) fn renewal(key: Key, token: Token, generation: tenure_lease::Generati
     Renewal { key, token, generation, ttl: None }
 }
 
-/// Renews batch after batch, round and round, until the slice is over.
+/// Renews the leases in batches, over and over, until the slice is over.
 pub(crate) async fn renewals(store: &Store, held: &[Renewal], batch: &Batches, until: Until) -> Result<u64> {
     let mut done = 0;
-    // Reading the clock costs a tenth of a single renewal, so it is not read for each.
+    // Reading the clock costs a tenth of a single renewal, so it is not read for every renewal.
     while (batch.size == 1 && done % 16 != 0) || !until.over() {
         let items = batch.next(held);
         for (answer, item) in store.renew(items).await?.iter().zip(items) {
@@ -97,7 +97,7 @@ pub(crate) async fn renewals(store: &Store, held: &[Renewal], batch: &Batches, u
     Ok(done)
 }
 
-/// Where in its items a caller is; the next slice goes on there, so that all of them get their turn.
+/// The position of a caller in its items. The next slice continues there, so that all items are used.
 pub(crate) struct Batches {
     pub(crate) size: usize,
     at: AtomicUsize,
@@ -116,7 +116,7 @@ impl Batches {
     }
 }
 
-/// The same items in an order that has nothing to do with where they lie in memory, always the same one.
+/// The items in a fixed pseudo-random order, unrelated to their order in memory.
 pub(crate) fn shuffled<T>(mut items: Vec<T>) -> Vec<T> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for i in (1..items.len()).rev() {

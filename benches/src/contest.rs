@@ -1,4 +1,4 @@
-//! A and B in one process, in alternating slices, with A against itself as the control.
+//! Compares sides in one process, in alternating slices, with the first side against itself as the control.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use anyhow::Result;
 use crate::clock::{Moment, cpu, nap};
 use crate::numbers::{Spread, median};
 
-/// How long and how often.
+/// Duration and number of the rounds.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     /// How long one round lasts.
     pub(crate) round: Duration,
     /// How many rounds; the median counts.
     pub(crate) rounds: usize,
-    /// How long one side runs before the next has its turn.
+    /// How long one side runs before the next.
     pub(crate) slice: Duration,
-    /// Whether to wait after each slice until this process does nothing, so that what one side does in the
-    /// background is not paid by the next.
-    pub(crate) settle: bool,
+    /// Whether to wait after each slice until this process is idle, so that background work of one side does not slow
+    /// down the next.
+    pub(crate) wait_until_idle: bool,
 }
 
 /// Work that runs for about the given time and returns how many operations it did.
 pub(crate) type Work<'a> = Box<dyn FnMut(Duration) -> Result<u64> + 'a>;
 
-/// One contestant.
+/// One side of a contest.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
     work: Work<'a>,
@@ -43,7 +43,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a contest found, one entry per side.
+/// The result of a contest, one entry per side.
 pub(crate) struct Outcome {
     /// Operations per second.
     pub(crate) rates: Vec<Spread>,
@@ -53,11 +53,11 @@ pub(crate) struct Outcome {
     pub(crate) control: Spread,
 }
 
-/// Lets the sides take turns. The first is ours; it has a second turn in every lap, for the control.
+/// Runs the sides in turns. The first side is Tenure; it runs twice in every lap, for the control.
 pub(crate) fn contest(plan: Plan, sides: &mut [Side<'_>]) -> Result<Outcome> {
     for side in sides.iter_mut() {
         side.rate(plan.slice)?;
-        settle(plan);
+        wait_until_idle(plan);
     }
     let turns = sides.len() + 1;
     let laps =
@@ -84,7 +84,7 @@ pub(crate) fn contest(plan: Plan, sides: &mut [Side<'_>]) -> Result<Outcome> {
     Ok(Outcome { rates: spreads(&rates), ratios: spreads(&ratios), control })
 }
 
-/// One turn per side, in an order that changes from lap to lap so that none always comes first.
+/// One turn per side, in an order that rotates from lap to lap.
 fn lap(plan: Plan, sides: &mut [Side<'_>], number: usize) -> Result<Vec<f64>> {
     let turns = sides.len() + 1;
     let mut rates = vec![0.0; turns];
@@ -92,15 +92,15 @@ fn lap(plan: Plan, sides: &mut [Side<'_>], number: usize) -> Result<Vec<f64>> {
         let place = (step + number / 2) % turns;
         let turn = if number.is_multiple_of(2) { place } else { turns - 1 - place };
         rates[turn] = sides[turn % sides.len()].rate(plan.slice)?;
-        settle(plan);
+        wait_until_idle(plan);
     }
     Ok(rates)
 }
 
-/// Waits, for a second at most, until this process is idle.
-fn settle(plan: Plan) {
+/// Waits until this process is idle, for at most a second.
+fn wait_until_idle(plan: Plan) {
     const LOOK: Duration = Duration::from_millis(4);
-    if !plan.settle {
+    if !plan.wait_until_idle {
         return;
     }
     for _ in 0..250 {

@@ -1,4 +1,4 @@
-//! A folder that counts how often the journal is synced.
+//! A directory that counts the syncs of the journal.
 
 use std::io;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenure_store::{Directory, Storage, StorageFile};
 
-/// A folder and its counters.
+/// A directory and its counters.
 pub(crate) struct Counting {
     folder: Directory,
     pub(crate) counts: Arc<Counts>,
 }
 
-/// How much was written.
+/// Counters of syncs and bytes.
 #[derive(Default)]
 pub(crate) struct Counts {
     syncs: AtomicU64,
@@ -21,7 +21,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Syncs of the journal and bytes written to it so far.
-    pub(crate) fn read(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         (self.syncs.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 }

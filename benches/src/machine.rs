@@ -1,4 +1,4 @@
-//! Facts about the machine that a reader needs to judge the numbers.
+//! Facts about the machine, for the interpretation of results.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -10,15 +10,16 @@ use anyhow::{Context, Result, bail};
 use crate::clock::{Moment, cpu};
 use crate::numbers::{Lags, short};
 
-/// What `statfs` says of a file system that has no disk.
+/// The `statfs` type of a file system in memory.
 const TMPFS: u64 = 0x0102_1994;
 const BLOCK: usize = 4_096;
 
-/// Refuses a folder without a disk under it: a sync there costs nothing and proves nothing.
+/// Refuses a directory on a file system in memory, where a sync costs nothing.
 pub(crate) fn on_disk(folder: &Path) -> Result<()> {
-    let kind = rustix::fs::statfs(folder).with_context(|| format!("look at {}", folder.display()))?.f_type;
+    let kind =
+        rustix::fs::statfs(folder).with_context(|| format!("cannot inspect {}", folder.display()))?.f_type;
     if kind as u64 == TMPFS {
-        bail!("{} is in memory; name a folder on a disk with --dir", folder.display());
+        bail!("{} is in memory; set --dir to a directory on a disk", folder.display());
     }
     Ok(())
 }
@@ -44,9 +45,9 @@ fn first(path: &str, name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
-/// How long 4 KiB take to become durable in a file that exists.
+/// The duration of an fdatasync of 4 KiB in an existing file.
 fn syncs(folder: &Path) -> Result<Lags> {
-    let file = tempfile::tempfile_in(folder).context("a file to sync")?;
+    let file = tempfile::tempfile_in(folder).context("cannot create a temporary file")?;
     file.write_all_at(&vec![0; 256 * BLOCK], 0)?;
     file.sync_all()?;
     let one = |i: usize, file: &File| -> Result<Duration> {
@@ -58,20 +59,20 @@ fn syncs(folder: &Path) -> Result<Lags> {
     Ok(Lags::new((0..200).map(|i| one(i, &file)).collect::<Result<_>>()?))
 }
 
-/// Bytes of this process in memory.
+/// Resident bytes of this process.
 pub(crate) fn resident() -> Result<u64> {
     resident_of(std::process::id())
 }
 
-/// Bytes of a process in memory.
+/// Resident bytes of a process.
 pub(crate) fn resident_of(pid: u32) -> Result<u64> {
     let status = format!("/proc/{pid}/status");
-    let text = first(&status, "VmRSS").context("the kernel says how much is resident")?;
+    let text = first(&status, "VmRSS").context("VmRSS is missing")?;
     let kilobytes: u64 = text.trim_end_matches("kB").trim().parse()?;
     Ok(kilobytes * 1_024)
 }
 
-/// Time that the threads of this process with this name have run.
+/// CPU time of the threads of this process with this name.
 pub(crate) fn threads(name: &str) -> Result<Duration> {
     let mut nanos = 0;
     for thread in fs::read_dir("/proc/self/task")? {
@@ -85,7 +86,7 @@ pub(crate) fn threads(name: &str) -> Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// How much of the machine others used while a case ran.
+/// The CPU use of other processes while a case runs.
 pub(crate) struct Others {
     start: Moment,
     ours: Duration,
@@ -97,7 +98,7 @@ impl Others {
         Self { start: Moment::now(), ours: cpu(), all: busy() }
     }
 
-    /// Share of all cores, in percent, that neither this process nor the servers of these ids used since.
+    /// The share of all cores, in percent, that was used by processes other than this one and these servers.
     ///
     /// The servers must have been started after the watch.
     pub(crate) fn share(&self, servers: &[u32]) -> f64 {
@@ -109,26 +110,26 @@ impl Others {
     }
 }
 
-/// Clock ticks per second in `/proc`, the same on every Linux of today.
+/// Clock ticks per second in `/proc`, the same on all current Linux systems.
 pub(crate) const TICKS: f64 = 100.0;
 
-/// All of the machine's cores: this process may be kept on some of them.
+/// The number of cores of the machine; this process may be pinned to some of them.
 fn cores() -> usize {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let is_core = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' '));
     stat.lines().filter(is_core).count().max(1)
 }
 
-/// Ticks that all cores together were not idle.
+/// Busy ticks of all cores.
 fn busy() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let numbers = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
     let numbers: Vec<u64> = numbers.filter_map(|n| n.parse().ok()).collect();
-    // user, nice, system, then idle and waiting for a disk, then interrupts and the host's share.
+    // user, nice, system, idle, iowait, irq, softirq, steal
     numbers.iter().enumerate().filter(|(i, _)| !matches!(i, 3 | 4 | 8 | 9)).map(|(_, n)| n).sum()
 }
 
-/// Ticks that a process has used.
+/// CPU time of a process in ticks.
 pub(crate) fn of_process(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let numbers: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,5 +1,4 @@
-//! Load generators and peers, measured side by side: A and B in one run, in alternating slices, with A
-//! against itself as the control.
+//! Benchmarks of Tenure and its peers: both run in alternating slices, with Tenure against itself as the control.
 
 mod callers;
 mod cases;
@@ -18,19 +17,19 @@ use clap::{Parser, ValueEnum};
 
 use crate::cases::Bench;
 
-/// Measures Tenure and what one would use instead, side by side, and prints Markdown.
+/// Measures Tenure and its alternatives side by side and prints Markdown
 #[derive(Parser)]
 #[command(name = "cargo xtask bench")]
 struct Args {
-    /// What to measure.
+    /// Case to measure
     case: Case,
-    /// How long one round of a contest lasts, in seconds.
+    /// Duration of one round, in seconds
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// How many rounds; the median counts.
+    /// Number of rounds; the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: u64,
-    /// A folder on the disk to measure; the system's temporary folder by default.
+    /// Directory on the disk to measure [default: the temporary directory of the system]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
@@ -55,16 +54,16 @@ enum Case {
     PollCluster,
     Sessions,
     Meet,
-    /// A server of bare WebTransport sessions, for the case of meetings.
+    /// Server of bare WebTransport sessions, started by the meeting cases
     #[value(hide = true)]
     MeetBare,
-    /// Every case over the network.
+    /// All cases over the network
     Network,
-    /// Every case.
+    /// All cases
     All,
 }
 
-/// In process and over Redis; memory first, while this process is small.
+/// Cases in process and over Redis. The memory case comes first, while this process is small.
 const OWN: &[Case] = &[
     Case::EmbeddedMillion,
     Case::EmbeddedRenew,
@@ -79,7 +78,7 @@ const OWN: &[Case] = &[
     Case::Sessions,
     Case::Meet,
 ];
-/// Against `tenure up` as a process of its own.
+/// Cases against `tenure up` in a separate process.
 const NETWORK: &[Case] = &[
     Case::NetworkCycle,
     Case::NetworkRenew,
@@ -95,7 +94,8 @@ fn main() -> Result<()> {
     if args.case != Case::MeetBare {
         machine::on_disk(&dir)?;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("a runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot build a runtime")?;
     let bench = Bench { runtime: &runtime, dir: &dir, seconds: args.seconds, rounds: args.rounds as usize };
     if args.case == Case::MeetBare {
         return cases::meet::serve_bare(&runtime);

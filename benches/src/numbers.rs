@@ -1,9 +1,9 @@
-//! Medians, spreads and how numbers are printed.
+//! Medians, percentiles and number formats.
 
 use std::fmt;
 use std::time::Duration;
 
-/// The median of several rounds and how far they lie apart.
+/// The median of several rounds with minimum and maximum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -25,7 +25,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// The middle one; not a number when there are none.
+/// The median; NaN without values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -36,7 +36,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// Durations, to ask for percentiles of.
+/// Sorted durations, for percentiles.
 pub(crate) struct Lags(Vec<Duration>);
 
 impl Lags {
@@ -49,7 +49,7 @@ impl Lags {
         self.0.len()
     }
 
-    /// The duration that `percent` of all do not exceed.
+    /// The percentile.
     pub(crate) fn at(&self, percent: f64) -> Duration {
         let last = self.0.len().saturating_sub(1);
         let place = (self.0.len() as f64 * percent / 100.0).ceil() as usize;

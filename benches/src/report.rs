@@ -1,13 +1,13 @@
-//! What a case prints: Markdown, ready for `docs/benchmarks.md`.
-#![expect(clippy::print_stdout, reason = "a measurement's result is what it prints")]
+//! The output of a case: Markdown for `docs/benchmarks.md`.
+#![expect(clippy::print_stdout, reason = "results are printed")]
 
 use crate::contest::{Outcome, Side};
 use crate::numbers::plain;
 
-/// How far a side may be from itself before a run is void.
+/// The deviation of the control from which a run is not valid.
 const CONTROL: f64 = 0.05;
 
-/// A goal and what was found.
+/// A goal and the measured value.
 pub(crate) struct Goal {
     pub(crate) what: String,
     pub(crate) want: String,
@@ -17,19 +17,19 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
-    /// A number that must be at least `want`.
+    /// A value that must be at least `want`.
     pub(crate) fn at_least(what: impl Into<String>, want: f64, found: f64) -> Self {
         let (want_text, found_text) = (format!("≥ {}", plain(want)), plain(found));
         Self { what: what.into(), want: want_text, found: found_text, met: found >= want, void: false }
     }
 
-    /// A number that must be at most `want`.
+    /// A value that must be at most `want`.
     pub(crate) fn at_most(what: impl Into<String>, want: f64, found: f64) -> Self {
         let (want_text, found_text) = (format!("≤ {}", plain(want)), plain(found));
         Self { what: what.into(), want: want_text, found: found_text, met: found <= want, void: false }
     }
 
-    /// The same goal, undecided if that contest was.
+    /// Marks the goal as undecided if the contest is not valid.
     pub(crate) fn in_contest(self, outcome: &Outcome) -> Self {
         Self { void: is_void(outcome), ..self }
     }
@@ -75,7 +75,7 @@ pub(crate) fn outcome(unit: &str, sides: &[Side<'_>], outcome: &Outcome) {
     table(&["side", &rate, &ratio], &rows);
     if is_void(outcome) {
         line(
-            "The control is off by more than a twentieth: these ratios decide nothing. Run it on a quiet machine.\n",
+            "The control deviates by more than 5 %, so these ratios are not valid. Repeat on an idle machine.\n",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Durable cycles of the embedded engine against etcd and against redb's own group commit.
+//! Durable cycles of the embedded engine against etcd and against redb's group commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::peers::etcd;
 use crate::peers::group::Group;
 use crate::report::{self, Goal};
 
-/// Two servers, so longer slices; long enough for a checkpoint or two of ours.
+/// Longer slices, because two servers alternate, and so that each contains a checkpoint.
 const SLICE: Duration = Duration::from_millis(400);
 
 pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
@@ -61,23 +61,23 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let best = against_etcd.ratios[1].median.min(against_etcd.ratios[2].median);
     report::goals(&[
         Goal::at_least("cycles ÷ etcd's best", 15.0, best).in_contest(&against_etcd),
-        Goal::at_least("changes ÷ redb's own group commit", 0.5, against_redb.ratios[1].median)
+        Goal::at_least("changes ÷ redb's group commit", 0.5, against_redb.ratios[1].median)
             .in_contest(&against_redb),
     ]);
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
     Ok(())
 }
 
-/// One long run, for how many changes one sync carries; says so and gives that number.
+/// Measures how many changes one sync carries, in one long run; prints and returns it.
 fn steady(
     bench: &Bench<'_>,
     counts: &crate::counting::Counts,
     mut embedded: impl FnMut(Duration) -> Result<u64>,
 ) -> Result<u64> {
     embedded(Duration::from_millis(500))?;
-    let (start, used, before) = (Moment::now(), cpu(), counts.read());
+    let (start, used, before) = (Moment::now(), cpu(), counts.counts());
     let done = embedded(Duration::from_secs(bench.seconds))?;
-    let (passed, used, after) = (start.passed(), cpu() - used, counts.read());
+    let (passed, used, after) = (start.passed(), cpu() - used, counts.counts());
     let (syncs, bytes) = (after.0 - before.0, after.1 - before.1);
     let per_sync = (2 * done) as f64 / syncs.max(1) as f64;
     report::line(&format!(

@@ -7,7 +7,7 @@ use tenure_lease::Ttl;
 use tenure_store::{Local, Options, Store};
 
 use super::Bench;
-use crate::callers::{Batches, hold, renewals, shuffled};
+use crate::callers::{Batches, acquire_all, renewals, shuffled};
 use crate::clock::Until;
 use crate::contest::{Side, contest};
 use crate::machine::Others;
@@ -24,7 +24,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let folder = bench.folder("renew")?;
     let (store, held) = bench.runtime.block_on(async {
         let store = Store::new(Local::open(folder.path(), Options::default()).await?);
-        let held = hold(&store, "renew", LEASES, Ttl::from_secs(3_600)?).await?;
+        let held = acquire_all(&store, "renew", LEASES, Ttl::from_secs(3_600)?).await?;
         anyhow::Ok((store, shuffled(held)))
     })?;
     let map = Map::holding(&held);

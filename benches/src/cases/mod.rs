@@ -29,7 +29,7 @@ use tokio::runtime::Runtime;
 
 use crate::contest::Plan;
 
-/// What every case is given.
+/// The arguments of every case.
 pub(crate) struct Bench<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) dir: &'a Path,
@@ -38,20 +38,20 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    pub(crate) fn plan(&self, slice: Duration, settle: bool) -> Plan {
-        Plan { round: Duration::from_secs(self.seconds), rounds: self.rounds, slice, settle }
+    pub(crate) fn plan(&self, slice: Duration, wait_until_idle: bool) -> Plan {
+        Plan { round: Duration::from_secs(self.seconds), rounds: self.rounds, slice, wait_until_idle }
     }
 
-    /// An empty folder on the disk that is measured.
+    /// An empty directory on the measured disk.
     pub(crate) fn folder(&self, name: &str) -> Result<TempDir> {
         tempfile::Builder::new()
             .prefix(&format!("tenure-bench-{name}-"))
             .tempdir_in(self.dir)
-            .with_context(|| format!("a folder in {}", self.dir.display()))
+            .with_context(|| format!("cannot create a directory in {}", self.dir.display()))
     }
 }
 
-/// The store on a server, without the wait that a server which may have lost its data would ask for.
+/// The store on a Redis server, without the quarantine after a possible loss of data.
 fn store_url(server: &tenure_testkit::RedisServer) -> String {
     format!("{}?quarantine_ms=0", server.url())
 }

@@ -17,12 +17,12 @@ use crate::peers::tenure::Up;
 use crate::peers::{etcd, zookeeper};
 use crate::report::{self, Goal};
 
-/// Three servers, so longer slices.
+/// Longer slices, because three servers alternate.
 const SLICE: Duration = Duration::from_millis(400);
-/// Clients, and how many times etcd's rate is wanted.
+/// Numbers of clients, each with its goal as a multiple of etcd's rate.
 const LEVELS: [(usize, f64); 3] = [(1, 2.0), (16, 4.0), (128, 6.0)];
 
-/// For ZooKeeper, before each number of clients.
+/// Warm-up of ZooKeeper before each number of clients.
 const WARM_UP: Duration = Duration::from_secs(3);
 
 /// The servers of one case.
@@ -51,7 +51,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One number of clients.
+/// Compares the servers with one number of clients.
 fn level(bench: &Bench<'_>, servers: &Servers, count: usize, want: f64) -> Result<Vec<Goal>> {
     let Servers { tenure, etcd: server, zookeeper } = servers;
     let (owned, shared, one, many, zoo) = bench.runtime.block_on(async {
@@ -75,46 +75,46 @@ fn level(bench: &Bench<'_>, servers: &Servers, count: usize, want: f64) -> Resul
             async move { client.lock().await.cycles(until).await }
         })
     };
-    // Its virtual machine compiles what it runs often.
+    // The JIT compiler of the JVM needs it.
     zookeeper(WARM_UP)?;
     report::line(&format!("{count} clients: {}.\n", cost(tenure, |slice| work(&owned, slice))?));
     let mut sides = vec![
-        Side::new("Tenure, a connection each", |slice| work(&owned, slice)),
+        Side::new("Tenure, one connection per client", |slice| work(&owned, slice)),
         Side::new("etcd, 1 connection", |slice| etcd(&one, slice)),
-        Side::new("ZooKeeper, a connection each", zookeeper),
+        Side::new("ZooKeeper, one connection per client", zookeeper),
     ];
     if count > 1 {
-        sides.push(Side::new("etcd, a connection each", |slice| etcd(&many, slice)));
-        sides.push(Side::new("Tenure, one client for all", |slice| work(&shared, slice)));
+        sides.push(Side::new("etcd, one connection per client", |slice| etcd(&many, slice)));
+        sides.push(Side::new("Tenure, one shared client", |slice| work(&shared, slice)));
     }
     let outcome = contest(bench.plan(SLICE, true), &mut sides)?;
     report::outcome("cycles", &sides, &outcome);
     Ok(goals(&outcome, count, want))
 }
 
-/// What a cycle costs the server.
+/// The CPU time of the server per cycle.
 fn cost(tenure: &Up, mut work: impl FnMut(Duration) -> Result<u64>) -> Result<String> {
     work(Duration::from_millis(200))?;
     let before = of_process(tenure.pid()).unwrap_or(0);
     let done = work(Duration::from_secs(1))?.max(1);
     let ticks = of_process(tenure.pid()).unwrap_or(0).saturating_sub(before);
     let each = Duration::from_secs_f64(ticks as f64 / TICKS / done as f64);
-    Ok(format!("a cycle costs our server {} of CPU", short(each)))
+    Ok(format!("server CPU per cycle: {}", short(each)))
 }
 
-/// On either side the better one of connections for each client and shared ones counts; a connection each against the
-/// peer's best stands beside it.
+/// Compares the better of one connection per client and shared connections on both sides. A stricter goal compares
+/// Tenure with one connection per client with the peer's best.
 fn goals(outcome: &Outcome, count: usize, want: f64) -> Vec<Goal> {
     let ratio = |side: usize| outcome.ratios.get(side).map_or(f64::INFINITY, |ratio| ratio.median);
     let etcd = ratio(1).min(ratio(3));
-    // How much better all clients are on shared connections.
+    // The rate on shared connections relative to one connection per client.
     let shared = 1.0 / ratio(4).min(1.0);
     let mut goals = Vec::new();
     let mut goal = |peer: &str, want: f64, owned: f64| {
         let what = format!("cycles ÷ {peer}, {count} clients");
         goals.push(Goal::at_least(what.clone(), want, owned * shared).in_contest(outcome));
         if count > 1 {
-            let what = format!("stricter: {what}, ours with a connection each");
+            let what = format!("stricter: {what}, Tenure with one connection per client");
             goals.push(Goal::at_least(what, want, owned).in_contest(outcome));
         }
     };

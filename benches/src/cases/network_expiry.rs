@@ -1,4 +1,4 @@
-//! A holder that is gone: how long after its time the next in line has the key.
+//! A dead holder: the delay between the end of its TTL and the grant to the next waiter.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::numbers::{Lags, short};
 use crate::peers::tenure::Up;
 use crate::report::{self, Goal};
 
-/// Keys per round, each with one who is gone and one who waits.
+/// Keys per round, each with a dead holder and a waiter.
 const KEYS: usize = 200;
 const TTL: Duration = Duration::from_millis(1_000);
-/// How far apart their ends are.
+/// The interval between their expiries.
 const APART: Duration = Duration::from_millis(5);
 
 pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
-    report::heading("network-expiry: from the end of a dead holder's time to the next grant");
+    report::heading("network-expiry: from the end of a dead holder's TTL to the next grant");
     let others = Others::watch();
     let folder = bench.folder("tenure")?;
     let tenure = Up::start(folder.path(), None)?;
@@ -40,14 +40,14 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     );
     let ms = |percent| lags.at(percent).as_secs_f64() * 1e3;
     report::goals(&[
-        Goal::at_most("ms past the TTL, p50", 10.0, ms(50.0)),
-        Goal::at_most("ms past the TTL, max", 50.0, ms(100.0)),
+        Goal::at_most("grant after the TTL, p50, ms", 10.0, ms(50.0)),
+        Goal::at_most("grant after the TTL, max, ms", 50.0, ms(100.0)),
     ]);
     report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[tenure.pid()])));
     Ok(())
 }
 
-/// The time counts from before the claim of the one who is gone was sent, so it is never made smaller than it is.
+/// The TTL counts from before the claim of the dead holder was sent, so the delay is never underestimated.
 async fn one(dead: &Store, waiting: &Store, round: usize, i: usize) -> Result<Duration> {
     pause(APART * i as u32).await;
     let key = Key::new(format!("expiry/{round}/{i}"))?;
@@ -63,6 +63,6 @@ async fn one(dead: &Store, waiting: &Store, round: usize, i: usize) -> Result<Du
     let next = claim("next", Ttl::from_secs(30)?)?.waiting(Duration::from_secs(30));
     match waiting.acquire(next).await? {
         Acquired::Granted(_) => Ok(Moment::now().since(start.plus(TTL))),
-        Acquired::Busy(busy) => bail!("waited in vain for {key}: {busy:?}"),
+        Acquired::Busy(busy) => bail!("{key} was not granted: {busy:?}"),
     }
 }

@@ -21,7 +21,7 @@ use crate::peers::tenure::Up;
 use crate::report::{self, Goal};
 
 const CLIENTS: usize = 64;
-/// Long enough that the last turns, which end a slice, weigh little.
+/// Long enough that the last turns of a slice do not matter.
 const SLICE: Duration = Duration::from_millis(1_000);
 const KEY: &str = "fight";
 
@@ -56,7 +56,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
             lock(clients[me].clone(), ledger.clone(), me, until)
         })
     };
-    let told = |ledger: &Arc<Ledger>, slice| {
+    let recipe = |ledger: &Arc<Ledger>, slice| {
         together(bench.runtime, CLIENTS, slice, |me, until| {
             by_hand(hand.clone(), bells[me].clone(), ledger.clone(), me, until)
         })
@@ -65,21 +65,21 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         Side::new("Tenure, in memory", |slice| ours(&passing, &ledgers[0], slice)),
         Side::new("Tenure, durable", |slice| ours(&lasting, &ledgers[1], slice)),
         Side::new("etcd Lock, 1 connection", |slice| locks(&one, &ledgers[2], slice)),
-        Side::new("etcd Lock, a connection each", |slice| locks(&many, &ledgers[3], slice)),
-        Side::new("Redis, PUBLISH in the release", |slice| told(&ledgers[4], slice)),
+        Side::new("etcd Lock, one connection per client", |slice| locks(&many, &ledgers[3], slice)),
+        Side::new("Redis, PUBLISH in the release", |slice| recipe(&ledgers[4], slice)),
     ];
     let outcome = contest(bench.plan(SLICE, false), &mut sides)?;
     report::outcome("hand-overs", &sides, &outcome);
     let rows: Vec<_> = sides.iter().zip(&ledgers).map(|(side, ledger)| ledger.row(&side.name)).collect();
-    report::table(&["side", "Jain's index", "turns of a client, least", "most"], &rows);
+    report::table(&["side", "Jain's index", "fewest turns of a client", "most"], &rows);
     let (durable_ratio, redis_ratio) = (outcome.ratios[1].median, outcome.ratios[4].median);
     let etcd = outcome.ratios[2].median.min(outcome.ratios[3].median);
     report::goals(&[
-        Goal::at_least("hand-overs, in memory ÷ Redis'", 10.0, redis_ratio).in_contest(&outcome),
-        Goal::at_least("hand-overs, in memory ÷ etcd's best", 10.0, etcd).in_contest(&outcome),
-        Goal::at_least("stricter: hand-overs, durable ÷ Redis'", 10.0, redis_ratio / durable_ratio)
+        Goal::at_least("handovers, in memory ÷ Redis", 10.0, redis_ratio).in_contest(&outcome),
+        Goal::at_least("handovers, in memory ÷ etcd's best", 10.0, etcd).in_contest(&outcome),
+        Goal::at_least("stricter: handovers, durable ÷ Redis'", 10.0, redis_ratio / durable_ratio)
             .in_contest(&outcome),
-        Goal::at_least("stricter: hand-overs, durable ÷ etcd's best", 10.0, etcd / durable_ratio)
+        Goal::at_least("stricter: handovers, durable ÷ etcd's best", 10.0, etcd / durable_ratio)
             .in_contest(&outcome),
         Goal::at_least("Jain's index, in memory", 0.99, ledgers[0].jain()),
         Goal::at_least("Jain's index, durable", 0.99, ledgers[1].jain()),
@@ -89,7 +89,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Who had the key how often.
+/// How often each client has held the key.
 struct Ledger {
     last: AtomicUsize,
     turns: [AtomicU64; CLIENTS],
@@ -102,7 +102,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Notes that `me` has the key now; one if it came from another client, which alone is a handover.
+    /// Records that `me` holds the key. Returns 1 if another client held it before, which makes it a handover.
     fn took(&self, me: usize) -> u64 {
         let handed = self.last.swap(me, Ordering::Relaxed) != me;
         self.turns[me].fetch_add(u64::from(handed), Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Ledger {
         self.turns.iter().map(|turns| turns.load(Ordering::Relaxed) as f64).collect()
     }
 
-    /// One when all had the same, 1/n when one had all.
+    /// Jain's fairness index: 1 for equal shares, 1/n when one client had all turns.
     fn jain(&self) -> f64 {
         let turns = self.turns();
         let (sum, squares) = turns.iter().fold((0.0, 0.0), |(sum, squares), n| (sum + n, squares + n * n));
@@ -136,7 +136,7 @@ async fn tenure(store: Store, ledger: Arc<Ledger>, me: usize, until: Until) -> R
         let claim = Claim::new(key.clone(), holder.clone(), token.clone(), Ttl::from_secs(10)?)
             .waiting(Duration::from_secs(30));
         if let Acquired::Busy(busy) = store.acquire(claim).await? {
-            bail!("waited in vain: {busy:?}");
+            bail!("not granted: {busy:?}");
         }
         done += ledger.took(me);
         store.release(Release::new(key.clone(), token)).await?;

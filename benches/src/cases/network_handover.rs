@@ -14,13 +14,13 @@ use crate::peers::recipe::Hand;
 use crate::peers::tenure::Up;
 use crate::report::{self, Goal};
 
-/// Claims parked at once.
-const PARKED: [usize; 3] = [1, 50, 500];
-/// How much longer the longest line may make it, and the shortest still count as flat.
+/// Numbers of queued claims.
+const QUEUED: [usize; 3] = [1, 50, 500];
+/// The greatest ratio between the longest and the shortest queue that counts as constant.
 const FLAT: f64 = 1.5;
 
 pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
-    report::heading("network-handover: from the release to the grant of a parked claim");
+    report::heading("network-handover: from the release to the grant of a queued claim");
     let others = Others::watch();
     let (disk, memory) = (bench.folder("tenure")?, bench.folder("memory")?);
     let durable = Up::start(disk.path(), None)?;
@@ -32,14 +32,14 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     })?;
     let time = Duration::from_secs(bench.seconds);
     let (mut rows, mut goals, mut middles) = (Vec::new(), Vec::new(), Vec::new());
-    for parked in PARKED {
+    for queued in QUEUED {
         let way = |store: &Store| Way::Tenure(store.clone());
         let ways = [way(&lasting), way(&passing), Way::Hand(hand.clone(), url.clone()), way(&passing)];
         let mut found: [Rounds; 4] = Default::default();
         for number in 0..bench.rounds {
             for step in 0..ways.len() {
                 let turn = (step + number) % ways.len();
-                found[turn].add(bench.runtime.block_on(round(&ways[turn], &hand, parked, time))?);
+                found[turn].add(bench.runtime.block_on(round(&ways[turn], &hand, queued, time))?);
             }
         }
         let names = [
@@ -49,18 +49,18 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
             "Tenure, in memory, again",
         ];
         rows.extend(
-            names.iter().zip(&found).map(|(name, rounds)| rounds.row(format!("{name}, {parked} parked"))),
+            names.iter().zip(&found).map(|(name, rounds)| rounds.row(format!("{name}, {queued} queued"))),
         );
         let middle = found.each_ref().map(|rounds| median(rounds.medians(|round| round.lags.at(50.0))));
-        let what = |engine| format!("p50, {engine} ÷ Redis', {parked} parked");
+        let what = |engine| format!("p50, {engine} ÷ Redis, {queued} queued");
         goals.push(Goal::at_most(what("in memory"), 1.0, middle[1] / middle[2]));
         goals.push(Goal::at_most(format!("stricter: {}", what("durable")), 1.0, middle[0] / middle[2]));
         middles.push(middle);
     }
     report::table(&Rounds::HEAD, &rows);
     for (side, name) in ["durable", "in memory"].into_iter().enumerate() {
-        let grown = middles[PARKED.len() - 1][side] / middles[0][side];
-        goals.push(Goal::at_most(format!("p50, {name}, 500 parked ÷ 1 parked"), FLAT, grown));
+        let grown = middles[QUEUED.len() - 1][side] / middles[0][side];
+        goals.push(Goal::at_most(format!("p50, {name}, 500 queued ÷ 1 queued"), FLAT, grown));
     }
     report::goals(&goals);
     let pids = [durable.pid(), fleeting.pid(), server.pid()];

@@ -1,4 +1,4 @@
-//! What a held lease takes in a server's memory.
+//! Server memory per held lease.
 
 use std::time::Duration;
 
@@ -27,7 +27,9 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         together(bench.runtime, CALLERS, Duration::ZERO, |me, _| fill(store.clone(), from + me)).map(drop)
     })?;
     let mut found = vec![("Tenure, durable", ours)];
-    for (name, recipe) in [("Redis, SET NX PX", Recipe::Bare), ("Redis, and a generation", Recipe::Minting)] {
+    for (name, recipe) in
+        [("Redis, SET NX PX", Recipe::Bare), ("Redis, SET NX PX and a generation", Recipe::Minting)]
+    {
         let server = RedisServer::start()?;
         let hand = bench.runtime.block_on(Hand::connect(&server.url(), 1))?;
         let fill = |from| bench.runtime.block_on(hand.fill(recipe, from..from + LEASES));
@@ -48,7 +50,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         ["server", "bytes per lease, first 100,000", "Tenure ÷ this", "second 100,000", "Tenure ÷ this"];
     report::table(&head, &rows);
     let goal = |what: &str, ours: f64, theirs: f64| {
-        Goal::at_most(format!("{what}: bytes per lease ÷ Redis'"), 1.5, ours / theirs)
+        Goal::at_most(format!("{what}: bytes per lease ÷ Redis"), 1.5, ours / theirs)
     };
     report::goals(&[
         goal("first 100,000, no generation", ours.first, found[1].1.first),
@@ -59,14 +61,14 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes per lease: with what a server sets aside once, such as the events it keeps for watchers, and without.
+/// Bytes per lease, with one-time allocations such as the buffer of events for watchers (first), and without (second).
 #[derive(Clone, Copy)]
 struct Bytes {
     first: f64,
     second: f64,
 }
 
-/// Bytes that a process grows by, per lease, until it is quiet again.
+/// Growth of a process per lease, measured once it is idle again.
 fn measured(pid: u32, mut work: impl FnMut(usize) -> Result<()>) -> Result<Bytes> {
     let start = quiet(pid)?;
     work(0)?;
@@ -76,7 +78,7 @@ fn measured(pid: u32, mut work: impl FnMut(usize) -> Result<()>) -> Result<Bytes
     Ok(Bytes { first: each(start, middle), second: each(middle, quiet(pid)?) })
 }
 
-/// Resident bytes once the process does nothing any more.
+/// Resident bytes once the process is idle.
 fn quiet(pid: u32) -> Result<u64> {
     for _ in 0..100 {
         let before = of_process(pid);

@@ -1,4 +1,4 @@
-//! What it costs ten nodes to share ten thousand targets over one Redis, and what a join moves.
+//! Coordination cost of ten nodes that share ten thousand targets over one Redis, and the moves caused by a join.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,22 +18,23 @@ use crate::report::{self, Goal};
 
 const TARGETS: usize = 10_000;
 const NODES: usize = 10;
-/// Longer than any step here takes.
+/// Timeout of a step.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading("poll-cluster: 10,000 targets on 10 nodes over one Redis");
     let others = Others::watch();
-    let recorder = PrometheusBuilder::new().install_recorder().context("a recorder")?;
+    let recorder =
+        PrometheusBuilder::new().install_recorder().context("cannot install the metrics recorder")?;
     let server = RedisServer::start()?;
     write_targets(&mut server.client()?)?;
     let seconds = (bench.seconds * bench.rounds as u64).max(30);
     bench.runtime.block_on(measure(&server, &recorder, seconds))?;
-    report::line(&format!("OtherOwner work used {:.0} % of the cores.", others.share(&[server.pid()])));
+    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[server.pid()])));
     Ok(())
 }
 
-/// Targets that are due once a day: what is measured is all but the polls.
+/// Targets that are due once a day, so that polls do not count.
 fn write_targets(client: &mut RespClient) -> Result<()> {
     for i in 0..TARGETS {
         let record = "{\"address\":\"http://127.0.0.1:9/\",\"intervalMs\":86400000}";
@@ -48,9 +49,9 @@ async fn measure(server: &RedisServer, recorder: &PrometheusHandle, seconds: u64
     for _ in 0..NODES {
         nodes.push(node(server).await?);
     }
-    until("all are shared", &nodes, &[TARGETS / NODES; NODES]).await?;
+    until("all targets are assigned", &nodes, &[TARGETS / NODES; NODES]).await?;
     let shared = start.passed();
-    // The first polls, which fail, and the last moves.
+    // Wait for the first polls, which fail, and for the last moves.
     pause(Duration::from_secs(25)).await;
     let settings = Settings::default();
     let before = (cpu(), ticks(server), renews(recorder), Moment::now());
@@ -62,22 +63,22 @@ async fn measure(server: &RedisServer, recorder: &PrometheusHandle, seconds: u64
     let trips = (renews(recorder) - before.2) / intervals;
     let joined = join(server, nodes, &settings).await?;
     let rows = [
-        ("from the first start until all are shared evenly", format!("{:.1} s", shared.as_secs_f64())),
+        ("from the first start to an even distribution", format!("{:.1} s", shared.as_secs_f64())),
         ("CPU of the ten nodes", format!("{:.2} % of a core", ours * 100.0)),
         ("CPU of Redis", format!("{:.2} % of a core", redis * 100.0)),
-        ("calls of renewal per node and interval, 1,000 leases each", format!("{trips:.2}")),
-        ("moves after the join of an eleventh", joined.moves.to_string()),
-        ("from its start until all are shared evenly", format!("{:.1} s", joined.took.as_secs_f64())),
+        ("renewal calls per node and interval, 1,000 leases each", format!("{trips:.2}")),
+        ("moves after the join of an eleventh node", joined.moves.to_string()),
+        ("from its start to an even distribution", format!("{:.1} s", joined.took.as_secs_f64())),
     ];
     let rows: Vec<_> = rows.into_iter().map(|(what, found)| vec![what.to_owned(), found]).collect();
     report::table(&["what", "found"], &rows);
     let share = TARGETS as f64 / (NODES + 1) as f64;
     report::goals(&[
-        Goal::at_most("calls of renewal per node, interval and 1,000 leases", 1.0, trips),
+        Goal::at_most("renewal calls per node, interval and 1,000 leases", 1.0, trips),
         Goal::at_most("coordination, nodes and Redis together, % of a core", 5.0, (ours + redis) * 100.0),
         Goal::at_most("moves of a join ÷ K/N", 1.3, joined.moves as f64 / share),
         Goal::at_most(
-            "discovery intervals until a join is shared",
+            "discovery intervals until the join is balanced",
             2.0,
             joined.took.as_secs_f64() / settings.discovery_interval.as_secs_f64(),
         ),
@@ -94,7 +95,7 @@ struct Joined {
     took: Duration,
 }
 
-/// Starts one more and counts who got what until it has its share.
+/// Starts one more node and counts the moves until it owns its share.
 async fn join(server: &RedisServer, mut nodes: Vec<Node>, settings: &Settings) -> Result<Joined> {
     let store = tenure_store::Store::open(&super::store_url(server)).await?;
     let mut watch = store.watch(&tenure_lease::Prefix::new("poll:lease:")?, None).await?;
@@ -103,25 +104,25 @@ async fn join(server: &RedisServer, mut nodes: Vec<Node>, settings: &Settings) -
     let (low, more) = (TARGETS / (NODES + 1), TARGETS % (NODES + 1));
     let mut loads = vec![low; NODES + 1 - more];
     loads.extend(vec![low + 1; more]);
-    until("the joined one has its share", &nodes, &loads).await?;
+    until("the new node owns its share", &nodes, &loads).await?;
     let took = start.passed();
     pause(settings.discovery_interval).await;
     let mut moves = 0;
     while let Ok(Ok(watched)) = soon(watch.next()).await {
         match watched {
             Watched::Event(event) => moves += usize::from(event.verb == Verb::Granted),
-            Watched::Lagged => bail!("the watch fell behind"),
+            Watched::Lagged => bail!("the watch lagged"),
         }
     }
     Ok(Joined { nodes, moves, took })
 }
 
-/// What comes within a second.
+/// The next event within a second.
 async fn soon<T>(work: impl Future<Output = T>) -> Result<T> {
     tokio::select! {
         biased;
         done = work => Ok(done),
-        () = pause(Duration::from_secs(1)) => bail!("nothing came"),
+        () = pause(Duration::from_secs(1)) => bail!("no event"),
     }
 }
 
@@ -144,7 +145,7 @@ async fn until(what: &str, nodes: &[Node], loads: &[usize]) -> Result<()> {
         if start.passed() > PATIENCE {
             let names: BTreeMap<_, _> =
                 snapshot.nodes.iter().map(|n| (&n.instance, n.targets.len())).collect();
-            bail!("gave up waiting until {what}: {names:?}");
+            bail!("timed out before {what}: {names:?}");
         }
         pause(Duration::from_millis(200)).await;
     }
@@ -154,7 +155,7 @@ fn ticks(server: &RedisServer) -> u64 {
     of_process(server.pid()).unwrap_or_default()
 }
 
-/// Calls of renewal so far, of all nodes.
+/// Renewal calls of all nodes so far.
 fn renews(recorder: &PrometheusHandle) -> f64 {
     let text = recorder.render();
     let counts = text.lines().filter(|line| line.starts_with("tenure_store_ops_total{verb=\"renew\""));

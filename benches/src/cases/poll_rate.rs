@@ -1,4 +1,4 @@
-//! How many polls one node makes on one core.
+//! Polls per second of one node on one core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::machine::Others;
 use crate::report::{self, Goal};
 
 const TARGETS: usize = 10_000;
-/// Twice as many are due as are wanted: the node is what limits, not the schedule.
+/// Twice the wanted rate is due, so that the node is the limit and not the schedule.
 const INTERVAL_MS: u64 = 500;
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"value\":1}";
@@ -27,12 +27,12 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     report::heading("poll-rate: polls of one node on one core");
     let others = Others::watch();
     let (addr, _server) = bench.runtime.block_on(serve())?;
-    // The node has a runtime of one thread: what it uses is that thread's time.
-    let runtime = Builder::new_current_thread().enable_all().build().context("a runtime")?;
+    // The runtime of the node has one thread, whose CPU time is the CPU time of the node.
+    let runtime = Builder::new_current_thread().enable_all().build().context("cannot build a runtime")?;
     let time = Duration::from_secs(bench.seconds.max(4) * bench.rounds as u64);
     let mut rows = Vec::new();
     let mut best = (0.0, 0.0);
-    for (name, only_changes) in [("changes only are kept", true), ("every result is kept", false)] {
+    for (name, only_changes) in [("only changes stored", true), ("every result stored", false)] {
         let (rate, cpu) = runtime.block_on(measure(addr, only_changes, time))?;
         if only_changes {
             best = (rate, cpu);
@@ -46,14 +46,17 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         ]);
     }
     report::line(&format!(
-        "{TARGETS} targets, due every {INTERVAL_MS} ms; memory engine, kept-alive HTTP/1.1 connections, an answer of 11 bytes.\n"
+        "{TARGETS} targets, due every {INTERVAL_MS} ms; memory engine, persistent HTTP/1.1 connections, responses of 11 bytes.\n"
     ));
-    report::table(&["results", "polls/s", "of one core", "polls per second of CPU", "CPU per poll"], &rows);
+    report::table(
+        &["results", "polls/s", "share of a core", "polls per second of CPU", "CPU per poll"],
+        &rows,
+    );
     report::goals(&[
         Goal::at_least("polls per second of one thread", 10_000.0, best.0),
         Goal::at_least("polls per second of one core's CPU", 10_000.0, best.0 / best.1),
     ]);
-    report::line(&format!("OtherOwner work used {:.0} % of the cores.", others.share(&[])));
+    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[])));
     Ok(())
 }
 
@@ -66,7 +69,7 @@ async fn measure(addr: std::net::SocketAddr, only_changes: bool, time: Duration)
     let refresh = Duration::from_secs(3_600);
     let settings = Settings { only_changes, refresh, max_in_flight: 1_024, ..Settings::default() };
     let node = Node::start(store, settings)?;
-    // Looking around, taking all, the first polls, and the connections.
+    // Wait for discovery, acquisition, the first polls and their connections.
     pause(Duration::from_secs(12)).await;
     let (before, cpu, start) = (polls(&node), thread_cpu(), Moment::now());
     pause(time).await;
@@ -85,7 +88,7 @@ fn polls(node: &Node) -> u64 {
     node.snapshot().nodes.iter().flat_map(|node| &node.targets).filter_map(|target| target.polls).sum()
 }
 
-/// The least server that answers: it reads heads and writes one answer for each.
+/// A minimal HTTP server: it reads request heads and writes a fixed response to each.
 async fn serve() -> Result<(std::net::SocketAddr, JoinSet<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;

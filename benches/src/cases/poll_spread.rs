@@ -1,4 +1,4 @@
-//! How evenly both placements spread targets over nodes, and how much a join moves.
+//! How evenly both placements distribute targets over nodes, and how many targets a join moves.
 
 use anyhow::Result;
 use tenure_lease::Placement;
@@ -9,7 +9,7 @@ use crate::report::{self, Goal};
 const TRIALS: usize = 200;
 
 pub(crate) fn run() -> Result<()> {
-    report::heading("poll-spread: how evenly targets lie on nodes");
+    report::heading("poll-spread: distribution of targets over nodes");
     let mut rows = Vec::new();
     let mut worst: f64 = 0.0;
     for (ids, id) in
@@ -72,7 +72,7 @@ fn spread(placement: Placement, id: fn(usize, usize) -> String, targets: usize, 
     Spread { least: mean(least), most: mean(most), joined: mean(joined), share }
 }
 
-/// A number for two, spread over all bits.
+/// A hash of two numbers.
 fn mixed(a: usize, b: usize) -> u128 {
     let seed = (a as u128) << 64 | b as u128;
     let once = (seed ^ seed >> 61).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
@@ -99,7 +99,7 @@ fn numbered(_: usize, i: usize) -> String {
     format!("session-{i:05}")
 }
 
-/// As nodes are called: one host, starts that are close together, a random end.
+/// Instance ids: one host name, close start times, a random suffix.
 fn instance(trial: usize, node: usize) -> String {
     let n = mixed(trial + 1_000_000, node);
     format!("api-{}-{}-{:08x}", n % 7, 1_794_700_000_000_000_000 + n % 9_000_000_000, n >> 96)

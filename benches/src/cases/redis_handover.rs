@@ -19,9 +19,9 @@ use crate::numbers::{Lags, Spread, median, short};
 use crate::peers::recipe::{Bell, Hand};
 use crate::report::{self, Goal};
 
-/// How long a key is held before and after the PING: all other claims wait by then.
+/// How long a key is held before and after the PING, so that all other claims are queued by then.
 const HOLD: Duration = Duration::from_millis(2);
-/// How long a claim waits: on a busy machine five hundred take ten seconds.
+/// Timeout of a claim: on a busy machine five hundred claims take ten seconds.
 const WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
@@ -31,7 +31,8 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let url = server.url();
     let hand = bench.runtime.block_on(Hand::connect(&url, 1))?;
     let store = bench.runtime.block_on(Store::open(&super::store_url(&server)))?;
-    let elsewhere = Builder::new_multi_thread().enable_all().build().context("a second runtime")?;
+    let elsewhere =
+        Builder::new_multi_thread().enable_all().build().context("cannot build a second runtime")?;
     let apart = [
         Side { store: store.clone(), ping: hand.connection(0), runtime: bench.runtime.handle().clone() },
         Side {
@@ -43,7 +44,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     let time = Duration::from_secs(bench.seconds);
     let mut rows = Vec::new();
     let mut goals = Vec::new();
-    for parked in [1, 50] {
+    for queued in [1, 50] {
         let ways = [
             Way::Tenure(store.clone()),
             Way::Apart(Box::new(apart.clone())),
@@ -52,15 +53,15 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
         let mut found = ways.each_ref().map(|_| Rounds::default());
         for _ in 0..bench.rounds {
             for (way, found) in ways.iter().zip(&mut found) {
-                found.add(bench.runtime.block_on(round(way, &hand, parked, time))?);
+                found.add(bench.runtime.block_on(round(way, &hand, queued, time))?);
             }
         }
-        let names = ["Tenure, one store", "Tenure, two stores", "PUBLISH in the release by hand"];
+        let names = ["Tenure, one store", "Tenure, two stores", "hand-written PUBLISH in the release"];
         for (name, found) in names.iter().zip(&found) {
-            rows.push(found.row(format!("{name}, {parked} parked")));
+            rows.push(found.row(format!("{name}, {queued} queued")));
         }
         for (name, found) in names.iter().zip(&found[..2]) {
-            let what = format!("{name}: round trips from release to grant, p50, {parked} parked");
+            let what = format!("{name}: round trips from release to grant, p50, {queued} queued");
             goals.push(Goal::at_most(what, 4.0, found.trips()));
         }
     }
@@ -70,7 +71,7 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How a key is handed over.
+/// A way to hand over a key.
 #[derive(Clone)]
 pub(super) enum Way {
     /// Callers of one store.
@@ -80,7 +81,7 @@ pub(super) enum Way {
     Hand(Hand, String),
 }
 
-/// A store with connections and threads of its own, as another process has.
+/// A store with its own connections and threads, as in another process.
 #[derive(Clone)]
 pub(super) struct Side {
     store: Store,
@@ -88,7 +89,7 @@ pub(super) struct Side {
     runtime: Handle,
 }
 
-/// What the callers of one round measure.
+/// The measurements of the callers in one round.
 #[derive(Default)]
 struct Notes {
     released: Mutex<Option<Moment>>,
@@ -97,7 +98,7 @@ struct Notes {
     releases: Mutex<Vec<Duration>>,
 }
 
-/// What one round found.
+/// The result of one round.
 pub(super) struct Round {
     /// From the call of the release to the grant of the waiting claim.
     pub(super) lags: Lags,
@@ -106,12 +107,12 @@ pub(super) struct Round {
     releases: Lags,
 }
 
-/// One holder and `parked` waiting callers, which take turns until the time is over.
-pub(super) async fn round(way: &Way, hand: &Hand, parked: usize, time: Duration) -> Result<Round> {
+/// One holder and `queued` waiting callers take turns until the time is over.
+pub(super) async fn round(way: &Way, hand: &Hand, queued: usize, time: Duration) -> Result<Round> {
     let notes = Arc::new(Notes::default());
     let until = Until::after(time);
     let mut callers = JoinSet::new();
-    for me in 0..=parked {
+    for me in 0..=queued {
         let (notes, ping) = (notes.clone(), hand.connection(0));
         match way.clone() {
             Way::Tenure(store) => callers.spawn(tenure(store, me, notes, ping, until)),
@@ -141,7 +142,7 @@ async fn tenure(
         let token = Token::random(&OsEntropy);
         let claim = Claim::new(key.clone(), holder.clone(), token.clone(), Ttl::from_secs(10)?).waiting(WAIT);
         if let Acquired::Busy(busy) = store.acquire(claim).await? {
-            bail!("waited in vain: {busy:?}");
+            bail!("not granted: {busy:?}");
         }
         notes.granted(&mut ping).await?;
         let start = notes.giving_back();
@@ -180,7 +181,7 @@ impl Notes {
         self.releases.lock().push(start.passed());
     }
 
-    /// Records how long the hand-over took, then holds the key for a while and measures a round trip.
+    /// Records the duration of the handover, then holds the key and measures a round trip.
     async fn granted(&self, connection: &mut MultiplexedConnection) -> Result<()> {
         if let Some(released) = self.released.lock().take() {
             let lag = released.passed();
@@ -195,7 +196,7 @@ impl Notes {
     }
 }
 
-/// The rounds of one way.
+/// The rounds of one side.
 #[derive(Default)]
 pub(super) struct Rounds(Vec<Round>);
 
@@ -218,7 +219,7 @@ impl Rounds {
         self.0.iter().map(|round| of(round).as_secs_f64()).collect()
     }
 
-    /// The median over the rounds of hand-over over round trip.
+    /// The median over the rounds of the handover in round trips.
     fn trips(&self) -> f64 {
         median(self.0.iter().map(|r| r.lags.at(50.0).as_secs_f64() / r.pings.at(50.0).as_secs_f64()))
     }

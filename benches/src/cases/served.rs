@@ -1,4 +1,4 @@
-//! What a Redis server did for each operation, by its own count.
+//! The work of a Redis server per operation, from its own counters.
 
 use std::time::Duration;
 
@@ -9,26 +9,21 @@ use crate::clock::cpu;
 use crate::machine::{TICKS, of_process};
 use crate::numbers::{plain, short};
 
-/// Per operation.
+/// Counts per operation.
 pub(crate) struct Served {
-    /// Scripts that clients sent.
+    /// Script calls of clients.
     pub(crate) sent: f64,
-    /// Commands that Redis ran, those within scripts included.
+    /// Commands that Redis ran, including those of scripts.
     pub(crate) ran: f64,
-    /// CPU of the server.
+    /// CPU time of the server.
     server: Duration,
-    /// CPU of this process.
+    /// CPU time of this process.
     client: Duration,
 }
 
 impl Served {
-    pub(crate) const HEAD: [&'static str; 5] = [
-        "per 1,000 operations",
-        "scripts sent",
-        "commands run",
-        "CPU of Redis, per operation",
-        "CPU of the client",
-    ];
+    pub(crate) const HEAD: [&'static str; 5] =
+        ["per 1,000 operations", "script calls", "commands run", "Redis CPU per operation", "client CPU"];
 
     /// Runs `work` for a second and counts.
     pub(crate) fn by(server: &RedisServer, mut work: impl FnMut(Duration) -> Result<u64>) -> Result<Self> {
@@ -63,13 +58,13 @@ struct Counted {
 
 fn counted(server: &RedisServer) -> Result<Counted> {
     let info = server.command(&["INFO", "everything"])?;
-    let info = info.text().context("INFO is text")?;
+    let info = info.text().context("INFO returned no text")?;
     let number = |line: &str| line.split([',', '\r']).next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
     let calls = |name: &str| {
         let start = format!("cmdstat_{name}:calls=");
         info.lines().find_map(|line| line.strip_prefix(&start)).map_or(0, number)
     };
-    // Scripts cannot call scripts, so each of these came from a client.
+    // Scripts cannot call scripts, so clients sent all of these.
     let scripts: u64 =
         ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"].map(calls).iter().sum();
     let ran = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:")).map_or(0, number);

@@ -1,6 +1,6 @@
 //! etcd: a lease granted once per client, then a key created and deleted in transactions.
 //!
-//! The few messages are written out here, with the field numbers of etcd's `rpc.proto`.
+//! The few messages are defined here, with the field numbers of etcd's `rpc.proto`.
 
 use anyhow::{Context, Result, ensure};
 use tonic::client::Grpc;
@@ -32,10 +32,10 @@ struct LeaseGrantResponse {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct Compare {
-    /// Zero means equal.
+    /// 0 means equal.
     #[prost(int32, tag = "1")]
     result: i32,
-    /// One means the revision of creation.
+    /// 1 means the revision of creation.
     #[prost(int32, tag = "2")]
     target: i32,
     #[prost(bytes = "vec", tag = "3")]
@@ -135,15 +135,15 @@ impl Client {
         Ok(self.grpc.unary(tonic::Request::new(request), path, codec).await?.into_inner())
     }
 
-    /// Does `then` if the key was created at `revision`, where zero means that it does not exist.
+    /// Performs `then` if the key was created at `revision`; 0 means that it does not exist.
     async fn txn(&mut self, revision: i64, then: Request) -> Result<i64> {
         let compare =
             Compare { result: 0, target: 1, key: self.key.clone(), create_revision: Some(revision) };
         let success = vec![RequestOp { request: Some(then) }];
         let request = TxnRequest { compare: vec![compare], success };
         let answer: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
-        ensure!(answer.succeeded, "the transaction's condition did not hold");
-        Ok(answer.header.context("an answer has a header")?.revision)
+        ensure!(answer.succeeded, "the condition of the transaction failed");
+        Ok(answer.header.context("a response without a header")?.revision)
     }
 
     /// Acquires and releases until the slice is over.

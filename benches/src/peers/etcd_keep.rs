@@ -1,4 +1,4 @@
-//! etcd's keep-alive stream: one message per lease, as many on their way as the stream takes.
+//! etcd's keep-alive stream: one message per lease, with a window of messages in flight.
 
 use anyhow::{Context, Result, ensure};
 use futures_util::stream;
@@ -10,7 +10,7 @@ use super::etcd::{Client, ResponseHeader};
 use crate::callers::Batches;
 use crate::clock::Until;
 
-/// Messages on their way on one stream.
+/// Messages in flight on one stream.
 const WINDOW: usize = 256;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -30,8 +30,8 @@ struct KeepAliveResponse {
 }
 
 impl Client {
-    /// Leases of their own, each as long as a client's.
-    pub(crate) async fn hold(&self, count: usize) -> Result<Vec<i64>> {
+    /// Grants leases.
+    pub(crate) async fn grant_all(&self, count: usize) -> Result<Vec<i64>> {
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
             let asks = (ids.len()..count.min(ids.len() + 500)).map(|_| {
@@ -43,11 +43,11 @@ impl Client {
         Ok(ids)
     }
 
-    /// Keeps leases alive, round and round, over one stream, until the slice is over.
-    pub(crate) async fn keep(mut self, ids: &[i64], place: &Batches, until: Until) -> Result<u64> {
+    /// Keeps leases alive over one stream until the slice is over.
+    pub(crate) async fn keep_alive(mut self, ids: &[i64], place: &Batches, until: Until) -> Result<u64> {
         let (asking, mut asked) = mpsc::channel::<KeepAliveRequest>(WINDOW);
-        // The server says nothing, not even that the stream is open, before the first question.
-        asking.send(KeepAliveRequest { id: place.next(ids)[0] }).await.context("the stream is open")?;
+        // The server sends no headers before it has received the first message.
+        asking.send(KeepAliveRequest { id: place.next(ids)[0] }).await.context("the stream is closed")?;
         self.grpc.ready().await.context("etcd is not ready")?;
         let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
         let questions = stream::poll_fn(move |context| asked.poll_recv(context));
@@ -58,7 +58,7 @@ impl Client {
         loop {
             while under_way < WINDOW && !until.over() {
                 let id = place.next(ids)[0];
-                asking.send(KeepAliveRequest { id }).await.context("the stream is open")?;
+                asking.send(KeepAliveRequest { id }).await.context("the stream is closed")?;
                 under_way += 1;
             }
             if under_way == 0 {

@@ -1,4 +1,4 @@
-//! etcd's own Lock service: the server queues, first come first served.
+//! etcd's Lock service: the server queues claims in order.
 
 use anyhow::Result;
 
@@ -28,7 +28,7 @@ struct UnlockRequest {
 struct UnlockResponse {}
 
 impl Client {
-    /// Waits for the lock and gives what unlocks it.
+    /// Waits for the lock and returns the key that unlocks it.
     pub(crate) async fn lock(&mut self, name: &str) -> Result<Vec<u8>> {
         let request = LockRequest { name: name.as_bytes().to_vec(), lease: self.lease };
         let answer: LockResponse = self.call("/v3lockpb.Lock/Lock", request).await?;

@@ -1,4 +1,4 @@
-//! redb as it is: one writer, so many rows per commit, each commit durable.
+//! Plain redb: one writer, a batch of rows per commit, each commit durable.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use redb::{Database, Durability, TableDefinition};
 use crate::clock::Until;
 
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
-/// As many rows as the cycles of 128 callers keep alive: one per key and its last 32 reigns.
+/// The number of rows of 128 callers: one per key and its last 32 reigns.
 const KEYS: u64 = 128 * 33;
-/// About the size of a lease's row.
+/// About the size of the row of a lease.
 const VALUE: [u8; 96] = [7; 96];
 
-/// A database of its own.
+/// A database in a temporary directory.
 pub(crate) struct Group {
     db: Database,
     next: u64,

@@ -1,4 +1,4 @@
-//! A hash map behind a lock: what renewing costs when nothing else is done.
+//! A hash map behind a lock: the lower bound for the cost of a renewal.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::clock::Until;
 
 const TTL: std::time::Duration = std::time::Duration::from_secs(3_600);
 
-/// Keys with who holds them and until when. No order, no timers, no waiters, no disk.
+/// Keys with holder and expiry. No order, no timers, no waiters, no disk.
 pub(crate) struct Map(Mutex<HashMap<Key, Held>>);
 
 struct Held {
@@ -31,7 +31,7 @@ impl Map {
         Self(Mutex::new(items.iter().map(held).collect()))
     }
 
-    /// Renews round and round until the slice is over, a batch under one lock and one look at the clock.
+    /// Renews until the slice is over; a batch takes the lock once and reads the clock once.
     pub(crate) fn renewals(&self, all: &[Renewal], batch: &Batches, until: Until) -> Result<u64> {
         let mut done = 0;
         while (batch.size == 1 && done % 16 != 0) || !until.over() {

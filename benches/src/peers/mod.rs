@@ -1,4 +1,4 @@
-//! What a user would use instead, and our own server as a process.
+//! The alternatives to Tenure, and `tenure up` as a process.
 
 pub(crate) mod etcd;
 mod etcd_keep;

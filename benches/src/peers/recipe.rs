@@ -1,4 +1,4 @@
-//! What people write by hand over Redis.
+//! Hand-written locks over Redis.
 
 use anyhow::{Result, bail, ensure};
 use redis::aio::{MultiplexedConnection, PubSub};
@@ -9,7 +9,7 @@ use tenure_store::OsEntropy;
 use crate::callers::Batches;
 use crate::clock::{Until, pause};
 
-/// Longer than any measurement of memory.
+/// Longer than any measurement.
 const TTL_MS: u64 = 600_000;
 
 const DELETE_IF_MINE: &str =
@@ -21,7 +21,7 @@ const SET_AND_MINT: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', A
 const DELETE_AND_TELL: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
      redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[1], '') return 1 else return 0 end";
 
-/// How a key is taken.
+/// How a key is acquired.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recipe {
     /// `SET NX PX`, no generation.
@@ -43,7 +43,7 @@ pub(crate) struct Hand {
 impl Hand {
     pub(crate) async fn connect(url: &str, connections: usize) -> Result<Self> {
         let client = Client::open(url)?;
-        // A timeout per command costs the recipe a tenth of its rate; it gets its best.
+        // A timeout per command would cost the recipe a tenth of its rate.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let mut all = Vec::new();
         for _ in 0..connections {
@@ -61,7 +61,7 @@ impl Hand {
         self.connections[me % self.connections.len()].clone()
     }
 
-    /// Acquires and releases a key of its own until the slice is over.
+    /// Acquires and releases its own key until the slice is over.
     pub(crate) async fn cycles(self, recipe: Recipe, me: usize, until: Until) -> Result<u64> {
         let mut connection = self.connection(me);
         let (key, counter) = (format!("hand/{me}"), format!("hand/{me}/generation"));
@@ -89,8 +89,8 @@ impl Hand {
         }
     }
 
-    /// Takes keys that stay taken and gives their secrets.
-    pub(crate) async fn hold(&self, count: usize) -> Result<Vec<(String, String)>> {
+    /// Acquires keys and returns them with their secrets.
+    pub(crate) async fn acquire_all(&self, count: usize) -> Result<Vec<(String, String)>> {
         let mut connection = self.connection(0);
         let held: Vec<_> = (0..count).map(|i| (format!("hand/renew/{i}"), secret())).collect();
         for some in held.chunks(1_000) {
@@ -103,7 +103,7 @@ impl Hand {
         Ok(held)
     }
 
-    /// Takes the keys that the measurement of memory names.
+    /// Acquires the keys of the memory measurement.
     pub(crate) async fn fill(&self, recipe: Recipe, which: std::ops::Range<usize>) -> Result<()> {
         let mut connection = self.connection(0);
         let names: Vec<_> = which.map(crate::cases::network_memory::name).collect();
@@ -118,7 +118,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Prolongs round and round, one pipeline per batch, until the slice is over.
+    /// Renews keys, one pipeline per batch, until the slice is over.
     pub(crate) async fn renewals(
         &self,
         held: &[(String, String)],
@@ -141,7 +141,7 @@ impl Hand {
         Ok(done)
     }
 
-    /// Takes a key, sleeping between tries until the one who has it says that it is free.
+    /// Acquires a key; after a failed attempt, waits for the message of the release.
     pub(crate) async fn acquire_told(&self, me: usize, key: &str, bell: &mut Bell) -> Result<String> {
         let mut connection = self.connection(me);
         let secret = secret();
@@ -153,10 +153,10 @@ impl Hand {
             }
             bell.ring().await;
         }
-        bail!("{key} was never free")
+        bail!("{key} was not acquired")
     }
 
-    /// Gives a key back and says so.
+    /// Releases a key and publishes a message.
     pub(crate) async fn release_telling(&self, me: usize, key: &str, secret: &str) -> Result<()> {
         let mut connection = self.connection(me);
         let given: i64 = evalsha(&self.tell, &[key], &[secret]).query_async(&mut connection).await?;
@@ -165,7 +165,7 @@ impl Hand {
     }
 }
 
-/// A subscription that says when to try again.
+/// A subscription to the messages of releases.
 pub(crate) struct Bell(PubSub);
 
 impl Bell {
@@ -175,7 +175,7 @@ impl Bell {
         Ok(Self(messages))
     }
 
-    /// Waits for a message, a second at most in case it was lost.
+    /// Waits for a message, for at most a second in case it was lost.
     async fn ring(&mut self) {
         use futures_util::StreamExt;
         let mut messages = self.0.on_message();

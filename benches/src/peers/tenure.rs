@@ -1,4 +1,4 @@
-//! Our own server as users run it: `tenure up`, a process of its own.
+//! `tenure up` as a separate process.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,7 +10,7 @@ use tenure_client::{Client, ClientOptions};
 use tenure_store::Store;
 use tenure_testkit::Process;
 
-/// How long it may take to start.
+/// Timeout of the start.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A running `tenure up`. Dropping it kills it.
@@ -21,10 +21,10 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// With the embedded store below `folder`, or another one.
+    /// Starts a server on the embedded store in `folder`, or on another store.
     pub(crate) fn start(folder: &Path, store: Option<&str>) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("tenure");
-        ensure!(program.is_file(), "{} is not built; `cargo xtask bench` does it", program.display());
+        ensure!(program.is_file(), "{} is not built; run `cargo xtask bench`", program.display());
         let data = folder.join("data");
         let mut command = Command::new(program);
         command.current_dir(folder).args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
@@ -51,12 +51,12 @@ impl Up {
         self.process.pid()
     }
 
-    /// A client with connections of its own.
+    /// A client with its own connections.
     pub(crate) async fn client(&self) -> Result<Store> {
         Ok(Store::new(Client::connect(&self.url, ClientOptions::default().token(&self.token)).await?))
     }
 
-    /// `count` clients, each with connections of its own.
+    /// `count` clients, each with its own connections.
     pub(crate) async fn clients(&self, count: usize) -> Result<Vec<Store>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {

@@ -1,6 +1,6 @@
-//! ZooKeeper: an ephemeral node created and deleted, over its own protocol.
+//! ZooKeeper: an ephemeral node is created and deleted, over its native protocol.
 //!
-//! Each frame is a length and that many bytes; numbers are big endian, texts have their length in front.
+//! Each frame is prefixed with its length; numbers are big endian, strings are prefixed with their length.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use crate::clock::Until;
 
 const JAR: &str = "/usr/share/java/zookeeper.jar";
-/// How long the virtual machine may take to start.
+/// Timeout of the start of the JVM.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const CREATE: i32 = 1;
@@ -26,7 +26,7 @@ const ANY_VERSION: i32 = -1;
 const ALL_RIGHTS: i32 = 31;
 const SESSION_MS: i32 = 40_000;
 
-/// A server of its own, on one node, syncing before it answers as it does by default.
+/// A standalone server, which syncs before it responds (the default).
 pub(crate) struct Server {
     process: Process,
     port: u16,
@@ -47,8 +47,8 @@ impl Server {
         command.args(["-Xmx1g", "-cp", JAR, "org.apache.zookeeper.server.ZooKeeperServerMain"]).arg(&config);
         command.current_dir(folder).stderr(fs::File::create(folder.join("log"))?);
         let process = Process::spawn(command)?;
-        wait::until("ZooKeeper serves", LIMIT, || !process.is_running() || serves(port).unwrap_or(false))?;
-        ensure!(process.is_running(), "ZooKeeper ended while starting");
+        wait::until("ZooKeeper is ready", LIMIT, || !process.is_running() || serves(port).unwrap_or(false))?;
+        ensure!(process.is_running(), "ZooKeeper exited during the start");
         Ok(Self { process, port })
     }
 
@@ -56,7 +56,7 @@ impl Server {
         self.process.pid()
     }
 
-    /// `count` clients, each with a session and a connection of its own.
+    /// `count` clients, each with its own session and connection.
     pub(crate) async fn clients(&self, count: usize) -> Result<Vec<Client>> {
         let mut clients = Vec::with_capacity(count);
         for me in 0..count {
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// It listens before it serves, and then says so.
+/// Whether the server responds; it listens before it is ready.
 fn serves(port: u16) -> std::io::Result<bool> {
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -89,39 +89,39 @@ impl Client {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
         let mut client = Self { stream, path, last: 0, answer: Vec::new() };
-        // Version, last transaction seen, timeout, no session yet, no password, not read-only.
+        // Version, last transaction id, timeout, session id, password, read-only.
         let hello = Frame::default().int(0).long(0).int(SESSION_MS).long(0).bytes(&[0; 16]).flag(false);
         client.exchange(hello).await?;
-        ensure!(client.answer.len() >= 16, "ZooKeeper gave no session");
+        ensure!(client.answer.len() >= 16, "ZooKeeper opened no session");
         Ok(client)
     }
 
-    /// Creates and deletes until the slice is over.
+    /// Creates and deletes its node until the slice is over.
     pub(crate) async fn cycles(&mut self, until: Until) -> Result<u64> {
         let mut done = 0;
         while !until.over() {
             let (path, who) = (self.path.clone(), b"caller");
             let open = Frame::default().int(1).int(ALL_RIGHTS).text("world").text("anyone");
             let create = Frame::default().text(&path).bytes(who).raw(&open).int(EPHEMERAL);
-            self.ask(CREATE, &create).await?;
-            self.ask(DELETE, &Frame::default().text(&path).int(ANY_VERSION)).await?;
+            self.request(CREATE, &create).await?;
+            self.request(DELETE, &Frame::default().text(&path).int(ANY_VERSION)).await?;
             done += 1;
         }
         Ok(done)
     }
 
-    async fn ask(&mut self, kind: i32, body: &Frame) -> Result<()> {
+    async fn request(&mut self, kind: i32, body: &Frame) -> Result<()> {
         self.last += 1;
         let sent = self.last;
         self.exchange(Frame::default().int(sent).int(kind).raw(body)).await?;
-        // Number of the question, transaction, error.
+        // Request id, transaction id, error.
         let number = |at: usize| {
             let bytes = self.answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-            bytes.map(i32::from_be_bytes).context("an answer has a header")
+            bytes.map(i32::from_be_bytes).context("a response without a header")
         };
         match (number(0)?, number(12)?) {
-            (told, 0) if told == sent => Ok(()),
-            (told, error) => bail!("answer {told} to question {sent}, error {error}"),
+            (id, 0) if id == sent => Ok(()),
+            (id, error) => bail!("response {id} to request {sent}, error {error}"),
         }
     }
 
@@ -129,7 +129,7 @@ impl Client {
         let length = u32::try_from(frame.0.len())?.to_be_bytes();
         self.stream.write_all(&[&length, &frame.0[..]].concat()).await?;
         let length = self.stream.read_u32().await? as usize;
-        ensure!(length < 1 << 20, "a frame of {length} bytes");
+        ensure!(length < 1 << 20, "frame too large: {length} bytes");
         self.answer.resize(length, 0);
         self.stream.read_exact(&mut self.answer).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Crowds of clients.
+//! Clients of the control service: an owner, observers and a frame stream.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::numbers::Lags;
 
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Between two commands of one client: within the rate of one connection.
+/// Interval of commands of one client, within the rate limit of a connection.
 const BETWEEN: Duration = Duration::from_millis(25);
-/// Commands between two heartbeats of an owner: about a second's.
+/// Commands between two heartbeats of an owner: about a second.
 const BEATS: usize = 40;
 
 pub(super) struct Crowd {
@@ -39,13 +39,13 @@ struct Heard {
     full: Notify,
 }
 
-/// What a stream came to.
+/// The counters of a stream.
 pub(super) struct Streamed {
     pub(super) packets: usize,
     pub(super) counters: String,
 }
 
-/// Connects, as fast as the rate of one token allows.
+/// Connects clients, as fast as the rate limit of one token allows.
 async fn connect(address: SocketAddr) -> Result<Socket> {
     loop {
         let mut request = format!("ws://{address}/ws").into_client_request()?;
@@ -64,8 +64,8 @@ async fn connect(address: SocketAddr) -> Result<Socket> {
     }
 }
 
-/// Sends, and reads until the answer is there. The bare program answers everything in the same words.
-async fn ask(socket: &mut Socket, message: Value) -> Result<Value> {
+/// Sends a message and reads until its response. The bare server sends the same response to every message.
+async fn request(socket: &mut Socket, message: Value) -> Result<Value> {
     socket.send(Message::text(message.to_string())).await?;
     while let Some(heard) = socket.next().await {
         if let Message::Text(text) = heard?
@@ -74,27 +74,27 @@ async fn ask(socket: &mut Socket, message: Value) -> Result<Value> {
             return Ok(serde_json::from_str(&text)?);
         }
     }
-    bail!("the server went away")
+    bail!("connection closed by the server")
 }
 
-/// One command and its answer.
+/// Sends one command and waits for its response.
 async fn command(socket: &mut Socket, number: usize) -> Result<Duration> {
     let message = json!({ "type": "setBrightness", "requestId": "0000", "brightness": number % 256 });
     let begun = Moment::now();
-    ask(socket, message).await?;
+    request(socket, message).await?;
     Ok(begun.passed())
 }
 
-/// Takes the lease: the connection that owns it, and its token.
-pub(super) async fn hold(address: SocketAddr) -> Result<(Socket, String)> {
+/// Acquires the control lease; returns the connection that owns it and its token.
+pub(super) async fn acquire_lease(address: SocketAddr) -> Result<(Socket, String)> {
     let mut owner = connect(address).await?;
-    let lease = ask(&mut owner, json!({ "type": "control.acquire", "requestId": "0" })).await?;
+    let lease = request(&mut owner, json!({ "type": "control.acquire", "requestId": "0" })).await?;
     let token = lease["data"]["leaseToken"].as_str().context("no token")?.to_owned();
     Ok((owner, token))
 }
 
 impl Crowd {
-    /// Observers that count the heartbeats they hear of; the last of `size` rings.
+    /// Starts observers that count heartbeats; the last of `size` sends a notification.
     async fn observers(address: SocketAddr, size: usize) -> Result<Self> {
         let (mut tasks, heard) = (JoinSet::new(), Arc::new(Heard::default()));
         for _ in 0..size {
@@ -115,11 +115,11 @@ impl Crowd {
         Ok(Self { _tasks: tasks, heard })
     }
 
-    /// Round trips of commands of one owner while others watch, and how many messages each of those heard per second.
+    /// Round trips of the owner's commands with observers connected, and the messages per second of each observer.
     pub(super) async fn owner(address: SocketAddr, observers: usize, seconds: u64) -> Result<(Lags, f64)> {
         let crowd = Self::observers(address, observers).await?;
         let mut socket = connect(address).await?;
-        let lease = ask(&mut socket, json!({ "type": "control.acquire", "requestId": "0" })).await?;
+        let lease = request(&mut socket, json!({ "type": "control.acquire", "requestId": "0" })).await?;
         let (id, token) = (&lease["data"]["leaseId"], &lease["data"]["leaseToken"]);
         let beat =
             json!({ "type": "control.heartbeat", "requestId": "0", "leaseId": id, "leaseToken": token });
@@ -128,7 +128,7 @@ impl Crowd {
         crowd.heard.texts.store(0, Ordering::Relaxed);
         while !until.over() {
             if lags.len() % BEATS == BEATS - 1 {
-                ask(&mut socket, beat.clone()).await?;
+                request(&mut socket, beat.clone()).await?;
             }
             lags.push(command(&mut socket, lags.len()).await?);
             pause(BETWEEN).await;
@@ -137,7 +137,7 @@ impl Crowd {
         Ok((Lags::new(lags), heard / observers as f64 / begun.passed().as_secs_f64()))
     }
 
-    /// Round trips of commands of many, none of whom owns, while others watch.
+    /// Round trips of commands of many clients while the lease is free, with observers connected.
     pub(super) async fn commands(
         address: SocketAddr,
         callers: usize,
@@ -165,20 +165,22 @@ impl Crowd {
         Ok(Lags::new(all))
     }
 
-    /// Time until a heartbeat has reached all observers.
+    /// The time until a heartbeat has reached all observers.
     pub(super) async fn heartbeats(address: SocketAddr, observers: usize, count: usize) -> Result<Lags> {
         let crowd = Self::observers(address, observers).await?;
         let mut owner = connect(address).await?;
-        let lease =
-            ask(&mut owner, json!({ "type": "control.acquire", "requestId": "0", "clientName": "bench" }))
-                .await?;
+        let lease = request(
+            &mut owner,
+            json!({ "type": "control.acquire", "requestId": "0", "clientName": "bench" }),
+        )
+        .await?;
         let data = &lease["data"];
         let beat = json!({ "type": "control.heartbeat", "requestId": "0", "leaseId": data["leaseId"], "leaseToken": data["leaseToken"] });
         let mut lags = Vec::new();
         for _ in 0..count {
             crowd.heard.count.store(0, Ordering::Release);
             let begun = Moment::now();
-            ask(&mut owner, beat.clone()).await?;
+            request(&mut owner, beat.clone()).await?;
             crowd.heard.full.notified().await;
             lags.push(begun.passed());
             pause(Duration::from_millis(60)).await;
@@ -186,7 +188,7 @@ impl Crowd {
         Ok(Lags::new(lags))
     }
 
-    /// Frames at a steady rate for a while, and what came out at the other end.
+    /// Streams frames at a fixed rate and returns the counters of the stream and its output.
     pub(super) async fn stream(
         address: SocketAddr,
         fps: u32,
@@ -195,8 +197,10 @@ impl Crowd {
     ) -> Result<Streamed> {
         let mut owner = connect(address).await?;
         let lease =
-            ask(&mut owner, json!({ "type": "control.acquire", "requestId": "0" })).await?["data"].clone();
-        ask(&mut owner, json!({ "type": "render.stream.start", "requestId": "0", "targetFps": fps })).await?;
+            request(&mut owner, json!({ "type": "control.acquire", "requestId": "0" })).await?["data"]
+                .clone();
+        request(&mut owner, json!({ "type": "render.stream.start", "requestId": "0", "targetFps": fps }))
+            .await?;
         let (mut buffer, mut packets) = ([0; 2_048], 0);
         while strip.recv(&mut buffer).is_ok() {}
         let begun = Moment::now();
@@ -208,13 +212,13 @@ impl Crowd {
             }
             if sequence % fps == fps - 1 {
                 let beat = json!({ "type": "control.heartbeat", "requestId": "0", "leaseId": lease["leaseId"], "leaseToken": lease["leaseToken"] });
-                ask(&mut owner, beat).await?;
+                request(&mut owner, beat).await?;
             }
             let due = Duration::from_secs(1) * (sequence + 1) / fps;
             pause(due.saturating_sub(begun.passed())).await;
         }
-        let status = ask(&mut owner, json!({ "type": "render.stream.status", "requestId": "0" })).await?;
-        let number = |name: &str| status["data"][name].as_u64().context("a counter");
+        let status = request(&mut owner, json!({ "type": "render.stream.status", "requestId": "0" })).await?;
+        let number = |name: &str| status["data"][name].as_u64().context("missing counter");
         let counters = format!(
             "{} received, {} rendered, {} dropped, {} invalid",
             number("framesRx")?,

@@ -1,4 +1,4 @@
-//! What the gate adds to a request that it lets through.
+//! The latency that the gate layer adds to an admitted request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use super::Bench;
-use super::clients::hold;
+use super::clients::acquire_lease;
 use crate::clock::{Moment, cpu};
 use crate::numbers::median;
 use crate::report::{self, Goal};
@@ -49,7 +49,7 @@ async fn measure(rounds: usize) -> Result<(f64, f64, f64, f64)> {
     let address = listener.local_addr()?;
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { axum::serve(listener, app).await });
-    let (_owner, token) = hold(address).await?;
+    let (_owner, token) = acquire_lease(address).await?;
     let plain = Router::new().route("/lamp/{id}", put(async || "set"));
     let gated = plain.clone().layer(control.gate(RouteClasses::by_method()));
     let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];

@@ -1,5 +1,5 @@
-//! The control service: round trips, broadcasts, a render stream, and the gate, beside a bare program that does the same
-//! input and output.
+//! The control service: round trips, broadcasts, a render stream and the gate layer, compared with a bare server that
+//! does the same I/O.
 
 mod clients;
 mod gate;
@@ -19,13 +19,13 @@ use server::{BenchServer, Kind};
 /// Observers of commands, and of heartbeats.
 const FEW: usize = 100;
 const MANY: usize = 1_000;
-/// Clients that ask, each within the rate of one connection.
+/// Clients that send commands, each within the rate limit of a connection.
 const CALLERS: usize = 8;
 const HEARTBEATS: usize = 60;
 const FPS: u32 = 240;
 
 pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
-    report::heading("control: one hand on the device");
+    report::heading("control: commands, broadcasts and frames of the control service");
     let others = Others::watch();
     let mut goals = commands(bench)?;
     crowd(bench)?;
@@ -33,11 +33,11 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<()> {
     goals.extend(stream(bench)?);
     goals.extend(gate::run(bench)?);
     report::goals(&goals);
-    report::line(&format!("Others used {:.0} % of the cores meanwhile.", others.share(&[])));
+    report::line(&format!("Other work used {:.0} % of the cores.", others.share(&[])));
     Ok(())
 }
 
-/// What a crowd saw, and what the server's threads spent on it.
+/// The latencies of the clients and the CPU time of the server.
 struct Seen {
     lags: Lags,
     server: Duration,
@@ -61,22 +61,22 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What the one at the device sees: an owner who sends and a hundred who watch.
+/// Latency of the owner's commands while a hundred observers are connected.
 fn commands(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     let seconds = bench.seconds * bench.rounds as u64;
     let seen = |kind| {
-        let (site, mut told) = (BenchServer::start(kind, &[])?, 0.0);
+        let (server, mut received) = (BenchServer::start(kind, &[])?, 0.0);
         let seen = watch(|| {
-            let (lags, heard) = bench.runtime.block_on(Crowd::owner(site.address, FEW, seconds))?;
-            told = heard;
+            let (lags, rate) = bench.runtime.block_on(Crowd::owner(server.address, FEW, seconds))?;
+            received = rate;
             Ok(lags)
         })?;
-        anyhow::Ok((seen, told))
+        anyhow::Ok((seen, received))
     };
-    let ((ours, told), (bare, told_bare)) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
+    let ((ours, received), (bare, received_bare)) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
     report::line(&format!(
-        "A command of the owner and its answer, 40/s for {seconds} s, {FEW} observers, each of whom hears {told:.1} messages/s \
-         (of the bare program {told_bare:.1}):\n"
+        "Command and response of the owner, 40/s for {seconds} s, {FEW} observers that receive {received:.1} messages/s each \
+         (from the bare server {received_bare:.1}):\n"
     ));
     two_rows(&ours, &bare, "command");
     let ratio = |percent| ms(ours.lags.at(percent)) / ms(bare.lags.at(percent));
@@ -90,8 +90,8 @@ fn commands(bench: &Bench<'_>) -> Result<Vec<Goal>> {
 /// Many clients send commands while the lease is free.
 fn crowd(bench: &Bench<'_>) -> Result<()> {
     let seen = |kind| {
-        let site = BenchServer::start(kind, &[])?;
-        watch(|| bench.runtime.block_on(Crowd::commands(site.address, CALLERS, FEW, bench.seconds)))
+        let server = BenchServer::start(kind, &[])?;
+        watch(|| bench.runtime.block_on(Crowd::commands(server.address, CALLERS, FEW, bench.seconds)))
     };
     let (ours, bare) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
     report::line(&format!("The same, {CALLERS} clients at 40/s each while the lease is free:\n"));
@@ -106,8 +106,8 @@ fn two_rows(ours: &Seen, bare: &Seen, unit: &str) {
 
 fn heartbeats(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     let seen = |kind| {
-        let site = BenchServer::start(kind, &[])?;
-        watch(|| bench.runtime.block_on(Crowd::heartbeats(site.address, MANY, HEARTBEATS)))
+        let server = BenchServer::start(kind, &[])?;
+        watch(|| bench.runtime.block_on(Crowd::heartbeats(server.address, MANY, HEARTBEATS)))
     };
     let (ours, bare) = (seen(Kind::Tenure)?, seen(Kind::Bare)?);
     report::line(&format!(
@@ -127,10 +127,10 @@ fn heartbeats(bench: &Bench<'_>) -> Result<Vec<Goal>> {
 fn stream(bench: &Bench<'_>) -> Result<Vec<Goal>> {
     let strip = std::net::UdpSocket::bind("127.0.0.1:0")?;
     strip.set_nonblocking(true)?;
-    let site = BenchServer::start(Kind::Tenure, &[strip.local_addr()?])?;
+    let server = BenchServer::start(Kind::Tenure, &[strip.local_addr()?])?;
     let seconds = bench.seconds.max(2) * 2;
     let before = threads(server::THREADS)?;
-    let status = bench.runtime.block_on(Crowd::stream(site.address, FPS, seconds, &strip))?;
+    let status = bench.runtime.block_on(Crowd::stream(server.address, FPS, seconds, &strip))?;
     let spent = threads(server::THREADS)?.saturating_sub(before);
     let share = spent.as_secs_f64() / seconds as f64 * 100.0;
     report::line(&format!(

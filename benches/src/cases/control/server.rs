@@ -1,4 +1,4 @@
-//! A server with threads of its own, so that what it spends can be told from what its clients spend.
+//! A server on its own threads, so that its CPU time is measured apart from that of its clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) const TOKEN: &str = "bench-token";
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Tenure,
-    /// Sockets, a broadcast channel and fixed answers: the same input and output and nothing else.
+    /// WebSockets, a broadcast channel and fixed responses: the same I/O and nothing else.
     Bare,
 }
 
@@ -44,14 +44,14 @@ impl BenchServer {
         let (shutdown, folder) = (Shutdown::new(), tempfile::tempdir()?);
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let (end, path, ddp) = (shutdown.clone(), folder.path().to_owned(), ddp.to_vec());
-        // On the server's own threads from the first step on.
+        // Spawned, so that all of it runs on the threads of the server.
         runtime.handle().spawn(async move {
             let served = match kind {
                 Kind::Tenure => tenure(sender, end, path, ddp).await,
                 Kind::Bare => bare(sender, end).await,
             };
             if let Err(error) = served {
-                crate::report::line(&format!("the server ended: {error:#}"));
+                crate::report::line(&format!("the server failed: {error:#}"));
             }
         });
         let address = receiver.recv_timeout(Duration::from_secs(30)).context("the server did not start")?;
@@ -95,12 +95,12 @@ async fn tenure(
     Ok(())
 }
 
-/// The text of an answer as long as ours, and of a broadcast as long as ours.
+/// A response and a broadcast of the same length as those of Tenure.
 const ANSWER: &str = r#"{"data":{"brightness":1,"complexity":128,"intensity":200,"paletteId":2,"saturation":255,"speed":10,"variation":0},"requestId":"0000","success":true,"type":"setBrightness"}"#;
 const NEWS: &str = r#"{"data":{"active":true,"heartbeatIntervalMs":1000,"leaseId":"cl_000000000000","ownerClientName":"bench","ownerInstanceId":"","ownerWsClientId":1,"remainingMs":5000,"scope":"global","takeoverAllowed":false,"ttlMs":5000},"event":"heartbeat","success":true,"type":"control.stateChanged"}"#;
 
 const CHANGED: &str = r#"{"data":{"brightness":128,"effectId":2,"effectName":"rainbow","paletteId":2,"parameters":{"brightness":128,"complexity":128,"intensity":200,"paletteId":2,"saturation":255,"speed":10,"variation":0},"power":true,"transport":"playing"},"success":true,"type":"device.stateChanged"}"#;
-/// Changes within this time are sent together, as Tenure does.
+/// Changes within this time are sent together, as in Tenure.
 const TOGETHER: Duration = Duration::from_millis(100);
 
 async fn bare(started: Started, shutdown: Shutdown) -> Result<()> {
@@ -109,12 +109,12 @@ async fn bare(started: Started, shutdown: Shutdown) -> Result<()> {
     let news = broadcast::Sender::<Utf8Bytes>::new(256);
     let changes = Arc::new(Notify::new());
     let mut tasks = JoinSet::new();
-    let (told, changed) = (news.clone(), changes.clone());
+    let (broadcasts, changed) = (news.clone(), changes.clone());
     tasks.spawn(async move {
         loop {
             changed.notified().await;
             pause(TOGETHER).await;
-            let _ = told.send(CHANGED.into());
+            let _ = broadcasts.send(CHANGED.into());
         }
     });
     loop {

@@ -1,4 +1,4 @@
-//! WebTransport sessions with an open stream and nothing else, in a process of their own.
+//! A process that accepts WebTransport sessions with one stream and does nothing else.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::report;
 
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Serves until its standard input is closed.
+/// Serves until standard input is closed.
 pub(crate) fn serve(runtime: &tokio::runtime::Runtime) -> Result<()> {
     let pair = Pair::new(&["127.0.0.1".to_owned()], BootClock.wall())?;
     let (der, key) = (pair.current().der()?, pair.current().private_key()?);
@@ -43,7 +43,7 @@ pub(crate) fn serve(runtime: &tokio::runtime::Runtime) -> Result<()> {
     Ok(())
 }
 
-/// The process of [`serve`].
+/// A process that runs [`serve`].
 pub(super) struct Bare {
     process: Process,
     place: Endpoint,
@@ -57,7 +57,7 @@ impl Bare {
         let process = Process::spawn(command)?;
         let line = process.wait_for_line(|line| line.starts_with("bare "), Duration::from_secs(30))?;
         let mut words = line.split(' ').skip(1);
-        let (address, hash) = (words.next().context("an address")?, words.next().context("a hash")?);
+        let (address, hash) = (words.next().context("no address")?, words.next().context("no hash")?);
         let hash: Vec<u8> = (0..hash.len() / 2)
             .map(|n| u8::from_str_radix(&hash[n * 2..n * 2 + 2], 16))
             .collect::<Result<_, _>>()?;
@@ -68,7 +68,7 @@ impl Bare {
         self.process.pid()
     }
 
-    /// Opens sessions, each with a stream on which something was said.
+    /// Opens sessions, each with a stream that has carried data.
     pub(super) async fn sessions(&self, count: usize) -> Result<Vec<Held>> {
         let dialer = dialer()?;
         let mut held = Vec::with_capacity(count);
@@ -82,7 +82,7 @@ impl Bare {
     }
 }
 
-/// A session that is kept open.
+/// An open session.
 pub(super) struct Held {
     _session: Arc<dyn Session>,
     _streams: tenure_meet_wire::transport::Streams,

@@ -1,4 +1,4 @@
-//! Meetings: joins, a storm of resumes, fan-out of events, and memory per participant.
+//! Meetings: joins, a storm of resumes, fan-out of events, memory per participant.
 //!
 //! The server is `tenure up --only meet` on a real Redis, pinned to one core; Redis and the load share the other.
 

@@ -1,4 +1,4 @@
-//! Prosody's rooms: a connection with TLS, SASL, a resource, and presence in a room, per join.
+//! Prosody MUC rooms: a join is a TLS connection, SASL, a bound resource and presence in a room.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,12 +18,12 @@ use tokio_rustls::{TlsConnector, rustls};
 use super::server::SERVER;
 use crate::cases::Bench;
 
-/// `bench`, `secret`.
+/// SASL PLAIN credentials: `bench`, `secret`.
 const PLAIN: &str = "AGJlbmNoAHNlY3JldA==";
 const STREAM: &str = "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
                       xmlns:stream='http://etherx.jabber.org/streams'>";
 
-/// A server on the core that ours had, with nothing switched on that a join does not need.
+/// A server on the same core as Tenure, with only the modules that a join needs.
 pub(super) struct Prosody {
     process: Process,
     address: SocketAddr,
@@ -105,21 +105,21 @@ Component "rooms.localhost" "muc"
             stream.set_nodelay(true)?;
             let stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
             let mut person = Person { stream, heard: String::new() };
-            person.say(STREAM, "</stream:features>").await?;
+            person.exchange(STREAM, "</stream:features>").await?;
             let auth =
                 format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{PLAIN}</auth>");
-            person.say(&auth, "<success").await?;
-            person.say(STREAM, "</stream:features>").await?;
+            person.exchange(&auth, "<success").await?;
+            person.exchange(STREAM, "</stream:features>").await?;
             let bind = format!(
                 "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r{round}-{who}\
                  </resource></bind></iq>"
             );
-            person.say(&bind, "</iq>").await?;
+            person.exchange(&bind, "</iq>").await?;
             let presence = format!(
                 "<presence to='room{round}-{room}@rooms.localhost/p{who}'>\
                  <x xmlns='http://jabber.org/protocol/muc'/></presence>"
             );
-            person.say(&presence, "code='110'").await?;
+            person.exchange(&presence, "code='110'").await?;
             Ok(person)
         }
     }
@@ -132,10 +132,10 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// Says something and waits until the answer holds these words.
-    async fn say(&mut self, words: &str, until: &str) -> Result<()> {
+    /// Sends a stanza and waits until the response contains `until`.
+    async fn exchange(&mut self, stanza: &str, until: &str) -> Result<()> {
         self.heard.clear();
-        self.stream.write_all(words.as_bytes()).await?;
+        self.stream.write_all(stanza.as_bytes()).await?;
         self.stream.flush().await?;
         let mut piece = [0; 8_192];
         while !self.heard.contains(until) {

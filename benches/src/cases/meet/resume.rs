@@ -21,16 +21,16 @@ const CLIENTS: usize = 500;
 const MEETINGS: usize = 50;
 /// Interval of chat messages in each meeting.
 const TALK: Duration = Duration::from_millis(200);
-const LAST: &str = "the last word";
+const LAST: &str = "last message";
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
-    report::heading(&format!("meet-resume: {CLIENTS} clients in {MEETINGS} meetings come back at once"));
+    report::heading(&format!("meet-resume: {CLIENTS} clients in {MEETINGS} meetings resume at once"));
     let others = Others::watch();
-    let site = BenchServer::start(bench)?;
+    let server = BenchServer::start(bench)?;
     let mut rows = Vec::new();
     let (mut worst, mut lost, mut doubled, mut anew) = (Duration::ZERO, 0, 0, 0);
     for round in 0..bench.rounds {
-        let storm = bench.runtime.block_on(storm(&site, round))?;
+        let storm = bench.runtime.block_on(storm(&server, round))?;
         let lags = Lags::new(storm.lags);
         let [p50, p99, most] = [50.0, 99.0, 100.0].map(|percent| lags.at(percent));
         worst = worst.max(p99);
@@ -38,17 +38,17 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<()> {
         let counts = [storm.events, storm.lost, storm.doubled, storm.anew].map(|count| count.to_string());
         rows.push([short(p50), short(p99), short(most)].into_iter().chain(counts).collect());
     }
-    let head = ["p50", "p99", "max", "events", "lost", "doubled", "new seats or rosters"];
+    let head = ["p50", "p99", "max", "events", "lost", "duplicated", "new seats or full rosters"];
     report::table(&head, &rows);
     report::line(&format!(
         "Other work used {:.0} % of the cores.",
-        others.share(&[site.pid(), site.redis.pid()])
+        others.share(&[server.pid(), server.redis.pid()])
     ));
     report::goals(&[
-        Goal::at_most("ms to the seat, p99 of the worst round", 1_000.0, worst.as_secs_f64() * 1_000.0),
+        Goal::at_most("time to resume, p99 of the worst round, ms", 1_000.0, worst.as_secs_f64() * 1_000.0),
         Goal::at_most("events lost", 0.0, lost as f64),
-        Goal::at_most("events doubled", 0.0, doubled as f64),
-        Goal::at_most("seats lost, or rosters sent anew", 0.0, anew as f64),
+        Goal::at_most("events duplicated", 0.0, doubled as f64),
+        Goal::at_most("seats lost or full rosters sent", 0.0, anew as f64),
     ]);
     Ok(())
 }
@@ -62,18 +62,18 @@ struct Storm {
     anew: usize,
 }
 
-async fn storm(site: &BenchServer, round: usize) -> Result<Storm> {
-    let meetings = site.meetings(MEETINGS).await?;
+async fn storm(server: &BenchServer, round: usize) -> Result<Storm> {
+    let meetings = server.meetings(MEETINGS).await?;
     let (steady, brittle) = (Arc::new(dialer()?), Arc::new(Brittle::new(dialer()?)));
     let mut talkers = Vec::new();
     for (n, meeting) in meetings.iter().enumerate() {
-        let door = site.seat(meeting, round * 1_000 + 900 + n)?;
-        talkers.push(Arc::new(enter(door, steady.clone(), 0).await?.0));
+        let join_api = server.seat(meeting, round * 1_000 + 900 + n)?;
+        talkers.push(Arc::new(enter(join_api, steady.clone(), 0).await?.0));
     }
     let mut people = Vec::new();
     for n in 0..CLIENTS {
-        let door = site.seat(&meetings[n % MEETINGS], round * 1_000 + n)?;
-        people.push(enter(door, brittle.clone(), 4_096).await?);
+        let join_api = server.seat(&meetings[n % MEETINGS], round * 1_000 + n)?;
+        people.push(enter(join_api, brittle.clone(), 4_096).await?);
     }
     let cut = Arc::new(Mutex::new(None));
     let mut watched: JoinSet<Result<Storm>> = JoinSet::new();
@@ -109,7 +109,7 @@ async fn storm(site: &BenchServer, round: usize) -> Result<Storm> {
         all.doubled += one.doubled;
         all.anew += one.anew;
     }
-    ensure!(all.lags.len() == CLIENTS, "{} of {CLIENTS} came back", all.lags.len());
+    ensure!(all.lags.len() == CLIENTS, "{} of {CLIENTS} resumed", all.lags.len());
     Ok(all)
 }
 
@@ -143,7 +143,7 @@ async fn follow(client: Client, mut events: Events, cut: Arc<Mutex<Option<Moment
     Ok(seen)
 }
 
-/// Connections that can all be ended at once.
+/// Connections that can all be closed at once.
 struct Brittle {
     dialer: quic::Dialer,
     open: Mutex<Vec<Arc<dyn Session>>>,

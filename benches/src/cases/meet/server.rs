@@ -1,4 +1,4 @@
-//! A server with meetings on a core of its own, and people who have their tokens already.
+//! A meeting server pinned to one core, and participants whose tokens were signed in advance.
 
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ const SECRET: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const TOKEN: &str = "bench-token-with-scope-meet-write";
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// The server, its Redis, and who signs for its seats.
+/// The server, its Redis, and the signing keys of its tokens.
 pub(super) struct BenchServer {
     process: Process,
     pub(super) redis: RedisServer,
@@ -36,7 +36,7 @@ pub(super) struct BenchServer {
     _folder: tempfile::TempDir,
 }
 
-/// A meeting and where it is.
+/// A meeting that can be joined.
 #[derive(Clone)]
 pub(super) struct Meeting(Admission);
 
@@ -47,7 +47,7 @@ impl BenchServer {
         pin(redis.pid(), LOAD)?;
         pin(std::process::id(), LOAD)?;
         let program = std::env::current_exe()?.with_file_name("tenure");
-        ensure!(program.is_file(), "{} is not built; `cargo xtask bench` does it", program.display());
+        ensure!(program.is_file(), "{} is not built; run `cargo xtask bench`", program.display());
         let data = folder.path().join("data");
         let mut command = Command::new("taskset");
         command.args(["-c", SERVER]).arg(program);
@@ -59,14 +59,14 @@ impl BenchServer {
             ("TENURE_SEAL_KEY", SEAL),
             ("TENURE_API_TOKENS", &format!("{TOKEN}=meet:write")),
             ("TENURE_LOG__FILTER", "error"),
-            // As many as are made here, and no more patience than they need.
+            // All participants of a round may join at once.
             ("TENURE_MEET__MAX_WAITING", "4096"),
         ] {
             command.env(name, value);
         }
         let process = Process::spawn(command)?;
         process.wait_for_line(|line| line.contains("Ctrl-C"), LIMIT)?;
-        let address = fs::read_to_string(data.join("address")).context("the server's address")?;
+        let address = fs::read_to_string(data.join("address")).context("no address file")?;
         let authority = bench.runtime.block_on(authority(&redis))?;
         Ok(Self { process, redis, address: address.trim().to_owned(), authority, _folder: folder })
     }
@@ -75,28 +75,29 @@ impl BenchServer {
         self.process.pid()
     }
 
-    /// Makes meetings and has each of them taken.
+    /// Creates meetings and waits until each is assigned to a controller.
     pub(super) async fn meetings(&self, count: usize) -> Result<Vec<Meeting>> {
         let mut made = Vec::with_capacity(count);
         for n in 0..count {
             let settings = json!({ "display_name": format!("meeting {n}"), "max_participants": 1_000 });
             let meeting = create_with(&self.address, TOKEN, &settings, &BootClock).await?;
-            let door = RestJoinApi::user(&self.address, &meeting.meeting_code, TOKEN, Arc::new(BootClock))?;
-            let mut admitted = door.admit().await;
+            let join_api =
+                RestJoinApi::user(&self.address, &meeting.meeting_code, TOKEN, Arc::new(BootClock))?;
+            let mut admitted = join_api.admit().await;
             for _ in 0..100 {
                 if admitted.is_ok() {
                     break;
                 }
-                // Its parts find each other within seconds of the start.
+                // The roles discover each other within seconds of the start.
                 pause(Duration::from_millis(100)).await;
-                admitted = door.admit().await;
+                admitted = join_api.admit().await;
             }
             made.push(Meeting(admitted?));
         }
         Ok(made)
     }
 
-    /// A participant with a token for this meeting.
+    /// The join API of a participant with a signed token for this meeting.
     pub(super) fn seat(&self, meeting: &Meeting, who: usize) -> Result<Arc<dyn JoinApi>> {
         let token = self.authority.sign_member(&MemberTokenRequest {
             user: format!("u_bench{who:08}"),
@@ -109,16 +110,16 @@ impl BenchServer {
     }
 }
 
-/// The keys that the server made, read from its store.
+/// The signing keys of the server, read from its store.
 async fn authority(redis: &RedisServer) -> Result<Authority> {
     let store: Arc<dyn tenure_lease::Store> = Store::open(&store_url(redis)).await?.into();
-    let seal = Seal::new(SEAL.as_bytes()).context("the seal")?;
+    let seal = Seal::new(SEAL.as_bytes()).context("invalid seal key")?;
     let clock = store.clock();
     let vault = Vault::Store(StoreVault::new(store, seal));
     Ok(Authority::open(vault, Clients::default(), clock, Arc::new(OsEntropy)).await?)
 }
 
-/// A door that was passed already.
+/// A join API that returns a token signed in advance.
 struct Ready(Admission);
 
 #[async_trait]
@@ -133,21 +134,21 @@ pub(super) fn dialer() -> Result<Dialer> {
     Ok(Dialer::new(ANY, Timing { idle: LIMIT, keep_alive: Duration::from_secs(1) })?)
 }
 
-/// Joins without keeping state, or with a queue of events.
+/// Joins a meeting, with a queue of events if `events` is not zero.
 pub(super) async fn enter(
-    door: Arc<dyn JoinApi>,
+    join_api: Arc<dyn JoinApi>,
     dial: Arc<dyn Dial>,
     events: usize,
 ) -> Result<(Client, Events)> {
     let options = Options::new("participant", Arc::new(BootClock), Arc::new(OsEntropy)).bare();
-    Ok(Client::join(door, dial, Options { events, ..options }).await?)
+    Ok(Client::join(join_api, dial, Options { events, ..options }).await?)
 }
 
-/// The cores.
+/// The core of the server, and that of Redis and the load.
 pub(super) const SERVER: &str = "0";
 pub(super) const LOAD: &str = "1";
 
-/// Keeps a process and all its threads on a core.
+/// Pins a process and all its threads to a core.
 pub(super) fn pin(pid: u32, core: &str) -> Result<()> {
     let done = Command::new("taskset").args(["-acp", core, &pid.to_string()]).output().context("taskset")?;
     ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -1,4 +1,4 @@
-//! A client that costs little: one connection, one request after the other.
+//! A minimal HTTP client: one connection, one request after the other.
 
 use std::net::SocketAddr;
 
@@ -21,8 +21,8 @@ impl Client {
         Ok(Self { stream, address, bytes: vec![0; 8_192] })
     }
 
-    /// Wishes to watch a channel.
-    pub(super) async fn wish(&mut self, channel: u64) -> Result<()> {
+    /// Sends an intent to watch a channel and waits for its acceptance.
+    pub(super) async fn send_intent(&mut self, channel: u64) -> Result<()> {
         let body =
             format!("{{\"serviceRef\":\"1:0:1:{channel:X}:1:1:C00000:0:0:0:\",\"profileID\":\"high\"}}");
         let request = format!(
@@ -35,13 +35,15 @@ impl Client {
         let mut have = 0;
         loop {
             let count = self.stream.read(&mut self.bytes[have..]).await?;
-            ensure!(count > 0, "the server went away, or answers more than it should");
+            ensure!(count > 0, "connection closed, or response larger than the buffer");
             have += count;
             let text = String::from_utf8_lossy(&self.bytes[..have]);
             let Some((head, rest)) = text.split_once("\r\n\r\n") else { continue };
             let length = head.to_ascii_lowercase();
-            let length =
-                length.lines().find_map(|line| line.strip_prefix("content-length:")).context("no length")?;
+            let length = length
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length:"))
+                .context("response without content-length")?;
             if rest.len() >= length.trim().parse()? {
                 ensure!(head.starts_with("HTTP/1.1 202"), "{text}");
                 return Ok(());

@@ -1,4 +1,4 @@
-//! A house in this process, with threads of its own.
+//! A server with sessions in this process, on its own runtime.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 pub(super) const TOKEN: &str = "bench-token";
 
-/// More than are started.
+/// More tuners than sessions are started.
 const SLOTS: u32 = 1_024;
 
 pub(super) struct BenchServer {
@@ -33,7 +33,7 @@ pub(super) struct BenchServer {
 type Started = std::sync::mpsc::SyncSender<Result<(SocketAddr, Arc<dyn Store>)>>;
 
 impl BenchServer {
-    /// A door over an embedded store in `folder`, and a worker behind it if there is to be one.
+    /// Starts the session API over an embedded store in `folder`, and a worker if `worker` is set.
     pub(super) fn start(folder: TempDir, worker: bool) -> Result<Self> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("bench-server").build()?;
@@ -42,7 +42,7 @@ impl BenchServer {
         let (end, path) = (shutdown.clone(), folder.path().to_owned());
         runtime.handle().spawn(async move {
             if let Err(error) = serve(&sender, end, path, worker).await {
-                let _nobody_waits = sender.try_send(Err(error));
+                let _receiver_is_gone = sender.try_send(Err(error));
             }
         });
         let started = receiver.recv_timeout(Duration::from_secs(30)).context("the server did not start")?;
@@ -54,7 +54,7 @@ impl BenchServer {
         &self.store
     }
 
-    /// How many sessions can be watched.
+    /// The number of sessions in state READY.
     pub(super) async fn ready(&self) -> Result<usize> {
         let listed = StoreSessionLog::new(self.store.clone())
             .list(SessionFilter::All, 0, 10_000)
@@ -90,7 +90,7 @@ async fn serve(started: &Started, shutdown: Shutdown, folder: PathBuf, worker: b
     let day = Duration::from_secs(86_400);
     let options = tenure_session_api::Options {
         slots: SLOTS as usize,
-        // More than the clients can wish for: what is measured is the recording, not the refusal.
+        // More than the clients create: the rejection of intents is not measured.
         max_records: 10_000_000,
         session_lease_ttl: day,
         shutdown: shutdown.clone(),
