@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: real holders and servers under faults for as long as you like, judged at the end.
+//! `cargo xtask chaos`: runs real holders and servers under faults, and checks the history at the end.
 use anyhow::Result;
 
 use crate::step;
@@ -10,7 +10,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     step::command(workspace.command(driver(workspace)).args(args))
 }
 
-/// It finds the other two beside itself.
+/// The driver finds the other two in its own directory.
 fn driver(workspace: &Workspace) -> std::path::PathBuf {
     let name = format!("chaos{}", std::env::consts::EXE_SUFFIX);
     workspace.target().join("debug").join("examples").join(name)

@@ -1,7 +1,7 @@
-//! The clock of the developer commands: how long a step took, and short waits between tries.
+//! The clock of the developer commands: durations of steps, and short pauses between attempts.
 use std::time::{Duration, Instant};
 
-/// The instant a measurement starts.
+/// The start of a measurement.
 #[expect(clippy::disallowed_methods, reason = "measures steps for people; no ownership depends on it")]
 pub(crate) fn start() -> Instant {
     Instant::now()
@@ -13,7 +13,7 @@ pub(crate) fn pause(length: Duration) {
     std::thread::sleep(length);
 }
 
-/// The time to stamp on files.
+/// The modification time for touched files.
 #[expect(clippy::disallowed_methods, reason = "file times are wall times")]
 pub(crate) fn wall() -> std::time::SystemTime {
     std::time::SystemTime::now()

@@ -1,4 +1,4 @@
-//! `cargo xtask codegen`: the browser's copy of the wire schemas, generated from `proto/`.
+//! `cargo xtask codegen`: generates the wire schemas of the browser from `proto/`.
 //!
 //! The result is committed, so that building Tenure needs neither Node nor this command. `cargo xtask test` fails
 //! when it is not current.
@@ -11,7 +11,7 @@ use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, Fi
 
 use crate::workspace::Workspace;
 
-/// A schema and the modules made from it, without their endings.
+/// A schema and its generated modules, without extensions.
 struct Schema {
     proto: &'static str,
     module: &'static str,
@@ -29,7 +29,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Fails when a committed module differs from what the schema gives.
+/// Fails if a committed module differs from the generated one.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     for (path, text) in generate(workspace)? {
         let committed = fs::read_to_string(workspace.root().join(&path)).unwrap_or_default();
@@ -45,7 +45,11 @@ fn generate(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     for Schema { proto, module } in SCHEMAS {
         let files = protox::compile([proto], [workspace.root().join("proto")])
             .with_context(|| format!("proto/{proto} does not compile"))?;
-        let file = files.file.iter().find(|file| file.name() == *proto).context("protox lost the file")?;
+        let file = files
+            .file
+            .iter()
+            .find(|file| file.name() == *proto)
+            .context("the compiled set has no such file")?;
         modules.push((format!("{module}.js"), javascript(file)?));
         modules.push((format!("{module}.d.ts"), typescript(file)?));
     }
@@ -84,7 +88,7 @@ fn javascript(file: &FileDescriptorProto) -> Result<String> {
     Ok(text)
 }
 
-/// The same as types, for editors and type checkers.
+/// The module with type declarations, for editors and type checkers.
 fn typescript(file: &FileDescriptorProto) -> Result<String> {
     let mut text = header(file);
     for (name, message) in messages(file) {
@@ -163,9 +167,10 @@ fn wire_type(file: &FileDescriptorProto, field: &FieldDescriptorProto) -> Result
         Type::Message => {
             let package = format!(".{}.", file.package());
             let name = field.type_name().strip_prefix(package.as_str());
-            name.with_context(|| format!("{} is a message of another package", field.name()))?.to_owned()
+            name.with_context(|| format!("{}: messages of other packages are not supported", field.name()))?
+                .to_owned()
         }
-        other => bail!("the codec of the page does not know {other:?} ({})", field.name()),
+        other => bail!("the codec of the page does not support {other:?} ({})", field.name()),
     })
 }
 

@@ -12,7 +12,7 @@ const VERSION: &str = "0.20.2";
 /// Checks that need no network.
 const OFFLINE: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// What this step checks, in one line.
+/// The summary of this step.
 pub(crate) fn headline() -> String {
     format!("cargo-deny: {}, advisories", OFFLINE.join(", "))
 }
@@ -30,11 +30,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     if database_is_unreachable(&String::from_utf8_lossy(&advisories.stderr)) {
-        println!("    advisories NOT checked: the advisory database cannot be fetched from here");
+        println!("    advisories NOT checked: the advisory database cannot be fetched");
         return Ok(());
     }
     print_report(&advisories);
-    bail!("cargo-deny found a vulnerable or withdrawn dependency")
+    bail!("cargo-deny found a vulnerable or yanked dependency")
 }
 
 fn check(workspace: &Workspace, program: &PathBuf, checks: &[&str]) -> Result<Output> {
@@ -43,7 +43,7 @@ fn check(workspace: &Workspace, program: &PathBuf, checks: &[&str]) -> Result<Ou
     command.output().context("cannot start cargo-deny")
 }
 
-/// Whether the check failed because there is no database, and not because of what is in it.
+/// Whether the check failed because the database is missing, and not because of an advisory.
 fn database_is_unreachable(report: &str) -> bool {
     report.contains("failed to fetch advisory database")
         || report.contains("failed to load advisory database")
@@ -53,15 +53,15 @@ fn print_report(output: &Output) {
     println!("{}", String::from_utf8_lossy(&output.stderr).trim_end());
 }
 
-/// cargo-deny in a directory of its own, built once per version.
+/// Installs cargo-deny in its own directory, once per version.
 fn install(workspace: &Workspace) -> Result<PathBuf> {
     let directory = workspace.target().join(format!("cargo-deny-{VERSION}"));
     let program = directory.join("bin/cargo-deny");
     if !program.exists() {
         let mut install = workspace.cargo(&["install", "--quiet", "--locked", "--debug", "cargo-deny"]);
-        // With the shared target directory its dependencies would be kept beside ours for ever.
+        // The shared target directory would keep its dependencies forever.
         install.args(["--version", VERSION, "--root"]).arg(&directory).env_remove("CARGO_TARGET_DIR");
-        step::command(&mut install).context("cargo-deny cannot be installed")?;
+        step::command(&mut install).context("cannot install cargo-deny")?;
     }
     Ok(program)
 }

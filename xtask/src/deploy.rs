@@ -1,4 +1,4 @@
-//! The files under deploy/, judged by the programs that will read them.
+//! Checks the files under deploy/ with the programs that read them.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,15 +12,15 @@ const RULES: &str = "deploy/prometheus/alerts.yaml";
 const CASES: &str = "deploy/prometheus/alerts.test.yaml";
 const DASHBOARD: &str = "deploy/grafana/tenure.json";
 const UNIT: &str = "deploy/systemd/tenure.service";
-/// The highest exposure that `systemd-analyze security` may give, in tenths.
+/// The highest accepted exposure level of `systemd-analyze security`, in tenths.
 const EXPOSURE: &str = "20";
 
-/// What this step checks, in one line.
+/// The summary of this step.
 pub(crate) fn headline() -> String {
     "promtool on alerts, their cases and the dashboard; systemd-analyze on the unit".into()
 }
 
-/// Fails at the first file that its program does not take.
+/// Fails at the first file that its program rejects.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     quiet(workspace.command("promtool").args(["check", "rules", RULES]))?;
     quiet(workspace.command("promtool").args(["test", "rules", CASES]))?;
@@ -28,13 +28,13 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         .with_context(|| format!("cannot read {DASHBOARD}"))?;
     let queries = scratch(workspace, "dashboard.rules.json", &queries(&serde_json::from_str(&dashboard)?)?)?;
     quiet(workspace.command("promtool").args(["check", "rules"]).arg(queries))
-        .with_context(|| format!("a query of {DASHBOARD} is no PromQL"))?;
+        .with_context(|| format!("a query of {DASHBOARD} is not valid PromQL"))?;
     let unit = std::fs::read_to_string(workspace.root().join(UNIT))
         .with_context(|| format!("cannot read {UNIT}"))?;
     unit_verified(workspace, &scratch(workspace, "tenure.service", &stand_in(&unit))?)
 }
 
-/// Every query of a dashboard as a rule, which is what promtool can check.
+/// Converts every query of a dashboard into a rule, so that promtool can check it.
 fn queries(dashboard: &Value) -> Result<String> {
     let panels = dashboard["panels"].as_array().context("the dashboard has no panels")?;
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
@@ -49,7 +49,7 @@ fn queries(dashboard: &Value) -> Result<String> {
     Ok(json!({ "groups": [{ "name": "dashboard", "rules": rules }] }).to_string())
 }
 
-/// The unit with a program that is on every machine: what is judged is the unit, not the installation.
+/// The unit with a program that exists on every machine, so that only the unit is checked.
 fn stand_in(unit: &str) -> String {
     unit.replace("/usr/local/bin/tenure", "/bin/true")
 }
@@ -59,33 +59,33 @@ fn unit_verified(workspace: &Workspace, unit: &Path) -> Result<()> {
     verify.args(["verify", "--man=no"]).arg(unit);
     let output = verify.output().context("cannot start systemd-analyze")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    // Unknown settings are mere warnings to it, and other units of the machine are none of our business.
+    // It reports unknown settings as warnings, and also reports on other units of the machine.
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("tenure.service")).collect();
     if !output.status.success() || !ours.is_empty() {
-        bail!("`{}` is not content with {UNIT}: {}", step::display_command(&verify), said.trim());
+        bail!("`{}` reports problems in {UNIT}: {}", step::display_command(&verify), said.trim());
     }
     let threshold = format!("--threshold={EXPOSURE}");
     let args = ["security", "--offline=true", "--no-pager", &threshold];
     quiet(workspace.command("systemd-analyze").args(args).arg(unit))
-        .with_context(|| format!("{UNIT} is less hardened than it was"))
+        .with_context(|| format!("the exposure level of {UNIT} is too high"))
 }
 
-/// Writes a file that only a program reads.
+/// Writes an intermediate file.
 fn scratch(workspace: &Workspace, name: &str, text: &str) -> Result<PathBuf> {
     let dir = workspace.target().join("xtask-deploy");
-    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let path = dir.join(name);
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
-/// Runs a command whose words matter only if it fails.
+/// Runs a command and shows its output only if it fails.
 fn quiet(command: &mut Command) -> Result<()> {
     let line = step::display_command(command);
     let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
     if !output.status.success() {
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        bail!("`{line}` ended with {}\n{}{}", output.status, out, err);
+        bail!("`{line}` failed with {}\n{}{}", output.status, out, err);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Examples are run, not only compiled: each must end well, and soon.
+//! Runs the examples: each must succeed within a time limit.
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::workspace::Workspace;
 
 /// How long one example may take.
 const BOUND: Duration = Duration::from_secs(60);
-/// The package whose examples are for people.
+/// The package with the examples.
 const PACKAGE: &str = "examples";
-/// How often a running example is looked at.
+/// The poll interval of a running example.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Builds every example of the workspace once, then runs each.
 pub(crate) fn run_all(workspace: &Workspace) -> Result<()> {
     let graph = Graph::read(workspace)?;
     // Examples of other packages are helpers that tests start with arguments.
-    let package = graph.packages.get(PACKAGE).context("there is no package of examples")?;
+    let package = graph.packages.get(PACKAGE).context("the package of examples is missing")?;
     let declared: Vec<&str> = package.examples.values().map(String::as_str).collect();
     if let Some(file) = undeclared(&declared, &sources(&workspace.root().join("examples"))?) {
-        bail!("{file} is no [[example]] of examples/Cargo.toml, so nothing would run it");
+        bail!("{file} is not an [[example]] of examples/Cargo.toml, so it would not run");
     }
     let built = build(workspace)?;
     for name in package.examples.keys() {
@@ -82,7 +82,7 @@ fn executables(messages: &str) -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// Runs one example with its output in `log`, and shows the output if it fails or does not end in time.
+/// Runs one example with its output in `log`, and shows the output if it fails or times out.
 fn run(mut command: Command, log: &Path, bound: Duration) -> Result<()> {
     let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
     let mut child = command
@@ -90,12 +90,12 @@ fn run(mut command: Command, log: &Path, bound: Duration) -> Result<()> {
         .stderr(output.try_clone()?)
         .stdout(output)
         .spawn()
-        .context("cannot be started")?;
+        .context("cannot start the example")?;
     let begun = clock::start();
-    let trouble = loop {
+    let problem = loop {
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(()),
-            Some(status) => break format!("ended with {status}"),
+            Some(status) => break format!("failed with {status}"),
             None if begun.elapsed() < bound => clock::pause(POLL_INTERVAL),
             None => {
                 child.kill()?;
@@ -105,7 +105,7 @@ fn run(mut command: Command, log: &Path, bound: Duration) -> Result<()> {
         }
     };
     println!("{}", fs::read_to_string(log).unwrap_or_default().trim_end());
-    bail!("{trouble}; what it printed stands above and in {}", log.display());
+    bail!("{problem}; its output is above and in {}", log.display());
 }
 
 #[cfg(test)]

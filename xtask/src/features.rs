@@ -14,7 +14,7 @@ const CHECKS: [&[&str]; 5] = [
     &["check", "--package", "tenure-client"],
 ];
 
-/// What this step checks, in one line.
+/// The summary of this step.
 pub(crate) fn headline() -> String {
     "cargo check of tenure-store with no engine feature and with each alone, and of tenure-client".into()
 }

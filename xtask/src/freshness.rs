@@ -1,4 +1,4 @@
-//! One target directory, several clones: what is tested must be what stands in this clone.
+//! Several clones may share one target directory; tests must run the code of this clone.
 //!
 //! Cargo names the artifacts of workspace members alike in every clone and compares file times to see
 //! whether they are fresh. After a build from clone A, an older file of clone B counts as built, and B's
@@ -18,8 +18,8 @@ pub(crate) struct Fresh {
     _lock: File,
 }
 
-/// Waits for the target directory and makes sure that nothing built elsewhere passes for fresh.
-pub(crate) fn hold(workspace: &Workspace) -> Result<Fresh> {
+/// Locks the target directory and makes sure that artifacts of other clones are rebuilt.
+pub(crate) fn lock_target(workspace: &Workspace) -> Result<Fresh> {
     let target = workspace.target();
     fs::create_dir_all(target).with_context(|| format!("cannot create {}", target.display()))?;
     let lock =

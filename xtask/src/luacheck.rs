@@ -14,7 +14,7 @@ const SCRIPTS: &str = "crates/lease-store/src/scripts";
 /// The libraries, in the order in which they are placed before a script.
 const LIBS: [&str; 2] = ["store", "lease"];
 
-/// What this step checks, in one line.
+/// The summary of this step.
 pub(crate) fn headline() -> String {
     format!("luacheck over every script in {SCRIPTS} as assembled")
 }

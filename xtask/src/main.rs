@@ -1,4 +1,4 @@
-//! Developer commands: test, tidy, bench. Continuous integration runs `cargo xtask test` and nothing else.
+//! Developer commands. Continuous integration runs only `cargo xtask test`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -80,16 +80,16 @@ fn run(args: &[String]) -> Result<()> {
         ["sim", rest @ ..] => sim::run(&Workspace::find()?, rest),
         ["bench", rest @ ..] => {
             let workspace = Workspace::find()?;
-            let _fresh = freshness::hold(&workspace)?;
+            let _fresh = freshness::lock_target(&workspace)?;
             tools::ensure_peers(&workspace)?;
-            // The measurements start the server they lie beside.
+            // The benchmarks start the server in the same directory.
             let build = ["build", "--release", "--package", "benches", "--package", "tenure", "--bins"];
             step::command(&mut workspace.cargo(&build))?;
             step::command(workspace.command(workspace.target().join("release/benches")).args(rest))
         }
         ["chaos", rest @ ..] => {
             let workspace = Workspace::find()?;
-            let _fresh = freshness::hold(&workspace)?;
+            let _fresh = freshness::lock_target(&workspace)?;
             chaos::run(&workspace, rest)
         }
         ["help" | "--help" | "-h"] | [] => {

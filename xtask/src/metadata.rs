@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about the workspace: its packages, what they depend on, their examples.
+//! The workspace as `cargo metadata` describes it: packages, dependencies, examples.
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) struct Dependency {
     pub(crate) published: String,
     /// Whether its default features are on.
     pub(crate) defaults: bool,
-    /// The features asked for.
+    /// The requested features.
     pub(crate) features: Vec<String>,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Asks cargo.
+    /// Runs `cargo metadata`.
     pub(crate) fn read(workspace: &Workspace) -> Result<Graph> {
         let mut cargo = workspace.cargo(&["metadata", "--format-version", "1", "--no-deps"]);
         let output = cargo.output().context("cannot start cargo metadata")?;
         if !output.status.success() {
             bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        Graph::parse(&serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?)
+        Graph::parse(&serde_json::from_slice(&output.stdout).context("cargo metadata printed invalid JSON")?)
     }
 
     fn parse(metadata: &Value) -> Result<Graph> {

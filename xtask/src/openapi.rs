@@ -1,5 +1,5 @@
-//! The running server against its own description: schemathesis makes requests from `/openapi.json` and holds
-//! every answer to it.
+//! Checks the running server against its description: schemathesis generates requests from `/openapi.json` and validates
+//! the responses.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::Workspace;
 use crate::{clock, step};
 
-/// The version that was tried.
+/// The tested version.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 /// How long the server may take to start.
 const START: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     step::command(&mut workspace.cargo(&["build", "--workspace", "--bins"]))?;
     let server = Server::start(workspace, &folder)?;
     let address = server.address()?;
-    let token = fs::read_to_string(folder.join("data/token")).context("the server left no token")?;
+    let token = fs::read_to_string(folder.join("data/token")).context("the server wrote no token")?;
     let mut command = workspace.command(tool);
     command
         .current_dir(&folder)
@@ -43,11 +43,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
             "--suppress-health-check",
             "all",
         ])
-        // The same requests every time: a check that fails must fail again.
+        // The same requests every time, so that failures are reproducible.
         .args(["--seed", "20261115"])
-        // JSON Schema calls 10.0 an integer; the server, on purpose, does not.
+        // For JSON Schema 10.0 is an integer; the server rejects it on purpose.
         .args(["--exclude-checks", "positive_data_acceptance"])
-        // A stream does not end by itself, so its answer cannot be read to the end.
+        // An event stream does not end, so its response cannot be read completely.
         .args(["--exclude-path", "/v1/leases/watch", "--exclude-path", "/poll/v1/events"])
         .args(["--exclude-path", "/api/v3/sessions/{id}/events"])
         .args(["-H", &format!("Authorization: Bearer {}", token.trim())]);
@@ -58,13 +58,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     println!("{}", String::from_utf8_lossy(&output.stdout).trim_end());
-    bail!(
-        "the server does not do what /openapi.json says; the report stands above and in {}",
-        report.display()
-    )
+    bail!("the server violates /openapi.json; the report is above and in {}", report.display())
 }
 
-/// schemathesis in a place of its own, installed once.
+/// Installs schemathesis in its own directory, once.
 fn install(workspace: &Workspace) -> Result<PathBuf> {
     let place = workspace.target().join(SCHEMATHESIS.replace("==", "-"));
     let tool = place.join("bin/schemathesis");
@@ -77,7 +74,7 @@ fn install(workspace: &Workspace) -> Result<PathBuf> {
     Ok(tool)
 }
 
-/// A server that ends with this value.
+/// A server that is killed on drop.
 struct Server {
     child: Child,
     data: PathBuf,

@@ -4,29 +4,29 @@ use anyhow::Result;
 use crate::step;
 use crate::workspace::Workspace;
 
-/// What continuous integration runs: fixed seeds, so that a change fails for its own defects only. `cargo xtask sim`
-/// looks for new ones with fresh seeds.
+/// The runs of continuous integration, with fixed seeds, so that a failure is caused by the change under test. `cargo xtask
+/// sim` searches with fresh seeds.
 const BUDGET: [&[&str]; 3] = [
     &["--world", "kernel", "--seeds", "40000", "--from", "1"],
     &["--world", "embedded", "--seeds", "3000", "--from", "1"],
     &["--world", "redis", "--seeds", "1000", "--from", "1"],
 ];
 
-/// Runs the simulator with these arguments, built for speed.
+/// Runs a release build of the simulator with these arguments.
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let build =
         ["run", "--quiet", "--profile", "sim", "--package", "tenure-sim", "--features", "breaks", "--"];
     step::command(workspace.cargo(&build).args(args))
 }
 
-/// Runs each simulation for a short time, on what the tests have built anyway.
+/// Runs each simulation for a short time, with the build of the tests.
 pub(crate) fn budget(workspace: &Workspace) -> Result<()> {
     step::command(&mut workspace.cargo(&["build", "--workspace", "--all-features", "--bin", "tenure-sim"]))?;
     let program = workspace.target().join("debug/tenure-sim");
     BUDGET.iter().try_for_each(|args| step::command(workspace.command(&program).args(*args)))
 }
 
-/// What the step of the suite does.
+/// The summary of this step.
 pub(crate) fn headline() -> String {
     "fixed seeds: 40,000 of the kernel, 3,000 of the embedded engine, 1,000 of the Redis engine".into()
 }

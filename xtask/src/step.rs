@@ -1,4 +1,4 @@
-//! Steps of a run: a heading, a time, and an end at the first failure.
+//! Runs steps with headings and durations, up to the first failure.
 use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::clock;
 
-/// One step: its name, the line that says what it does, and the work.
+/// One step: name, summary and work.
 pub(crate) struct Step<'a> {
     /// One word for headings and the summary.
     pub(crate) name: &'a str,
-    /// What it does, in a line.
+    /// The summary.
     pub(crate) what: String,
     /// The work itself.
     pub(crate) work: Box<dyn FnOnce() -> Result<()> + 'a>,
@@ -52,12 +52,12 @@ pub(crate) fn command(command: &mut Command) -> Result<()> {
     let line = display_command(command);
     let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
-        bail!("`{line}` ended with {status}");
+        bail!("`{line}` failed with {status}");
     }
     Ok(())
 }
 
-/// The command as one would type it in a shell.
+/// The command as a shell line.
 pub(crate) fn display_command(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let mut line = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();

@@ -9,7 +9,7 @@ use crate::{codegen, deny, deploy, example, features, freshness, luacheck, opena
 
 /// Runs every step in order and prints the summary line.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let _fresh = freshness::hold(workspace)?;
+    let _fresh = freshness::lock_target(workspace)?;
     let nextest = tools::on_path("cargo-nextest");
     let mut steps =
         vec![Step { name: "tools", what: tools::headline(), work: Box::new(|| tools::ensure(workspace)) }];
@@ -28,7 +28,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     });
     steps.push(Step {
         name: "codegen",
-        what: "the pages' copy of the wire schemas is current".into(),
+        what: "the wire schemas of the console are current".into(),
         work: Box::new(|| codegen::check(workspace)),
     });
     steps.push(Step {
@@ -59,7 +59,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// nextest where it is installed, because it kills tests that hang; cargo's own runner elsewhere.
+/// nextest if it is installed, because it kills tests that hang; otherwise `cargo test`.
 fn tests(nextest: bool) -> &'static [&'static str] {
     if nextest {
         &["nextest", "run", "--workspace", "--all-features", "--no-tests=pass"]
@@ -68,8 +68,8 @@ fn tests(nextest: bool) -> &'static [&'static str] {
     }
 }
 
-/// Tests start binaries and examples by name. nextest builds them with the tests; cargo's own runner, told which tests
-/// to run, builds no example. The same features as the tests have, so that what both need is built once.
+/// Tests start binaries and examples by name. nextest builds them with the tests; `cargo test` with
+/// `--tests` builds no examples. Features are those of the tests, so that dependencies are built once.
 fn helpers(nextest: bool) -> Option<&'static [&'static str]> {
     (!nextest).then_some(&["build", "--workspace", "--all-features", "--bins", "--examples"])
 }

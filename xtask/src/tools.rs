@@ -1,5 +1,5 @@
-//! Programs the tests start. A missing one is installed where that is possible, and a failure elsewhere:
-//! a test that skips itself because its server is missing proves nothing.
+//! Programs that the tests start. A missing program is installed if possible, and is an error otherwise: a skipped test
+//! shows nothing.
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +10,8 @@ use anyhow::{Result, bail};
 use crate::clock;
 use crate::workspace::Workspace;
 
-/// A program the tests need and the Debian package it comes in. Tests start their own servers on free
-/// ports; the service that a package may bring along is not used.
+/// A program of the tests and its Debian package. Tests start their own servers on free ports; the service of a package is
+/// not used.
 struct Tool {
     program: &'static str,
     package: &'static str,
@@ -28,7 +28,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "ffmpeg", package: "ffmpeg" },
 ];
 
-/// What the measurements start besides. A jar is no program; it is named by its place.
+/// Additional programs of the benchmarks. A jar is given by its path.
 const PEERS: &[Tool] = &[
     Tool { program: "redis-server", package: "redis-server" },
     Tool { program: "etcd", package: "etcd-server" },
@@ -39,12 +39,12 @@ const PEERS: &[Tool] = &[
     Tool { program: "taskset", package: "util-linux" },
 ];
 
-/// Tries while another installation holds apt's lock.
+/// Attempts while another installation holds the lock of apt.
 const LOCK_TRIES: u32 = 30;
-/// The pause between two of them.
+/// The pause between attempts.
 const LOCK_PAUSE: Duration = Duration::from_secs(10);
 
-/// The programs this step requires, in one line.
+/// The summary of this step.
 pub(crate) fn headline() -> String {
     TOOLS.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ")
 }
@@ -55,7 +55,7 @@ pub(crate) fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| executable(&dir.join(program)))
 }
 
-/// Whether a tool is there: on the path, or where its name says.
+/// Whether a tool exists: on the PATH, or as a file if its name is a path.
 fn present(program: &str) -> bool {
     if program.starts_with('/') { Path::new(program).is_file() } else { on_path(program) }
 }
@@ -64,12 +64,12 @@ fn executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Makes sure that every tool of the tests is there, or says which package is missing.
+/// Installs the missing tools of the tests, or fails with the name of the package.
 pub(crate) fn ensure(workspace: &Workspace) -> Result<()> {
     install(workspace, TOOLS)
 }
 
-/// The same for what the measurements start.
+/// The same for the tools of the benchmarks.
 pub(crate) fn ensure_peers(workspace: &Workspace) -> Result<()> {
     install(workspace, PEERS)
 }
@@ -90,7 +90,7 @@ fn install(workspace: &Workspace, tools: &[Tool]) -> Result<()> {
 #[derive(Clone, Debug, PartialEq)]
 enum Outcome {
     Done,
-    /// Another installation holds the lock; nothing happened.
+    /// Another installation holds the lock; nothing was changed.
     Busy,
     Failed(String),
 }
@@ -98,7 +98,7 @@ enum Outcome {
 fn apt_get(workspace: &Workspace, args: &[&str]) -> Outcome {
     println!("    apt-get {}", args.join(" "));
     let mut command: Command = workspace.command("apt-get");
-    // RUNLEVEL=1 asks the package's scripts not to start its service.
+    // With RUNLEVEL=1 package scripts do not start services.
     command.args(args).envs([("DEBIAN_FRONTEND", "noninteractive"), ("LC_ALL", "C"), ("RUNLEVEL", "1")]);
     match command.output() {
         Ok(output) => outcome(output.status.success(), &String::from_utf8_lossy(&output.stderr)),
@@ -141,21 +141,21 @@ impl Machine<'_> {
                 "`{program}` is missing: install the package `{package}` (no root or no apt-get to do it here)"
             );
         }
-        let mut trouble = String::new();
+        let mut errors = String::new();
         if !self.updated {
             self.updated = true;
-            // One broken source must not hide a package that another one has.
-            trouble = self.run_until_unlocked(program, &["update"]);
+            // A broken source must not hide the packages of other sources.
+            errors = self.run_until_unlocked(program, &["update"]);
         }
-        trouble += &self.run_until_unlocked(program, &["install", "-y", "--no-install-recommends", package]);
-        // apt-get also fails when the package's service does not start; the program is what counts.
+        errors += &self.run_until_unlocked(program, &["install", "-y", "--no-install-recommends", package]);
+        // apt-get also fails if the service of the package does not start; only the program matters.
         if (self.present)(program) {
             return Ok(());
         }
-        bail!("`{program}` is missing and the package `{package}` could not be installed: {trouble}");
+        bail!("`{program}` is missing and the package `{package}` could not be installed: {errors}");
     }
 
-    /// Runs apt-get until it has its lock, within bounds; returns what went wrong, or nothing.
+    /// Runs apt-get, with a bounded number of attempts while it is locked; returns the errors.
     fn run_until_unlocked(&mut self, program: &str, args: &[&str]) -> String {
         for attempt in 1..=LOCK_TRIES {
             let Some(apt) = self.apt.as_mut() else { break };
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_is_told_from_other_failures() {
+    fn the_lock_is_distinguished_from_other_failures() {
         let locked = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt-get)";
         assert_eq!(outcome(false, locked), Outcome::Busy);
         assert_eq!(

@@ -1,11 +1,11 @@
-//! Where the workspace is, and how its tools are started.
+//! The directories of the workspace, and commands in it.
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// A checkout of the workspace and the directory its builds go to.
+/// A checkout of the workspace and its target directory.
 pub(crate) struct Workspace {
     root: PathBuf,
     target: PathBuf,
@@ -18,7 +18,7 @@ impl Workspace {
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = manifest.parent().context("xtask has no parent directory")?.to_path_buf();
         let target = target_dir(std::env::var_os("CARGO_TARGET_DIR"), std::env::var_os("HOME"))
-            .context("neither CARGO_TARGET_DIR nor HOME is set, so there is no directory to build in")?;
+            .context("neither CARGO_TARGET_DIR nor HOME is set, so there is no target directory")?;
         let target = root.join(target);
         Ok(Workspace { root, target })
     }
@@ -28,7 +28,7 @@ impl Workspace {
         &self.root
     }
 
-    /// The directory builds go to.
+    /// The target directory.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
@@ -53,8 +53,7 @@ impl Workspace {
     }
 }
 
-/// `cargo run` describes xtask to xtask. Passed on, that would look like a changed environment to build
-/// scripts that watch these variables, and rebuild their crates.
+/// Variables that `cargo run` sets for xtask. Build scripts that watch them would rebuild their crates.
 fn describes_xtask(name: &str) -> bool {
     ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
         .iter()

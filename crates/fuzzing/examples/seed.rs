@@ -1,4 +1,4 @@
-//! Writes the inputs that the product itself makes into the corpus of each target: `seed fuzz/corpus`.
+//! Writes generated seed inputs into the corpus of each target: `seed fuzz/corpus`.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The embedded store's folder, as another process, another version or a bad disk may have left it.
+//! The directory of the embedded store, as another process, another version or a faulty disk may have left it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use tenure_lease::{
 };
 use tenure_store::{Local, Options, Storage, StorageFile};
 
-/// A clock that stands still.
-struct Still;
+/// A stopped clock.
+struct StoppedClock;
 
-impl Clock for Still {
+impl Clock for StoppedClock {
     fn now(&self) -> Tick {
         Tick::from_nanos(3_600_000_000_000)
     }
@@ -28,12 +28,12 @@ impl Clock for Still {
     }
 }
 
-/// A folder in memory.
+/// A directory in memory.
 #[derive(Clone, Debug, Default)]
-struct Shelf(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+struct MemoryDir(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 #[derive(Debug)]
-struct File(Shelf, String);
+struct File(MemoryDir, String);
 
 impl File {
     fn with<T>(&self, work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
@@ -41,7 +41,7 @@ impl File {
     }
 }
 
-impl Storage for Shelf {
+impl Storage for MemoryDir {
     fn open(&self, name: &str, _size: u64) -> io::Result<Box<dyn StorageFile>> {
         Ok(Box::new(File(self.clone(), name.to_owned())))
     }
@@ -98,7 +98,7 @@ impl redb::StorageBackend for File {
     }
 }
 
-/// Everything that can be seen of a store, without what time and restarts change.
+/// The visible state of a store, without values that depend on time or restarts.
 async fn seen(store: &Local) -> Vec<String> {
     let mut lines = Vec::new();
     let query = Query::new(Prefix::default());
@@ -119,25 +119,25 @@ async fn seen(store: &Local) -> Vec<String> {
     lines
 }
 
-async fn open(shelf: &Shelf) -> tenure_lease::Result<Local> {
-    let options = Options { clock: Arc::new(Still), segment: 8 << 20, boot: Some("boot".into()) };
-    Local::open_on(Arc::new(shelf.clone()), options, None).await
+async fn open(dir: &MemoryDir) -> tenure_lease::Result<Local> {
+    let options = Options { clock: Arc::new(StoppedClock), segment: 8 << 20, boot: Some("boot".into()) };
+    Local::open_on(Arc::new(dir.clone()), options, None).await
 }
 
-/// What a journal holds is loaded or refused, never misread: a store that opened can be read and written, and
-/// opens again with the same.
+/// A journal is loaded or refused, never misread: a store that opened can be read and written, and opens again with the
+/// same state.
 pub(crate) fn folder(data: &[u8]) {
     let (kind, rest) = data.split_first().map_or((0, data), |(kind, rest)| (*kind, rest));
-    let shelf = Shelf::default();
+    let dir = MemoryDir::default();
     let mut journal = rest.to_vec();
     if kind % 4 != 0 {
         journal = frame(1, 0, rest);
     }
     let name = if kind % 4 == 3 { "alive" } else { "journal-a.log" };
-    shelf.0.lock().unwrap().insert(name.into(), journal);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    dir.0.lock().unwrap().insert(name.into(), journal);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("the runtime starts");
     runtime.block_on(async {
-        let store = match open(&shelf).await {
+        let store = match open(&dir).await {
             Ok(store) => store,
             Err(error) => return assert_eq!(error.outcome(), Outcome::NotApplied, "{error}"),
         };
@@ -148,14 +148,14 @@ pub(crate) fn folder(data: &[u8]) {
                 store
                     .release(Release::new(claim.key, claim.token))
                     .await
-                    .expect("what it grants it takes back");
+                    .expect("a granted lease can be released");
             }
             Ok(Acquired::Busy(_)) => assert!(before.iter().any(|line| line.contains("fresh"))),
-            // All numbers of this key are used.
+            // All generations of this key are used.
             Err(error) => assert_eq!(error.outcome(), Outcome::NotApplied, "{error}"),
         }
         drop(store);
-        let again = open(&shelf).await.expect("what was opened once opens again");
+        let again = open(&dir).await.expect("a store that opened once opens again");
         let after: Vec<String> = seen(&again).await;
         let old = |lines: &[String]| -> Vec<String> {
             lines.iter().filter(|line| !line.contains("fresh")).cloned().collect()
@@ -183,7 +183,7 @@ fn claim(key: &str, ttl: Ttl) -> Claim {
     Claim::new(Key::new(key).unwrap(), Holder::new("h").unwrap(), Token::random(&Fixed), ttl)
 }
 
-/// Rows with numbers that nothing can have counted.
+/// Rows with numbers beyond any valid counter.
 fn beyond() -> Vec<Vec<u8>> {
     let most = [&[0xff; 9][..], &[1]].concat();
     let row = |key: &[u8], value: &[u8]| {
@@ -205,12 +205,12 @@ fn beyond() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The rows of a store that did a little of everything, with the byte in front that says so.
+/// The rows of a store after one of each operation, with the prefix byte that selects a journal.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let shelf = Shelf::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let dir = MemoryDir::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("the runtime starts");
     runtime.block_on(async {
-        let store = open(&shelf).await.expect("an empty folder opens");
+        let store = open(&dir).await.expect("an empty directory opens");
         let ttl = Ttl::from_secs(60).unwrap();
         for key in ["a", "b", "c"] {
             store.acquire(claim(key, ttl).remote()).await.expect("granted");
@@ -233,7 +233,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ];
         store.commit(&ops).await.expect("written");
     });
-    let journal = shelf.0.lock().unwrap().get("journal-a.log").cloned().unwrap_or_default();
+    let journal = dir.0.lock().unwrap().get("journal-a.log").cloned().unwrap_or_default();
     let mut seeds = vec![[&[0], &journal[..]].concat()];
     seeds.extend(beyond());
     let mut rest = &journal[..];

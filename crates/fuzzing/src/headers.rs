@@ -9,23 +9,23 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, head
 use tenure_service::{ApiToken, Auth, Scopes, Settings, auth_layer, login_routes};
 use tower::ServiceExt;
 
-/// A caller that does not know it cannot guess it.
+/// A token that no input contains.
 const SECRET: &str = "a-token-that-no-input-can-contain-e2c1b9d4";
 
 thread_local! {
-    static DOOR: RefCell<Option<axum::Router>> = const { RefCell::new(None) };
+    static ROUTER: RefCell<Option<axum::Router>> = const { RefCell::new(None) };
 }
 
-fn door() -> axum::Router {
+fn router() -> axum::Router {
     let settings = Settings {
         api_tokens: vec![ApiToken::new("only", SECRET, Scopes::all_admin())],
         ..Settings::default()
     };
-    let auth = Arc::new(Auth::open(&settings, settings.listen).expect("tokens are given"));
+    let auth = Arc::new(Auth::open(&settings, settings.listen).expect("tokens are configured"));
     login_routes(auth.clone()).layer(auth_layer(auth))
 }
 
-/// Lines of `name: value` up to an empty one, and a body after it.
+/// Parses lines of `name: value` up to an empty line, and the body after it.
 fn parts(data: &[u8]) -> (HeaderMap, Vec<u8>) {
     let mut headers = HeaderMap::new();
     let mut rest = data;
@@ -46,7 +46,7 @@ fn parts(data: &[u8]) -> (HeaderMap, Vec<u8>) {
     (headers, rest.to_vec())
 }
 
-/// What is taken over is well formed, and no credentials are good but the right ones.
+/// Accepted headers are well formed, and only the right credentials are accepted.
 pub(crate) fn headers(data: &[u8]) {
     let (headers, body) = parts(data);
     let (id, trace) = tenure_service::fuzzing::context(&headers);
@@ -59,16 +59,16 @@ pub(crate) fn headers(data: &[u8]) {
     if data.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()) {
         return;
     }
-    let door = DOOR.with_borrow_mut(|door| door.get_or_insert_with(self::door).clone());
+    let router = ROUTER.with_borrow_mut(|router| router.get_or_insert_with(self::router).clone());
     for (method, path) in [(Method::GET, "/whoami"), (Method::POST, "/login"), (Method::POST, "/login/codes")]
     {
         let mut request = Request::new(Body::from(body.clone()));
-        (*request.method_mut(), *request.uri_mut()) = (method, path.parse().expect("a path"));
+        (*request.method_mut(), *request.uri_mut()) = (method, path.parse().expect("a valid path"));
         *request.headers_mut() = headers.clone();
         if path == "/login" {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        let mut answering = Box::pin(door.clone().oneshot(request));
+        let mut answering = Box::pin(router.clone().oneshot(request));
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(Ok(response)) = answering.as_mut().poll(&mut context) else {
             panic!("{path} does not wait");

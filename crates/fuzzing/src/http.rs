@@ -1,4 +1,4 @@
-//! The lease service's bodies, query strings and resume ids.
+//! Bodies, query strings and resume ids of the lease API.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use tenure_service::{Caller, Scopes};
 use tower::ServiceExt;
 
-/// A store remembers; it starts anew after so many requests.
+/// The store is replaced after this many requests.
 const REQUESTS: usize = 2_000;
 
 struct Service {
@@ -26,9 +26,10 @@ thread_local! {
 
 impl Service {
     fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("the runtime starts");
         let router = runtime.block_on(async {
-            let store = tenure_store::Store::open("memory:").await.expect("memory opens");
+            let store = tenure_store::Store::open("memory:").await.expect("the memory engine opens");
             tenure_lease_api::http(store.into(), tenure_lease_api::Options::default()).0
         });
         Self { router, runtime, left: REQUESTS }
@@ -66,7 +67,7 @@ fn request(data: &[u8]) -> Option<Request<Body>> {
     Some(request)
 }
 
-/// Whatever is sent is answered: done, or refused by a problem with a code. Nothing is the server's fault.
+/// Every request gets a response: success, or a problem with a code. No input causes a server error.
 pub(crate) fn http(data: &[u8]) {
     let Some(request) = request(data) else { return };
     SERVICE.with_borrow_mut(|place| {
@@ -77,23 +78,23 @@ pub(crate) fn http(data: &[u8]) {
         service.left -= 1;
         let _inside = service.runtime.enter();
         let streams = request.uri().path().ends_with("/watch");
-        let mut answering = Box::pin(answer(service.router.clone(), request, streams));
-        // Nothing here waits for anybody but a claim in a queue, which is left by giving up.
+        let mut responding = Box::pin(check_response(service.router.clone(), request, streams));
+        // Only a queued claim waits; it is cancelled.
         for _ in 0..8 {
-            if let Poll::Ready(()) = answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            if let Poll::Ready(()) = responding.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 break;
             }
         }
     });
 }
 
-async fn answer(router: axum::Router, request: Request<Body>, streams: bool) {
+async fn check_response(router: axum::Router, request: Request<Body>, streams: bool) {
     let asked = format!("{} {}", request.method(), request.uri());
     let response = router.oneshot(request).await.expect("infallible");
     let status = response.status();
     assert!(!status.is_server_error(), "{asked}: {status}");
     if status.is_success() && streams {
-        // The first event may be there at once; the next may never come.
+        // The first event may be immediate; a second may never arrive.
         let mut body = response.into_body();
         let mut first = Box::pin(body.frame());
         let first = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -101,13 +102,13 @@ async fn answer(router: axum::Router, request: Request<Body>, streams: bool) {
         return;
     }
     let kind = response.headers().get(header::CONTENT_TYPE).cloned();
-    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+    let body = response.into_body().collect().await.expect("the body is complete").to_bytes();
     let json: Arc<Value> = Arc::new(serde_json::from_slice(&body).unwrap_or_default());
     if status.is_success() {
         assert!(json.is_object(), "{asked}: {json}");
         assert!(json.get("generation").is_none_or(Value::is_string), "generations are texts: {json}");
     } else {
-        assert_eq!(kind.expect("a kind"), "application/problem+json", "{asked}");
+        assert_eq!(kind.expect("a content type"), "application/problem+json", "{asked}");
         assert!(json["code"].as_str().is_some_and(|code| !code.is_empty()), "{asked}: {json}");
         assert_eq!(json["status"], status.as_u16(), "{asked}");
     }

@@ -1,7 +1,6 @@
 //! The bodies of the fuzz targets, one for every parser that takes bytes from outside.
 //!
-//! A body takes any bytes and panics if the product breaks a promise on them. What has an encoder is held to its
-//! round trip. `fuzz/` runs the bodies under libFuzzer; the test of this crate runs them over `fuzz/corpus` and a
+//! A body accepts any bytes and panics if the code violates a guarantee. Parsers with an encoder are checked by round trip. `fuzz/` runs the bodies under libFuzzer; the test of this crate runs them over `fuzz/corpus` and a
 //! seeded mutator, on any toolchain.
 #![expect(
     clippy::expect_used,
@@ -21,13 +20,13 @@ mod words;
 /// A parser under test.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, which is also that of its folder in `fuzz/corpus`.
+    /// Its name, which is also its directory in `fuzz/corpus`.
     pub name: &'static str,
     /// The body.
     pub run: fn(&[u8]),
-    /// Inputs that the product itself makes.
+    /// Generated seed inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// How many inputs the test tries: what takes a second or two.
+    /// The number of inputs in the test; a second or two.
     pub tries: usize,
 }
 

@@ -1,22 +1,22 @@
-//! The file with settings, and tokens in a variable.
+//! The configuration file, and API tokens in a variable.
 
 use tenure_service::config::{Environment, Loader};
 
 fn load(text: &str) -> Result<tenure_service::config::Config, tenure_service::config::ConfigError> {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("tenure.toml");
-    std::fs::write(&path, text).expect("a file");
+    std::fs::write(&path, text).expect("a file is written");
     let nothing: [(&str, &str); 0] = [];
     Loader::new(Environment::from_iter(nothing)).default_file(path).load()
 }
 
-/// A file is taken whole or refused with a reason for every fault; what is shown of it reads back as the same.
+/// A file is accepted, or refused with a message for every error. The printed configuration parses to the same settings.
 pub(crate) fn settings(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match load(text) {
         Ok(config) => {
             let shown = config.effective();
-            // Secrets are hidden, so a file that has some does not read back.
+            // Secrets are hidden, so a file with secrets does not round-trip.
             if !shown.contains("(hidden)") {
                 let again = load(&shown).unwrap_or_else(|error| panic!("{error}\n{shown}"));
                 assert_eq!(again.settings, config.settings, "{shown}");
@@ -29,7 +29,7 @@ pub(crate) fn settings(data: &[u8]) {
     }
 }
 
-/// Tokens are read or refused, and no message shows one.
+/// Tokens are parsed or refused, and no message contains one.
 pub(crate) fn tokens(data: &[u8]) {
     const SECRET: &str = "hunter2-e2c1b9d4";
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -1,8 +1,8 @@
-//! Names, secrets, numbers and addresses as people and programs write them.
+//! Names, tokens, numbers and URLs.
 
 use tenure_lease::{BusyReason, End, Generation, Holder, Key, Meta, Prefix, Token, Ttl, Verb, limits};
 
-/// What is taken is kept as it was given, within its limits; a token shows nothing.
+/// Accepted values are stored unchanged, within their limits; a token is never printed.
 pub(crate) fn words(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let plain = text.bytes().all(|b| b.is_ascii_graphic());
@@ -41,12 +41,12 @@ pub(crate) fn words(data: &[u8]) {
     assert!(Verb::parse(text).is_none_or(|verb| verb.as_str() == text));
 }
 
-/// An address is taken whole or refused with advice.
+/// A URL is accepted or refused with a hint.
 pub(crate) fn addresses(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match tenure_client::fuzzing::address(text) {
         Ok(uri) => {
-            let uri: ::http::Uri = uri.parse().expect("an address that was taken is one for HTTP");
+            let uri: ::http::Uri = uri.parse().expect("an accepted URL is an HTTP URL");
             assert!(uri.host().is_some() && uri.port_u16().is_some_and(|port| port > 0));
         }
         Err(error) => assert!(error.to_string().contains("tenure://HOST:PORT"), "{error}"),

@@ -25,7 +25,7 @@ pub(crate) struct Child {
 
 #[derive(Default)]
 struct End {
-    /// Held while signalling and while reaping, so that a signal never goes to a pid the kernel gave away again.
+    /// Held while signalling and while reaping, so that a signal is never sent to a reused pid.
     status: Mutex<Option<ExitStatus>>,
     reaped: Condvar,
 }
@@ -37,7 +37,7 @@ impl Child {
         Ok(child)
     }
 
-    /// [`Child::spawn`], letting `take` have the pipes before the child goes to its reaper.
+    /// [`Child::spawn`], with `take` called on the child before the reaper owns it, to take its pipes.
     pub(crate) fn spawn_with<T>(
         command: &mut Command,
         missing: &str,
@@ -48,15 +48,15 @@ impl Child {
             _ => anyhow!(error).context(format!("start {}", command.get_program().display())),
         })?;
         let taken = take(&mut child);
-        let pid = Pid::from_raw(i32::try_from(child.id()).context("a pid beyond i32")?);
+        let pid = Pid::from_raw(i32::try_from(child.id()).context("pid does not fit i32")?);
         let end = Arc::new(End::default());
         let seen = Arc::clone(&end);
         let reaper =
             thread::Builder::new().name(format!("reap-{pid}")).spawn(move || reap(child, pid, &seen));
         if let Err(error) = reaper {
-            // Without a reaper no reaper owns the child; it was not waited for, so the pid is still its own.
+            // The child was not reaped, so its pid has not been reused.
             let _ = kill(pid, Signal::SIGKILL);
-            return Err(error).context("start the thread that waits for the child");
+            return Err(error).context("cannot start the reaper thread");
         }
         Ok((Self { pid, end }, taken))
     }
@@ -69,7 +69,8 @@ impl Child {
         lock(&self.end.status).is_none()
     }
 
-    /// Kills at once and returns when the child is gone, its sockets closed. A child that has ended is no error.
+    /// Kills the child and returns when it has ended and its sockets are closed. A child that has already ended is not an
+    /// error.
     pub(crate) fn kill9(&self) -> Result<()> {
         {
             let status = lock(&self.end.status);
@@ -82,7 +83,7 @@ impl Child {
     }
 
     /// [`Child::kill9`] for a child that leads a process group, together with the whole group. Once the child was
-    /// reaped the group's number may be another's, so what a child that ended by itself left behind is left alone.
+    /// reaped, the group id may be reused, so the rest of the group of a child that ended by itself is not killed.
     pub(crate) fn kill9_group(&self) -> Result<()> {
         {
             let status = lock(&self.end.status);
@@ -94,11 +95,11 @@ impl Child {
         self.wait(KILL_LIMIT).map(|_| ())
     }
 
-    /// Stops the child and returns when it really stands still: the signal alone is only a request.
+    /// Stops the child and returns when it has stopped: the signal takes effect later.
     pub(crate) fn pause(&self) -> Result<()> {
         let status = lock(&self.end.status);
         if let Some(status) = *status {
-            bail!("process {} cannot be paused, it has ended: {status}", self.pid);
+            bail!("process {} cannot be paused: it has ended: {status}", self.pid);
         }
         kill(self.pid, Signal::SIGSTOP).context("send SIGSTOP")?;
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
@@ -115,7 +116,7 @@ impl Child {
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         let status = lock(&self.end.status);
         if let Some(status) = *status {
-            bail!("process {} cannot be sent {signal}, it has ended: {status}", self.pid);
+            bail!("process {} cannot receive {signal}: it has ended: {status}", self.pid);
         }
         kill(self.pid, signal).with_context(|| format!("send {signal} to {}", self.pid))
     }
@@ -128,7 +129,7 @@ impl Child {
             .reaped
             .wait_timeout_while(status, limit, |status| status.is_none())
             .unwrap_or_else(PoisonError::into_inner);
-        status.with_context(|| format!("process {} still runs after {limit:?}", self.pid))
+        status.with_context(|| format!("process {} is still running after {limit:?}", self.pid))
     }
 }
 
@@ -138,7 +139,7 @@ impl Drop for Child {
     }
 }
 
-/// Waits for the end of the child without reaping it, and reaps it only under the lock that signals take.
+/// Waits for the end of the child without reaping it, then reaps it under the lock of signals.
 fn reap(mut child: std::process::Child, pid: Pid, end: &End) {
     let _ = wait_for(pid, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     let mut status = lock(&end.status);

@@ -1,4 +1,4 @@
-//! A real headless Chromium of a test's own.
+//! A headless Chromium for one test.
 
 mod keys;
 mod link;
@@ -28,17 +28,17 @@ pub use page_error::{PageError, PageErrorKind};
 const PROGRAM: &str = "chromium";
 const MISSING: &str = "chromium not found: apt-get install chromium (cargo xtask test does it)";
 
-/// Long, because a browser is a hundred megabytes of program on a loaded machine with a cold disk.
+/// Start-up timeout. Long, because a browser loads a hundred megabytes, perhaps on a loaded machine with a cold cache.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long the files of a killed browser may still be written to by what is left of it.
+/// How long remaining processes of a killed browser may still write files.
 const SWEEP_LIMIT: Duration = Duration::from_secs(5);
 
-/// The address is printed once, in a line that begins so.
+/// The prefix of the line with the DevTools address.
 const ADDRESS: &str = "DevTools listening on ";
 
-/// No sandbox, because tests run as root in containers and load only pages of this repository. Nothing may talk to
-/// the network in the background or slow down a page in the background.
+/// No sandbox, because tests run as root in containers and load only pages of this repository. Background network
+/// traffic and the throttling of background pages are disabled.
 const FLAGS: &[&str] = &[
     "--headless",
     "--no-sandbox",
@@ -64,7 +64,7 @@ const FLAGS: &[&str] = &[
     "--remote-debugging-port=0",
 ];
 
-/// What a [`Chromium`] is started with.
+/// The options of a [`Chromium`].
 #[derive(Clone)]
 pub struct ChromiumBuilder {
     program: PathBuf,
@@ -72,12 +72,12 @@ pub struct ChromiumBuilder {
     camera: bool,
 }
 
-/// A camera and a microphone that need no permission: a green picture with a clock, and beeps.
+/// A fake camera and microphone that need no permission: a green image with a clock, and beeps.
 const CAMERA: &[&str] =
     &["--use-fake-device-for-media-stream=fps=10,device-count=2", "--use-fake-ui-for-media-stream"];
 
 impl ChromiumBuilder {
-    /// Gives it two cameras and microphones that only pretend.
+    /// Adds fake cameras and microphones.
     pub fn camera(mut self) -> Self {
         self.camera = true;
         self
@@ -89,17 +89,17 @@ impl ChromiumBuilder {
         self
     }
 
-    /// Starts the browser and waits until it takes commands.
+    /// Starts the browser and waits until it accepts commands.
     pub fn start(self) -> Result<Chromium> {
         let profile = tempfile::Builder::new()
             .prefix("testkit-chromium-")
             .tempdir()
-            .context("a directory for chromium")?;
+            .context("cannot create a directory for chromium")?;
         let (child, lines) = self.spawn(profile.path())?;
         let mut chromium = Chromium { child, profile: Some(profile), link: None };
         let line = lines
             .wait_for(|line| line.starts_with(ADDRESS), START_LIMIT)
-            .context("chromium did not say where its DevTools listen")?;
+            .context("chromium printed no DevTools address")?;
         let address = line.trim_start_matches(ADDRESS).trim();
         chromium.link = Some(Arc::new(Link::open(address)?));
         Ok(chromium)
@@ -112,24 +112,24 @@ impl ChromiumBuilder {
         command.args(CAMERA.iter().filter(|_| self.camera));
         command.arg(format!("--user-data-dir={}", profile.display())).arg("about:blank");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // A group of its own: a browser is many processes, and all of them have to go.
+        // In its own process group: a browser has many processes, and all of them are killed.
         command.process_group(0);
         let (child, stderr) = Child::spawn_with(&mut command, MISSING, |child| child.stderr.take())?;
         let stderr = stderr.context("chromium has no standard error")?;
         let lines = Arc::new(Lines::default());
         let filled = Arc::clone(&lines);
-        // Ends with the pipe, so it needs no joining.
+        // The thread ends with the pipe and is not joined.
         thread::Builder::new()
             .name(format!("stderr-{}", child.pid()))
             .spawn(move || filled.fill(stderr))
-            .context("start the thread that reads chromium's output")?;
+            .context("cannot start the output thread")?;
         Ok((child, lines))
     }
 }
 
 /// A running headless Chromium with a fresh profile. Dropping it kills all its processes.
 ///
-/// Its calls block and work from any test: what talks to the browser runs on a thread of its own.
+/// Its methods block and work in any test: the connection to the browser has its own thread.
 pub struct Chromium {
     child: Child,
     profile: Option<TempDir>,
@@ -137,12 +137,12 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// Starts one with the defaults.
+    /// Starts a browser with default options.
     pub fn start() -> Result<Self> {
         Self::builder().start()
     }
 
-    /// Settings for one that differs.
+    /// A builder with default options.
     pub fn builder() -> ChromiumBuilder {
         ChromiumBuilder { program: PROGRAM.into(), window: (1200, 800), camera: false }
     }
@@ -157,7 +157,7 @@ impl Chromium {
         self.tab(url, None)
     }
 
-    /// Opens `url` as another person would: with cookies and storage of its own.
+    /// Opens `url` with separate cookies and storage, as another user.
     pub fn open_apart(&self, url: &str) -> Result<Page> {
         let context = self.link()?.call(None, "Target.createBrowserContext", json!({}))?;
         let id = context["browserContextId"].as_str().context("a browser context without an id")?;
@@ -177,10 +177,10 @@ impl Chromium {
     }
 
     fn link(&self) -> Result<&Arc<Link>> {
-        self.link.as_ref().context("chromium was not started to its end")
+        self.link.as_ref().context("chromium is not running")
     }
 
-    /// Kills all its processes at once, as dropping does, and says what went wrong.
+    /// Kills all processes, as dropping does, and returns errors.
     pub fn kill9(&self) -> Result<()> {
         self.child.kill9_group()
     }
@@ -190,9 +190,9 @@ impl Drop for Chromium {
     fn drop(&mut self) {
         let _ = self.child.kill9_group();
         let Some(profile) = self.profile.take() else { return };
-        // Renderers die a moment after the browser, and may write until then.
+        // Renderers end shortly after the browser and may write until then.
         let path = profile.keep();
-        let _ = wait::until("the profile is gone", SWEEP_LIMIT, || match std::fs::remove_dir_all(&path) {
+        let _ = wait::until("the profile is removed", SWEEP_LIMIT, || match std::fs::remove_dir_all(&path) {
             Ok(()) => true,
             Err(error) => error.kind() == ErrorKind::NotFound,
         });

@@ -1,8 +1,8 @@
-//! Real time: what bounds a wait for another process cannot be simulated. The only file that reads a clock.
+//! Real time, for the timeouts of other processes, which cannot be simulated. The only file that reads a clock.
 
 use std::time::{Duration, Instant};
 
-/// A point in real time by which something outside this process must have happened.
+/// The deadline of a wait for another process.
 #[derive(Clone, Copy)]
 pub(crate) struct WaitLimit(Instant);
 
@@ -11,7 +11,7 @@ impl WaitLimit {
         Self(now() + limit)
     }
 
-    /// The time left, or nothing once the deadline has passed.
+    /// The remaining time; `None` after the deadline.
     pub(crate) fn remaining(self) -> Option<Duration> {
         self.0.checked_duration_since(now()).filter(|left| !left.is_zero())
     }
@@ -22,7 +22,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Now, on the clock of the proxy's own runtime.
+/// The current time on the runtime of the proxy.
 #[expect(clippy::disallowed_methods, reason = "the clock is where time is read")]
 pub(crate) fn runtime_now() -> tokio::time::Instant {
     tokio::time::Instant::now()

@@ -1,4 +1,4 @@
-//! A UDP proxy that loses the packets of one client, or refuses them.
+//! A UDP proxy that drops or rejects the packets of a client.
 
 mod flow;
 mod gate;
@@ -14,13 +14,13 @@ use crate::free_port;
 use flow::Shared;
 use gate::{Gate, Order, order};
 
-/// How often another port is tried when another process took the chosen one first.
+/// Attempts to bind another port when the chosen one is taken.
 const PORT_ATTEMPTS: usize = 5;
 
-/// A proxy of datagrams in front of one address, which forwards until it is set otherwise. A client is an address and port that packets come from.
+/// A UDP proxy in front of one address. A client is the source address and port of packets.
 ///
-/// It runs on a thread of its own, so its calls work from any test and take effect before they return. Dropping it ends it: the kernel
-/// refuses what comes after.
+/// It runs on its own thread, so its methods work in any test and take effect before they return. After it is dropped,
+/// the kernel rejects packets to its port.
 pub struct UdpProxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -29,14 +29,14 @@ pub struct UdpProxy {
 }
 
 impl UdpProxy {
-    /// Starts a proxy to `upstream`, which need not be there yet.
+    /// Starts a proxy to `upstream`, which may start later.
     pub fn start(upstream: SocketAddr) -> Result<Self> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("testkit-udp")
             .enable_all()
             .build()
-            .context("start the proxy's runtime")?;
+            .context("cannot start the runtime of the proxy")?;
         let shared = Arc::new(Shared::new(upstream));
         let (orders, inbox) = mpsc::channel(16);
         let gate = {
@@ -55,27 +55,27 @@ impl UdpProxy {
         Ok(Self { addr, shared, orders, runtime: Some(runtime) })
     }
 
-    /// Where clients send to, also after a time of refusing.
+    /// The address for clients; it never changes.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Clients in the order of their first packets, those that were refused later left out.
+    /// Clients in the order of their first packets, without rejected ones.
     pub fn clients(&self) -> Vec<SocketAddr> {
         self.shared.clients()
     }
 
-    /// Loses every packet of this client from now on, in both directions, without an error.
+    /// Drops every packet of this client from now on, in both directions, without an error.
     pub fn lose(&self, client: SocketAddr) {
         self.shared.lose(client);
     }
 
-    /// Whether packets of clients that have not been seen yet are lost as well.
+    /// Sets whether packets of new clients are dropped.
     pub fn lose_new(&self, lost: bool) {
         self.shared.lose_new(lost);
     }
 
-    /// Loses the packets of the clients that `rule` names, of those that are there and of those that come; forwards all others.
+    /// Drops the packets of present and future clients that match `rule`; forwards all others.
     pub fn lose_those(&self, rule: impl Fn(SocketAddr) -> bool + Send + Sync + 'static) {
         self.shared.lose_those(Box::new(rule));
     }
@@ -85,23 +85,23 @@ impl UdpProxy {
         self.shared.pass();
     }
 
-    /// Refuses this client and all that are new, as a machine does where nothing listens: the client gets an error with its next packet. The other
-    /// clients stay.
+    /// Rejects this client and all new ones, as a closed port does: a client gets an error with its next packet. Other
+    /// clients are not affected.
     pub fn refuse(&self, client: SocketAddr) -> Result<()> {
         order(&self.orders, |done| Order::Refuse(client, done))
     }
 
-    /// Takes new clients again.
+    /// Accepts new clients again.
     pub fn accept(&self) -> Result<()> {
         order(&self.orders, Order::Accept)
     }
 
-    /// Packets that reached the other side.
+    /// Forwarded packets.
     pub fn forwarded(&self) -> u64 {
         self.shared.forwarded()
     }
 
-    /// Packets that were lost.
+    /// Dropped packets.
     pub fn lost(&self) -> u64 {
         self.shared.lost()
     }
@@ -111,7 +111,7 @@ impl Drop for UdpProxy {
     fn drop(&mut self) {
         let _ = order(&self.orders, Order::Close);
         if let Some(runtime) = self.runtime.take() {
-            // Dropping a runtime waits for it, and waiting panics inside the async test that may be doing this.
+            // Dropping a runtime waits for it, which would panic in an async test.
             runtime.shutdown_background();
         }
     }
@@ -123,7 +123,7 @@ fn open_gate(shared: &Arc<Shared>) -> Result<Gate> {
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         match Gate::open(addr, Arc::clone(shared)) {
             Err(_) if attempt < PORT_ATTEMPTS => attempt += 1,
-            outcome => return outcome.with_context(|| format!("listen on {addr}")),
+            outcome => return outcome.with_context(|| format!("cannot listen on {addr}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A disk small enough to fill.
+//! A small disk that tests can fill.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -21,25 +21,26 @@ impl SmallDisk {
     /// Mounts a disk of `size_bytes`, which the kernel rounds up to whole pages.
     pub fn mount(size_bytes: u64) -> Result<Self> {
         if size_bytes == 0 {
-            bail!("a tmpfs of size 0 would have no limit");
+            bail!("a tmpfs of size 0 has no limit");
         }
-        let home =
-            tempfile::Builder::new().prefix("testkit-disk-").tempdir().context("a place to mount at")?;
+        let home = tempfile::Builder::new()
+            .prefix("testkit-disk-")
+            .tempdir()
+            .context("cannot create a mount point")?;
         let path = home.path().join("disk");
-        fs::create_dir(&path).context("a place to mount at")?;
+        fs::create_dir(&path).context("cannot create a mount point")?;
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size_bytes},mode=0777"), "testkit"]).arg(&path);
         run(&mut mount).context("cannot mount a small disk; this needs root (CAP_SYS_ADMIN)")?;
         Ok(Self { home: Some(home), path })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes all the space there is: the next write of any other process fails with `ENOSPC`. Empty files can still be
-    /// created, as on most full disks.
+    /// Fills the disk: the next write of any process fails with `ENOSPC`. Empty files can still be created.
     pub fn fill(&self) -> Result<()> {
         let mut ballast = File::options().create(true).append(true).open(self.path.join(BALLAST))?;
         let chunk = [0; 65_536];
@@ -48,15 +49,15 @@ impl SmallDisk {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
-                Err(error) => return Err(error).context("fill the small disk"),
+                Err(error) => return Err(error).context("cannot fill the disk"),
             }
         }
     }
 
-    /// Gives back what [`fill`](Self::fill) took; nothing to give back is no error.
+    /// Frees the space that [`fill`](Self::fill) used.
     pub fn free(&self) -> Result<()> {
         match fs::remove_file(self.path.join(BALLAST)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("free the small disk"),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot free the disk"),
             _ => Ok(()),
         }
     }
@@ -64,13 +65,13 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // A server that still has files open keeps the disk busy; detached, it goes when the server does.
+        // A lazy unmount also works while a server has files open.
         let unmounted = run(Command::new("umount").arg(&self.path))
             .or_else(|_| run(Command::new("umount").arg("-l").arg(&self.path)));
         if unmounted.is_err()
             && let Some(home) = self.home.take()
         {
-            // Removing the directory would delete through the mount; leaving it is the smaller damage.
+            // Removing the directory would delete files on the mount, so it is left.
             let _ = home.keep();
         }
     }

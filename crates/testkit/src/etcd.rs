@@ -1,4 +1,4 @@
-//! A real single-node `etcd` of a test's own.
+//! A single-node `etcd` for one test.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,10 +18,10 @@ use crate::{free_port, lock};
 const PROGRAM: &str = "etcd";
 const MISSING: &str = "etcd not found: apt-get install etcd-server (cargo xtask test does it)";
 
-/// Enough for the answer to a health check.
+/// Timeout of a health check.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What an [`EtcdServer`] is started with.
+/// The options of an [`EtcdServer`].
 #[derive(Clone)]
 pub struct EtcdBuilder {
     program: PathBuf,
@@ -30,8 +30,7 @@ pub struct EtcdBuilder {
 }
 
 impl EtcdBuilder {
-    /// Keeps the data below `path`, which must exist and is not removed afterwards: a real disk for a measurement,
-    /// a small one for a fault.
+    /// Stores the data in `path`, which must exist and is not removed: a real disk for a benchmark, a small one for a fault.
     pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.dir = Some(path.into());
         self
@@ -43,37 +42,39 @@ impl EtcdBuilder {
         self
     }
 
-    /// Starts the server and waits until it reports itself healthy.
+    /// Starts the server and waits until it is healthy.
     pub fn start(self) -> Result<EtcdServer> {
-        let home =
-            tempfile::Builder::new().prefix("testkit-etcd-").tempdir().context("a directory for etcd")?;
+        let home = tempfile::Builder::new()
+            .prefix("testkit-etcd-")
+            .tempdir()
+            .context("cannot create a directory for etcd")?;
         let dir = self.dir.clone().unwrap_or_else(|| home.path().to_owned()).join("etcd-data");
-        let site = EtcdFiles { home, dir, spec: self };
+        let files = EtcdFiles { home, dir, spec: self };
         let (ports, child) = on_free_ports(|| {
             let ports = Ports::free().map_err(Failure::Other)?;
-            // A member remembers its own address, so one that never served must not leave its data behind.
-            let child = site.launch(ports).inspect_err(|_| drop(fs::remove_dir_all(&site.dir)))?;
+            // A member stores its address, so the data of a failed start is removed.
+            let child = files.launch(ports).inspect_err(|_| drop(fs::remove_dir_all(&files.dir)))?;
             Ok((ports, child))
         })?;
-        Ok(EtcdServer { child: Mutex::new(child), ports, site })
+        Ok(EtcdServer { child: Mutex::new(child), ports, files })
     }
 }
 
 /// A running single-node `etcd` on 127.0.0.1. Dropping it kills and reaps it.
 pub struct EtcdServer {
-    // Before the site, so that the server is dead before its directory goes.
+    // Declared first, so that the server ends before its directory is removed.
     child: Mutex<Child>,
     ports: Ports,
-    site: EtcdFiles,
+    files: EtcdFiles,
 }
 
 impl EtcdServer {
-    /// Starts one with the defaults, its data in a temporary directory.
+    /// Starts a server with default options and data in a temporary directory.
     pub fn start() -> Result<Self> {
         Self::builder().start()
     }
 
-    /// Settings for one that differs.
+    /// A builder with default options.
     pub fn builder() -> EtcdBuilder {
         EtcdBuilder { program: PROGRAM.into(), flags: Vec::new(), dir: None }
     }
@@ -83,46 +84,46 @@ impl EtcdServer {
         format!("http://{}", self.addr())
     }
 
-    /// Where it serves clients.
+    /// The client address.
     pub fn addr(&self) -> SocketAddr {
         local(self.ports.client)
     }
 
-    /// The process id, another one after a restart.
+    /// The process id, which changes with a restart.
     pub fn pid(&self) -> u32 {
         lock(&self.child).pid()
     }
 
-    /// Where its data is.
+    /// The data directory.
     pub fn dir(&self) -> &Path {
-        &self.site.dir
+        &self.files.dir
     }
 
-    /// Whether it reports itself healthy now.
+    /// Whether it is healthy.
     pub fn is_healthy(&self) -> bool {
         is_healthy(self.addr())
     }
 
-    /// `SIGKILL`; returns when it is gone and its ports closed.
+    /// Sends `SIGKILL`; returns when it has ended and its ports are closed.
     pub fn kill9(&self) -> Result<()> {
         lock(&self.child).kill9()
     }
 
-    /// `SIGSTOP`; returns when it stands still. Connections stay open and unanswered.
+    /// Sends `SIGSTOP`; returns when it has stopped. Connections stay open without responses.
     pub fn pause(&self) -> Result<()> {
         lock(&self.child).pause()
     }
 
-    /// `SIGCONT`.
+    /// Sends `SIGCONT`.
     pub fn resume(&self) -> Result<()> {
         lock(&self.child).resume()
     }
 
-    /// Kills it if it runs and starts it again with the same ports and data.
+    /// Kills it if it is running and restarts it with the same ports and data.
     pub fn restart(&self) -> Result<()> {
         let mut child = lock(&self.child);
         child.kill9()?;
-        *child = self.site.launch(self.ports)?;
+        *child = self.files.launch(self.ports)?;
         Ok(())
     }
 }
@@ -139,7 +140,7 @@ impl Ports {
     }
 }
 
-/// What a server has over all its lives: its directories and its settings.
+/// What survives a restart: directories and options.
 struct EtcdFiles {
     home: TempDir,
     dir: PathBuf,
@@ -164,7 +165,7 @@ impl EtcdFiles {
     }
 }
 
-/// Healthy means a leader exists and a proposal went through, which is what a client needs.
+/// Healthy means that there is a leader and a proposal was committed.
 fn is_healthy(addr: SocketAddr) -> bool {
     health(addr).is_ok_and(|answer| answer.contains("\"health\":\"true\""))
 }

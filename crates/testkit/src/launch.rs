@@ -1,4 +1,4 @@
-//! Starting a server and knowing when it serves.
+//! Starts a server and waits until it is ready.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,29 +10,29 @@ use anyhow::{Context, Result, anyhow};
 use crate::child::Child;
 use crate::wait;
 
-/// Long, because a loaded CI machine may take seconds; a server that ends is noticed at once.
+/// Start-up timeout, long enough for a loaded CI machine. A server that exits is noticed at once.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often another port is tried when another process took the chosen one first.
+/// Attempts to bind another port when the chosen one is taken.
 const PORT_ATTEMPTS: usize = 5;
 
-/// The part of a server's log an error quotes: enough for the reason in front of a Go stack trace.
+/// The length of the log that errors quote, enough for the message before a Go stack trace.
 const QUOTED_LINES: usize = 40;
 
-/// What every start of a server has in common.
+/// The common part of all server starts.
 pub(crate) struct Launch<'a> {
     pub(crate) name: &'static str,
-    /// The whole error when the program is not installed.
+    /// The error message when the program is not installed.
     pub(crate) missing: &'static str,
-    /// Where its output goes; kept apart from its data, so that a full data disk can still be reported.
+    /// The log file, outside of the data directory, so that a full data disk can still be reported.
     pub(crate) log: &'a Path,
 }
 
 /// Why a server did not start.
 pub(crate) enum Failure {
-    /// Another process listens on its port: try another one.
+    /// Another process listens on its port.
     PortTaken(anyhow::Error),
-    /// Anything else.
+    /// Any other error.
     Other(anyhow::Error),
 }
 
@@ -45,7 +45,7 @@ impl From<Failure> for anyhow::Error {
 }
 
 impl Launch<'_> {
-    /// Starts the server and returns once `serves` is true of it.
+    /// Starts the server and waits until `serves` returns true.
     pub(crate) fn run(
         &self,
         mut command: Command,
@@ -54,8 +54,8 @@ impl Launch<'_> {
         let child = self.spawn(&mut command).map_err(Failure::Other)?;
         let mut serving = false;
         let waited = wait::until("it serves", READY_LIMIT, || {
-            // Asked first: an answer only counts when the server was alive after giving it, else it came from
-            // the process that has the port instead.
+            // Probed first: a response counts only if the server is still running afterwards. Otherwise it came from another
+            // process on the same port.
             serving = serves(&child) && child.is_running();
             serving || !child.is_running()
         });
@@ -64,7 +64,7 @@ impl Launch<'_> {
         }
         let log = tail(self.log);
         let error = match waited {
-            Ok(()) => anyhow!("{} ended while starting; its log ends with:\n{log}", self.name),
+            Ok(()) => anyhow!("{} exited during the start; its log ends with:\n{log}", self.name),
             Err(error) => error.context(format!("{} did not start; its log ends with:\n{log}", self.name)),
         };
         if log.to_lowercase().contains("address already in use") {
@@ -75,13 +75,13 @@ impl Launch<'_> {
 
     fn spawn(&self, command: &mut Command) -> Result<Child> {
         let log = File::create(self.log).with_context(|| format!("create {}", self.log.display()))?;
-        let errors = log.try_clone().context("share the log file")?;
+        let errors = log.try_clone().context("cannot share the log file")?;
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         Child::spawn(command, self.missing)
     }
 }
 
-/// Runs `start` until it meets no taken port, a bounded number of times.
+/// Repeats `start` with other ports while the port is taken, a bounded number of times.
 pub(crate) fn on_free_ports<T>(mut start: impl FnMut() -> Result<T, Failure>) -> Result<T> {
     let mut attempt = 1;
     loop {

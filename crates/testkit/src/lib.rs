@@ -1,8 +1,7 @@
 //! Real servers for tests, and a proxy that cuts, delays and drops.
 //!
-//! Everything here is synchronous on the outside, so the same calls work in a plain `#[test]` and in a
-//! `#[tokio::test]`. Nothing here needs the caller's runtime: the proxy runs on one of its own, so a test that
-//! blocks its only thread cannot starve it.
+//! All methods are synchronous, so that they work in a `#[test]` and in a `#[tokio::test]`. Nothing depends on the runtime
+//! of the caller: proxies have their own, so a test that blocks its only thread does not starve them.
 
 mod child;
 mod chromium;
@@ -35,7 +34,7 @@ pub use sockets::has_udp_port;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks even after a panic elsewhere: a failing test must still be able to kill its servers.
+/// Locks, ignoring poisoning: a failing test must still be able to kill its servers.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

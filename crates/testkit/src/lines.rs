@@ -1,4 +1,4 @@
-//! The lines another process prints, as they come.
+//! The output of another process, line by line.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -10,11 +10,11 @@ use anyhow::{Result, bail};
 use crate::lock;
 use crate::wait::WaitLimit;
 
-/// Lines kept for a test that has not asked yet. A queue that blocks when full would freeze the child in the
-/// middle of a print, which looks like the very faults these tests provoke; so the oldest lines go instead.
+/// The maximum number of queued lines. When it is reached, the oldest lines are dropped: blocking would stall the child,
+/// which would look like a fault under test.
 const KEPT: usize = 65_536;
 
-/// How many of the latest lines an error quotes.
+/// The number of latest lines that errors quote.
 const QUOTED: usize = 10;
 
 /// A bounded queue of lines, filled by a reader thread.
@@ -27,13 +27,13 @@ pub(crate) struct Lines {
 #[derive(Default)]
 struct State {
     unread: VecDeque<String>,
-    /// What was read last, for the error of a test that waits in vain.
+    /// The latest lines, for the error of a timeout.
     recent: VecDeque<String>,
     closed: bool,
 }
 
 impl Lines {
-    /// Reads `source` to its end. Bytes that are no UTF-8 are replaced rather than ending the reading.
+    /// Reads `source` to its end. Invalid UTF-8 is replaced.
     pub(crate) fn fill(&self, source: impl Read) {
         let mut source = BufReader::new(source);
         let mut raw = Vec::new();
@@ -61,10 +61,10 @@ impl Lines {
                 }
             }
             if state.closed {
-                bail!("the output ended without the line waited for; it ended with {:?}", state.recent);
+                bail!("the output ended without the expected line; the latest lines were {:?}", state.recent);
             }
             let Some(left) = deadline.remaining() else {
-                bail!("no such line within {limit:?}; the latest were {:?}", state.recent);
+                bail!("no such line within {limit:?}; the latest lines were {:?}", state.recent);
             };
             (state, _) = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }

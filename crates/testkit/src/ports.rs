@@ -1,4 +1,4 @@
-//! Free ports, each handed out once.
+//! Allocates free ports, each once.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -12,16 +12,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::lock;
 
-/// Below Linux' ephemeral range (32768 and up), which is why this does not simply bind port 0: a client that
-/// keeps dialling a killed server on an ephemeral port can be given that very port as its own, connect to itself
-/// and keep the server from coming back.
+/// Below the ephemeral range of Linux (32768 and up). Port 0 would bind an ephemeral port: a client that keeps dialling
+/// a killed server could get that port as its source port, connect to itself, and block the restart of the server.
 const RANGE: Range<u16> = 20_000..32_000;
 
-/// Every port handed out so far, with the lock that keeps other test processes off it until this one ends.
+/// Allocated ports with their locks, which exclude other test processes until this one ends.
 static HELD: Mutex<BTreeMap<u16, File>> = Mutex::new(BTreeMap::new());
 
-/// A port of 127.0.0.1 that is free now, handed to no other caller in this process or in a concurrently running
-/// test process, and kept for this process until it ends: a killed server finds its port free when it restarts.
+/// Allocates a free port of 127.0.0.1. No other caller, in this or another test process, gets it until this process ends,
+/// so that a killed server can be restarted on its port.
 pub fn free_port() -> Result<u16> {
     let dir = lock_dir()?;
     let mut held = lock(&HELD);
@@ -38,18 +37,18 @@ pub fn free_port() -> Result<u16> {
             return Ok(port);
         }
     }
-    bail!("no free port left in {RANGE:?}")
+    bail!("no free port in {RANGE:?}")
 }
 
-/// The directory of lock files, one per port. They stay behind, empty: deleting one would let two processes hold
-/// locks on two files of the same name.
+/// The directory of lock files, one per port. They are never deleted: otherwise two processes could lock two files of the
+/// same name.
 fn lock_dir() -> Result<PathBuf> {
     let dir = std::env::temp_dir().join("tenure-testkit-ports");
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     Ok(dir)
 }
 
-/// The lock on `port`, or nothing while another process has it. The kernel drops it when the holder dies.
+/// Locks `port`; `None` if another process holds it. The kernel releases it when the process ends.
 fn claim(dir: &Path, port: u16) -> Result<Option<File>> {
     let path = dir.join(port.to_string());
     let file = File::create(&path).with_context(|| format!("open {}", path.display()))?;

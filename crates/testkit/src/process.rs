@@ -1,4 +1,4 @@
-//! A child process whose output a test can wait on.
+//! A child process with readable output.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,7 @@ use crate::child::Child;
 use crate::lines::Lines;
 use crate::lock;
 
-/// A child process with its standard output read line by line and its standard input open. Dropping it kills and
-/// reaps it.
+/// A child process with piped standard input and output. Dropping it kills and reaps it.
 pub struct Process {
     child: Child,
     lines: Arc<Lines>,
@@ -23,7 +22,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with piped standard input and output; standard error stays as the command has it.
+    /// Starts `command` with piped standard input and output. Standard error is as set in the command.
     pub fn spawn(mut command: Command) -> Result<Self> {
         let missing = format!("{} not found", command.get_program().display());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -32,28 +31,28 @@ impl Process {
         let stdout = stdout.context("the child has no standard output")?;
         let lines = Arc::new(Lines::default());
         let filled = Arc::clone(&lines);
-        // The thread ends with the pipe, so it needs no joining: killing the child closes its end. A grandchild
-        // that inherited the pipe may keep it longer, and then it must not keep the test.
+        // The thread ends when the pipe is closed, so it is not joined. A grandchild that inherited the pipe may keep it
+        // open longer, which must not block the test.
         thread::Builder::new()
             .name(format!("stdout-{}", child.pid()))
             .spawn(move || filled.fill(stdout))
-            .context("start the thread that reads the output")?;
+            .context("cannot start the output thread")?;
         Ok(Self { child, lines, stdin: Mutex::new(stdin) })
     }
 
-    /// Reads on until a line satisfies `wanted` and returns it; the lines before it are gone for later calls.
+    /// Reads until a line satisfies `wanted` and returns it. Earlier lines are discarded.
     pub fn wait_for_line(&self, wanted: impl FnMut(&str) -> bool, limit: Duration) -> Result<String> {
         self.lines.wait_for(wanted, limit).with_context(|| format!("the output of process {}", self.pid()))
     }
 
-    /// Writes one line to the standard input.
+    /// Writes one line to standard input.
     pub fn send_line(&self, line: &str) -> Result<()> {
         let mut stdin = lock(&self.stdin);
-        let pipe = stdin.as_mut().context("the standard input was closed")?;
-        pipe.write_all(format!("{line}\n").as_bytes()).context("write to the standard input")
+        let pipe = stdin.as_mut().context("standard input is closed")?;
+        pipe.write_all(format!("{line}\n").as_bytes()).context("cannot write to standard input")
     }
 
-    /// Closes the standard input: the child reads its end.
+    /// Closes standard input.
     pub fn close_stdin(&self) {
         lock(&self.stdin).take();
     }
@@ -63,27 +62,27 @@ impl Process {
         self.child.pid()
     }
 
-    /// Whether it has not ended yet.
+    /// Whether it is running.
     pub fn is_running(&self) -> bool {
         self.child.is_running()
     }
 
-    /// `SIGKILL`; returns when it is gone. One that has ended already is no error.
+    /// Sends `SIGKILL`; returns when it has ended. A process that has already ended is not an error.
     pub fn kill9(&self) -> Result<()> {
         self.child.kill9()
     }
 
-    /// `SIGSTOP`; returns when it stands still.
+    /// Sends `SIGSTOP`; returns when it has stopped.
     pub fn pause(&self) -> Result<()> {
         self.child.pause()
     }
 
-    /// `SIGCONT`.
+    /// Sends `SIGCONT`.
     pub fn resume(&self) -> Result<()> {
         self.child.resume()
     }
 
-    /// `SIGTERM`; does not wait for the end.
+    /// Sends `SIGTERM` and does not wait.
     pub fn terminate(&self) -> Result<()> {
         self.child.signal(Signal::SIGTERM)
     }
@@ -96,14 +95,14 @@ impl Process {
 
 /// The path of the binary or example `name` built next to the running test.
 pub fn helper_bin(name: &str) -> Result<PathBuf> {
-    let test = std::env::current_exe().context("find the running test")?;
+    let test = std::env::current_exe().context("cannot find the running test")?;
     helper_beside(&test, name)
 }
 
 /// Tests run from `target/<profile>/deps`, examples from `target/<profile>/examples`; binaries are one above both.
 fn helper_beside(test: &Path, name: &str) -> Result<PathBuf> {
     let profile =
-        test.parent().and_then(Path::parent).context("the running test is in no target directory")?;
+        test.parent().and_then(Path::parent).context("the running test is not in a target directory")?;
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     let places = [profile.join(&file), profile.join("examples").join(&file)];
     match places.iter().find(|place| place.is_file()) {

@@ -1,4 +1,4 @@
-//! A TCP proxy that treats a connection as badly as a test wants.
+//! A TCP proxy that injects faults into connections.
 
 mod gate;
 mod lane;
@@ -19,10 +19,10 @@ use crate::{free_port, lock};
 use gate::{Gate, Order, order};
 use lane::Shared;
 
-/// How often another port is tried when another process took the chosen one first.
+/// Attempts to bind another port when the chosen one is taken.
 const PORT_ATTEMPTS: usize = 5;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Requests.
@@ -31,17 +31,17 @@ pub enum Direction {
     ToClient,
 }
 
-/// What happens to the bytes of one direction, on every connection, old and new.
+/// What happens to the bytes of one direction, on all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Forwarded at once.
     Pass,
-    /// Forwarded this long after they came.
+    /// Forwarded with this delay.
     Delay(Duration),
-    /// Read and thrown away, as are a close and a reset of the sender. What was thrown away is missing from the
-    /// stream for good: [cut](Proxy::cut) before passing again, or the protocol above sees garbage.
+    /// Read and dropped, as are a close and a reset of the sender. Dropped bytes are missing from the stream:
+    /// [cut](Proxy::cut) before passing again, or the protocol sees a corrupt stream.
     Drop,
-    /// Not read at all: the sender's buffers fill up. Nothing is lost, so passing again continues cleanly.
+    /// Not read: the buffers of the sender fill up. Nothing is lost when the mode changes again.
     Stall,
 }
 
@@ -52,14 +52,14 @@ pub struct Traffic {
     pub received: u64,
     /// Written to the receiver.
     pub forwarded: u64,
-    /// Thrown away, by [`Mode::Drop`] or by a trap.
+    /// Dropped, by [`Mode::Drop`] or by a trap.
     pub discarded: u64,
 }
 
-/// A proxy in front of one address, which forwards until it is set otherwise.
+/// A proxy in front of one address.
 ///
-/// It runs on a thread of its own, so its calls work from any test and take effect before they return: bytes sent
-/// after [`set`](Self::set) returned obey the new mode. Dropping it resets all connections.
+/// It runs on its own thread, so its methods work in any test and take effect before they return: bytes sent after
+/// [`set`](Self::set) returned are subject to the new mode. Dropping it resets all connections.
 pub struct Proxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -68,14 +68,14 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy to `upstream`, which need not listen yet.
+    /// Starts a proxy to `upstream`, which may start later.
     pub fn start(upstream: SocketAddr) -> Result<Self> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("testkit-proxy")
             .enable_all()
             .build()
-            .context("start the proxy's runtime")?;
+            .context("cannot start the runtime of the proxy")?;
         let shared = Arc::new(Shared::new(upstream));
         let (orders, inbox) = mpsc::channel(16);
         let gate = {
@@ -85,7 +85,7 @@ impl Proxy {
         let gate = match gate {
             Ok(gate) => gate,
             Err(error) => {
-                give_up(runtime);
+                shut_down(runtime);
                 return Err(error);
             }
         };
@@ -94,7 +94,7 @@ impl Proxy {
         Ok(Self { addr, shared, orders, runtime: Some(runtime) })
     }
 
-    /// Where clients connect, also after a time of refusing.
+    /// The address for clients; it never changes.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -120,12 +120,12 @@ impl Proxy {
         self.set(Direction::ToClient, mode);
     }
 
-    /// Leads new connections to another address.
+    /// Routes new connections to another address.
     pub fn point_to(&self, upstream: SocketAddr) {
         *lock(&self.shared.upstream) = upstream;
     }
 
-    /// Resets every current connection on both sides. New ones are still welcome.
+    /// Resets every current connection on both sides. New ones are accepted.
     pub fn cut(&self) -> Result<()> {
         order(&self.orders, Order::Cut)
     }
@@ -140,49 +140,49 @@ impl Proxy {
         order(&self.orders, Order::Accept)
     }
 
-    /// Once: after `bytes` more bytes in `direction`, counted over all connections, the connection that carried
-    /// the last of them ends. Its receiver reads exactly those bytes and then the end, its sender gets a reset.
-    /// With 0 the next bytes end the connection and none of them arrives.
+    /// Once: after `bytes` more bytes in `direction`, counted over all connections, the connection that carried the last of
+    /// them ends. The receiver reads exactly those bytes and then EOF; the sender gets a reset. With 0, the next bytes end
+    /// the connection and none of them arrives.
     pub fn cut_after_bytes(&self, direction: Direction, bytes: u64) {
         self.shared.traps.arm_after(direction, bytes);
     }
 
-    /// Once: the next request goes to the server, and when the server answers, the client gets a reset instead of
-    /// the answer. The server's side stays open, so nothing tells the server to abandon the request.
+    /// Once: the next request reaches the server, and the client gets a reset instead of the reply. The connection to the
+    /// server stays open, so that it does not cancel the request.
     ///
-    /// The proxy knows no protocol: a request is whatever the client sends next, an answer whatever comes back on
-    /// that connection after it. Arm it while nothing is under way.
+    /// The proxy does not parse the protocol: the next bytes of a client are the request, the next bytes on that connection
+    /// the reply. Set the trap while no request is in flight.
     pub fn cut_before_reply(&self) {
         self.shared.traps.arm_before_reply(Vec::new());
     }
 
-    /// [`cut_before_reply`](Self::cut_before_reply) for the next request that contains `bytes`, so that greetings
-    /// and health checks do not spring the trap.
+    /// [`cut_before_reply`](Self::cut_before_reply) for the next request that contains `bytes`, so that handshakes
+    /// and health checks do not trigger it.
     pub fn cut_before_reply_to(&self, bytes: impl AsRef<[u8]>) {
         self.shared.traps.arm_before_reply(bytes.as_ref().to_vec());
     }
 
-    /// Removes the traps that were not sprung.
+    /// Removes the traps that were not triggered.
     pub fn disarm(&self) {
         self.shared.traps.disarm();
     }
 
-    /// How many traps were sprung since the start.
+    /// The number of triggered traps since the start.
     pub fn traps_sprung(&self) -> u64 {
         self.shared.traps.sprung()
     }
 
-    /// How many connections were taken since the start.
+    /// The number of accepted connections since the start.
     pub fn connections(&self) -> u64 {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open now, a half-closed one included.
+    /// The number of open connections, including half-closed ones.
     pub fn open_connections(&self) -> u64 {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// The byte counters of one direction. Bytes that were received are counted.
+    /// The byte counters of one direction.
     pub fn traffic(&self, direction: Direction) -> Traffic {
         let lane = self.shared.lane(direction);
         self.shared.traps.between_writes(|| Traffic {
@@ -197,13 +197,13 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         let _ = order(&self.orders, Order::Close);
         if let Some(runtime) = self.runtime.take() {
-            give_up(runtime);
+            shut_down(runtime);
         }
     }
 }
 
-/// Dropping a runtime waits for it, and waiting panics inside the async test that may be doing this.
-fn give_up(runtime: Runtime) {
+/// Shuts the runtime down without waiting, which would panic in an async test.
+fn shut_down(runtime: Runtime) {
     runtime.shutdown_background();
 }
 
@@ -213,7 +213,7 @@ fn open_gate(shared: &Arc<Shared>) -> Result<Gate> {
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         match Gate::open(addr, Arc::clone(shared)) {
             Err(_) if attempt < PORT_ATTEMPTS => attempt += 1,
-            outcome => return outcome.with_context(|| format!("listen on {addr}")),
+            outcome => return outcome.with_context(|| format!("cannot listen on {addr}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A receiver as they stand under televisions: channels over HTTP, each an MPEG transport stream in real time.
+//! A TV receiver: channels over HTTP, each an MPEG transport stream in real time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::lock;
 
-/// How often a piece is sent.
+/// The interval of chunks.
 const BEAT: Duration = Duration::from_millis(50);
-/// How long the film is.
+/// The duration of the stream.
 const FILM_SECS: u32 = 60;
 
-/// A receiver on 127.0.0.1. `GET /{channel}` sends a minute of moving picture and tone; `GET /none` is 404. Dropping it
-/// hangs up.
+/// A receiver on 127.0.0.1. `GET /{channel}` sends a minute of video and audio; `GET /none` is 404. Dropping it closes
+/// all connections.
 pub struct Receiver {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -26,7 +26,7 @@ pub struct Receiver {
 
 struct Shared {
     film: Vec<u8>,
-    /// Times real time.
+    /// Speed as a multiple of real time.
     pace: f64,
     state: Mutex<State>,
     changed: Condvar,
@@ -40,35 +40,35 @@ struct State {
 }
 
 impl Receiver {
-    /// Starts one that sends in real time.
+    /// Starts a receiver that sends in real time.
     pub fn start() -> Result<Self> {
         Self::with_pace(1.0)
     }
 
-    /// Starts one that sends so many times faster.
+    /// Starts a receiver that sends at a multiple of real time.
     pub fn with_pace(pace: f64) -> Result<Self> {
         let film = film()?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind the receiver")?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot bind the receiver")?;
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared { film, pace, state: Mutex::default(), changed: Condvar::new() });
         let serving = shared.clone();
-        // The threads end with the flag, at the latest one beat after it; they are not joined.
+        // The threads end within one interval after the flag is set; they are not joined.
         thread::Builder::new().name("receiver".to_owned()).spawn(move || serve(&listener, &serving))?;
         Ok(Self { addr, shared })
     }
 
-    /// The address of a channel, as settings have it: with `{serviceRef}`.
+    /// The URL of a channel with the placeholder `{serviceRef}`, as in the settings.
     pub fn url(&self) -> String {
         format!("http://{}/{{serviceRef}}", self.addr)
     }
 
-    /// Sends nothing more, with all connections open; or goes on.
+    /// Pauses or resumes sending; connections stay open.
     pub fn stall(&self, stalled: bool) {
         lock(&self.shared.state).stalled = stalled;
         self.shared.changed.notify_all();
     }
 
-    /// How many are being sent something.
+    /// The number of active streams.
     pub fn watchers(&self) -> usize {
         lock(&self.shared.state).watchers
     }
@@ -78,7 +78,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         lock(&self.shared.state).hung_up = true;
         self.shared.changed.notify_all();
-        // Wakes the one who accepts.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.addr));
     }
 }
@@ -91,7 +91,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
         let (Ok(stream), shared) = (stream, shared.clone()) else { continue };
         let sending = move || {
             lock(&shared.state).watchers += 1;
-            // A watcher that hangs up ends it with an error, as it should.
+            // A client that disconnects ends the stream with an error.
             drop(send(stream, &shared));
             lock(&shared.state).watchers -= 1;
         };
@@ -111,7 +111,7 @@ fn send(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     let per_beat = shared.film.len() as f64 * shared.pace * BEAT.as_secs_f64() / f64::from(FILM_SECS);
     for piece in shared.film.chunks((per_beat as usize).max(1)) {
         let mut state = lock(&shared.state);
-        // Waited for whole beats: a notification only ends the wait early.
+        // A notification ends the wait early.
         state = shared.changed.wait_timeout(state, BEAT).map_err(|_| anyhow::anyhow!("poisoned"))?.0;
         while state.stalled && !state.hung_up {
             state = shared.changed.wait(state).map_err(|_| anyhow::anyhow!("poisoned"))?;
@@ -125,7 +125,7 @@ fn send(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// A minute of a small moving picture with a tone, as an MPEG transport stream.
+/// A minute of small video with a tone, as an MPEG transport stream.
 fn film() -> Result<Vec<u8>> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("film.ts");
@@ -133,7 +133,7 @@ fn film() -> Result<Vec<u8>> {
     Ok(std::fs::read(file)?)
 }
 
-/// Makes a film of so many seconds with ffmpeg: a recording for tests.
+/// Creates a recording of this many seconds with ffmpeg.
 pub fn make_film(file: &Path, secs: u32) -> Result<()> {
     let picture = format!("testsrc=size=160x120:rate=10:duration={secs}");
     let tone = format!("sine=frequency=440:sample_rate=48000:duration={secs}");
@@ -167,7 +167,7 @@ pub fn make_film(file: &Path, secs: u32) -> Result<()> {
     ];
     let made = Command::new("ffmpeg").args(args).arg(file).output().context("ffmpeg not found")?;
     if !made.status.success() {
-        bail!("ffmpeg made no film: {}", String::from_utf8_lossy(&made.stderr));
+        bail!("ffmpeg failed: {}", String::from_utf8_lossy(&made.stderr));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! A real `redis-server` of a test's own.
+//! A `redis-server` for one test.
 
 mod builder;
 mod clock;
-mod site;
+mod files;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -15,26 +15,26 @@ use crate::child::Child;
 use crate::resp::{Reply, RespClient};
 use crate::{lock, wait};
 pub use builder::{AppendFsync, RedisBuilder};
-use site::RedisFiles;
+use files::RedisFiles;
 
 /// A running `redis-server` on 127.0.0.1 with its own data directory. Dropping it kills and reaps it.
 ///
-/// By default it writes nothing to disk (`save ""`) and lets a replica in without the usual five seconds of delay.
+/// By default it writes nothing to disk (`save ""`) and synchronizes replicas without the usual delay of five seconds.
 pub struct RedisServer {
-    // Before the site, so that the server is dead before its directory goes.
+    // Declared first, so that the server ends before its directory is removed.
     child: Mutex<Child>,
     primary: Mutex<Option<SocketAddr>>,
     port: u16,
-    site: RedisFiles,
+    files: RedisFiles,
 }
 
 impl RedisServer {
-    /// Starts one with the defaults.
+    /// Starts a server with default options.
     pub fn start() -> Result<Self> {
         Self::builder().start()
     }
 
-    /// Settings for one that differs.
+    /// A builder with default options.
     pub fn builder() -> RedisBuilder {
         RedisBuilder::new()
     }
@@ -44,76 +44,76 @@ impl RedisServer {
         format!("redis://{}", self.addr())
     }
 
-    /// Where it listens.
+    /// The address.
     pub fn addr(&self) -> SocketAddr {
         local(self.port)
     }
 
-    /// The port it listens on, also after a restart.
+    /// The port, which stays the same after a restart.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process id, another one after a restart.
+    /// The process id, which changes with a restart.
     pub fn pid(&self) -> u32 {
         lock(&self.child).pid()
     }
 
-    /// Where its data is.
+    /// The data directory.
     pub fn dir(&self) -> &Path {
-        &self.site.dir
+        &self.files.dir
     }
 
-    /// Runs one command on a connection of its own, bypassing every proxy. A refusal is [`Reply::Error`].
+    /// Runs one command on a new connection, without a proxy. An error reply is [`Reply::Error`].
     pub fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Result<Reply> {
         RespClient::connect(self.addr())?.command(args)
     }
 
-    /// A connection of its own, for several commands in a row.
+    /// Opens a connection for several commands.
     pub fn client(&self) -> Result<RespClient> {
         RespClient::connect(self.addr())
     }
 
-    /// `SIGKILL`; returns when it is gone and its port closed.
+    /// Sends `SIGKILL`; returns when it has ended and its port is closed.
     pub fn kill9(&self) -> Result<()> {
         lock(&self.child).kill9()
     }
 
-    /// `SIGSTOP`; returns when it stands still. Connections stay open and unanswered.
+    /// Sends `SIGSTOP`; returns when it has stopped. Connections stay open without responses.
     pub fn pause(&self) -> Result<()> {
         lock(&self.child).pause()
     }
 
-    /// `SIGCONT`.
+    /// Sends `SIGCONT`.
     pub fn resume(&self) -> Result<()> {
         lock(&self.child).resume()
     }
 
-    /// Kills it if it runs and starts it again on the same port with the data its persistence kept.
+    /// Kills it if it is running and restarts it on the same port with its persisted data.
     pub fn restart(&self) -> Result<()> {
         self.relaunch(|| Ok(()))
     }
 
-    /// Kills it if it runs and starts it again on the same port with nothing, as after the loss of its disk.
+    /// Kills it if it is running and restarts it on the same port without data, as after the loss of its disk.
     pub fn restart_empty(&self) -> Result<()> {
-        self.relaunch(|| self.site.erase())
+        self.relaunch(|| self.files.erase())
     }
 
-    /// Makes a replica a primary, also over a later restart.
+    /// Promotes a replica to primary, also for later restarts.
     pub fn promote(&self) -> Result<()> {
         self.must_be_ok(&["REPLICAOF", "NO", "ONE"])?;
         *lock(&self.primary) = None;
         Ok(())
     }
 
-    /// Makes it a replica of `primary`, also over a later restart. Its own data goes.
+    /// Makes it a replica of `primary`, also for later restarts. Its data is discarded.
     pub fn follow(&self, primary: &RedisServer) -> Result<()> {
         self.must_be_ok(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()])?;
         *lock(&self.primary) = Some(primary.addr());
         Ok(())
     }
 
-    /// Waits until this replica has its primary's data and follows its writes.
+    /// Waits until this replica is in sync with its primary.
     pub fn wait_for_sync(&self, limit: Duration) -> Result<()> {
         wait::until("the replica is in sync", limit, || {
             let info = self.command(&["INFO", "replication"]);
@@ -121,18 +121,18 @@ impl RedisServer {
         })
     }
 
-    /// Steps the clock of a server that was started with [one of its own](RedisBuilder::own_clock): so many seconds off
-    /// the machine's from now on.
+    /// Steps the clock of a server that was started with [its own clock](RedisBuilder::own_clock): it differs from the clock
+    /// of the machine by this many seconds from now on.
     pub fn step_clock(&self, seconds: i64) -> Result<()> {
-        anyhow::ensure!(self.site.spec.clock, "this server has no clock of its own");
-        self.site.step(seconds)
+        anyhow::ensure!(self.files.spec.clock, "this server does not have its own clock");
+        self.files.step(seconds)
     }
 
-    /// Stops the clock of a server that was started with [one of its own](RedisBuilder::own_clock) at this many
-    /// microseconds after 1970.
+    /// Stops the clock of a server that was started with [its own clock](RedisBuilder::own_clock) at this many microseconds
+    /// since the Unix epoch.
     pub fn freeze_clock(&self, micros: u64) -> Result<()> {
-        anyhow::ensure!(self.site.spec.clock, "this server has no clock of its own");
-        self.site.freeze(micros)
+        anyhow::ensure!(self.files.spec.clock, "this server does not have its own clock");
+        self.files.freeze(micros)
     }
 
     /// Deletes every key.
@@ -145,14 +145,14 @@ impl RedisServer {
         child.kill9()?;
         between()?;
         let primary = *lock(&self.primary);
-        *child = self.site.launch(self.port, primary)?;
+        *child = self.files.launch(self.port, primary)?;
         Ok(())
     }
 
     fn must_be_ok(&self, args: &[&str]) -> Result<()> {
         match self.command(args)? {
             Reply::Status(_) => Ok(()),
-            other => bail!("{args:?} was answered {other:?}"),
+            other => bail!("unexpected reply to {args:?}: {other:?}"),
         }
     }
 }

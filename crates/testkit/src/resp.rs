@@ -1,4 +1,4 @@
-//! A second Redis client, small enough to trust: what the tests check with is not the library they test.
+//! A minimal Redis client, so that tests do not check a library with itself.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// Enough for any answer of a server that is not paused.
+/// The default timeout.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One answer in RESP2.
+/// A RESP2 reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// `+OK`
     Status(String),
     /// `:1`
     Int(i64),
-    /// A string of bytes, or null.
+    /// A bulk string, or null.
     Bulk(Option<Vec<u8>>),
-    /// Several answers, or null (an aborted `EXEC`, a blocking command that timed out).
+    /// An array, or null (an aborted `EXEC`, a blocking command that timed out).
     Array(Option<Vec<Reply>>),
     /// `-ERR …`, with its code.
     Error(String),
 }
 
 impl Reply {
-    /// The integer, when it is one.
+    /// The integer, if it is one.
     pub fn int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -33,7 +33,7 @@ impl Reply {
         }
     }
 
-    /// The text of a status, an error or a string; nothing for null, other kinds and bytes that are no UTF-8.
+    /// The text of a status, an error or a string; `None` for null, other types and invalid UTF-8.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Status(text) | Self::Error(text) => Some(text),
@@ -42,55 +42,55 @@ impl Reply {
         }
     }
 
-    /// Whether the server refused the command.
+    /// Whether it is an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))
     }
 }
 
-/// One connection that sends a command and waits for its answer.
+/// A connection that sends one command at a time.
 pub struct RespClient {
     stream: BufReader<TcpStream>,
 }
 
 impl RespClient {
-    /// Connects, with a limit of five seconds on connecting and on every answer.
+    /// Connects, with a timeout of five seconds for connecting and for every reply.
     pub fn connect(addr: SocketAddr) -> Result<Self> {
         Self::connect_within(addr, TIMEOUT)
     }
 
-    /// Connects, with `limit` on connecting and on every answer.
+    /// Connects, with the timeout `limit` for connecting and for every reply.
     pub fn connect_within(addr: SocketAddr, limit: Duration) -> Result<Self> {
         let stream =
-            TcpStream::connect_timeout(&addr, limit).with_context(|| format!("connect to {addr}"))?;
-        stream.set_nodelay(true).context("switch Nagle off")?;
+            TcpStream::connect_timeout(&addr, limit).with_context(|| format!("cannot connect to {addr}"))?;
+        stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
         let client = Self { stream: BufReader::new(stream) };
         client.set_limit(limit)?;
         Ok(client)
     }
 
-    /// Changes the limit on every answer, for a command that blocks on purpose or one that must not be answered.
+    /// Changes the timeout of replies, for blocking commands.
     pub fn set_limit(&self, limit: Duration) -> Result<()> {
         let stream = self.stream.get_ref();
-        stream.set_read_timeout(Some(limit)).context("limit reading")?;
-        stream.set_write_timeout(Some(limit)).context("limit writing")
+        stream.set_read_timeout(Some(limit)).context("cannot set the read timeout")?;
+        stream.set_write_timeout(Some(limit)).context("cannot set the write timeout")
     }
 
-    /// Sends one command and reads its answer. A refusal is [`Reply::Error`], not an error: an error means the
-    /// connection failed and whether the command ran is unknown.
+    /// Sends one command and reads its reply. An error reply is [`Reply::Error`]. An `Err` means that the connection failed;
+    /// the command may have run.
     pub fn command<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Reply> {
         self.send(args)?;
         self.receive()
     }
 
-    /// Sends one command without waiting for its answer.
+    /// Sends one command without waiting for its reply.
     pub fn send<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<()> {
-        self.stream.get_mut().write_all(&encode(args)).context("send a command")
+        self.stream.get_mut().write_all(&encode(args)).context("cannot send the command")
     }
 
-    /// Reads one answer.
+    /// Reads one reply.
     pub fn receive(&mut self) -> Result<Reply> {
-        decode(&mut self.stream).context("read an answer")
+        decode(&mut self.stream).context("cannot read the reply")
     }
 }
 
@@ -107,11 +107,11 @@ fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
 
 fn decode(stream: &mut impl BufRead) -> Result<Reply> {
     let line = line(stream)?;
-    let Some((kind, rest)) = line.split_at_checked(1) else { bail!("an empty line is no answer") };
+    let Some((kind, rest)) = line.split_at_checked(1) else { bail!("empty line instead of a reply") };
     Ok(match kind {
         "+" => Reply::Status(rest.to_owned()),
         "-" => Reply::Error(rest.to_owned()),
-        ":" => Reply::Int(rest.parse().context("an integer")?),
+        ":" => Reply::Int(rest.parse().context("invalid integer")?),
         "$" => Reply::Bulk(match length(rest)? {
             Some(length) => Some(bulk(stream, length)?),
             None => None,
@@ -120,7 +120,7 @@ fn decode(stream: &mut impl BufRead) -> Result<Reply> {
             Some(length) => Some((0..length).map(|_| decode(stream)).collect::<Result<_>>()?),
             None => None,
         }),
-        _ => bail!("{line:?} is no RESP2"),
+        _ => bail!("not RESP2: {line:?}"),
     })
 }
 
@@ -137,7 +137,7 @@ fn length(text: &str) -> Result<Option<usize>> {
     if text == "-1" {
         return Ok(None);
     }
-    Ok(Some(text.parse().with_context(|| format!("{text:?} is no length"))?))
+    Ok(Some(text.parse().with_context(|| format!("invalid length {text:?}"))?))
 }
 
 fn bulk(stream: &mut impl Read, length: usize) -> Result<Vec<u8>> {

@@ -1,8 +1,9 @@
-//! Whose a port is.
+//! The owner of a port.
 
 use std::fs;
 
-/// Whether a process of this group has a UDP socket on this port. A browser is such a group, and every page of it has a port of its own.
+/// Whether a process of this group has a UDP socket on this port. The processes of a browser are a group, and each of its
+/// pages has its own port.
 pub fn has_udp_port(group: u32, port: u16) -> bool {
     let Some(inode) = inode(port) else { return false };
     let wanted = format!("socket:[{inode}]");
@@ -10,7 +11,7 @@ pub fn has_udp_port(group: u32, port: u16) -> bool {
     processes.flatten().any(|process| {
         let path = process.path();
         let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
-        // After the name, which may hold anything: state, parent, group.
+        // The fields after the name: state, parent, group.
         let of = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(2)?.parse().ok());
         of == Some(group) && has(&path.join("fd"), &wanted)
     })
@@ -21,7 +22,7 @@ fn has(descriptors: &std::path::Path, wanted: &str) -> bool {
     descriptors.flatten().any(|one| fs::read_link(one.path()).is_ok_and(|to| to.to_string_lossy() == wanted))
 }
 
-/// The number of the socket on this port, as the kernel lists it.
+/// The inode of the socket on this port.
 fn inode(port: u16) -> Option<String> {
     let wanted = format!(":{port:04X}");
     let tables =

@@ -1,4 +1,4 @@
-//! Bounded waiting for conditions in other processes, which no channel of ours can announce.
+//! Polls for conditions in other processes, with a timeout.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,13 +7,13 @@ pub(crate) use crate::clock::WaitLimit;
 
 use anyhow::{Result, bail};
 
-/// Short against every time a test asserts, long enough not to load the two cores a CI machine has.
+/// The poll interval: short compared with the timeouts of tests, long enough not to load a CI machine with two cores.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Polls `condition` until it holds; fails, naming `what`, once `limit` has passed.
 ///
-/// The condition is looked at once more when time is up, so a machine that stalls does not fail a test whose
-/// condition came true meanwhile.
+/// The condition is checked once more after the timeout, so that a stalled machine does not fail a test whose condition
+/// became true meanwhile.
 pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -> Result<()> {
     let deadline = WaitLimit::after(limit);
     loop {
@@ -22,15 +22,15 @@ pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -
             return Ok(());
         }
         if last_look {
-            bail!("gave up after {limit:?} waiting until {what}");
+            bail!("timed out after {limit:?} waiting until {what}");
         }
         nap();
     }
 }
 
-/// [`until`] for a condition that has to be awaited; a condition that hangs counts as one that does not hold.
+/// [`until`] for an asynchronous condition. A condition that hangs counts as false.
 ///
-/// Needs a runtime with a running clock: under `start_paused` time races ahead of the other process.
+/// Needs a runtime with real time: with `start_paused`, time runs ahead of the other process.
 pub async fn until_async(
     what: &str,
     limit: Duration,
@@ -39,12 +39,12 @@ pub async fn until_async(
     let deadline = WaitLimit::after(limit);
     loop {
         let left = deadline.remaining();
-        // The last look still gets a moment, or a condition that needs one round trip could never hold in it.
+        // The last check also gets some time, because the condition may need a round trip.
         if within(left.unwrap_or(INTERVAL), condition()).await {
             return Ok(());
         }
         if left.is_none() {
-            bail!("gave up after {limit:?} waiting until {what}");
+            bail!("timed out after {limit:?} waiting until {what}");
         }
         nap_async().await;
     }

@@ -1,19 +1,19 @@
-//! What a process finds around it is read in few places: the environment in `service`, a clock in `clock.rs`.
-//! Everything else is handed its settings and its clock, and some crates their randomness too, so that it can be simulated.
+//! Ambient inputs are read in few places: the environment in `service`, clocks in files named `clock.rs`. All other code
+//! receives its settings and its clock, and some crates their randomness, so that it can be simulated.
 use crate::tidy::Violation;
 use crate::tidy::source::{Source, is_word};
 use crate::tidy::tree::{Tree, under};
 
-/// Who may read the environment; build scripts may as well.
+/// The crates that may read the environment; build scripts may too.
 const ENVIRONMENT: [&str; 4] = ["crates/service", "crates/testkit", "xtask", "benches"];
-/// Whose arguments on the command line may be taken from the environment.
+/// The crate whose command-line arguments may come from the environment.
 const ARGUMENTS: &str = "crates/tenure";
 /// The attributes of clap.
 const CLAP: [&str; 4] = ["arg", "clap", "command", "value"];
 const CLOCKS: [&str; 3] = ["Instant::now", "SystemTime::now", "clock_gettime"];
-/// Who is handed all randomness.
+/// Crates that receive all randomness.
 const HANDED: [&str; 3] = ["crates/lease", "crates/session", "crates/meet-wire"];
-/// The key of a certificate comes from the library that signs it.
+/// The exception: the library that signs certificates generates their keys.
 const KEYS: &str = "crates/meet-wire/src/transport/certificate.rs";
 const DRAWS: [&str; 7] =
     ["SystemRandom", "OsRng", "SysRng", "getrandom", "generate_pkcs8", "KeyPair::generate", "generate_for"];
@@ -41,14 +41,14 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
                 violations.push(Violation::new(
                     path,
                     number,
-                    format!("calls {read}; only files named clock.rs do, everyone else takes a Clock"),
+                    format!("calls {read}; only files named clock.rs may; take a Clock instead"),
                 ));
             }
             if let Some(draw) = DRAWS.iter().find(|draw| !random && calls(line, draw)) {
                 violations.push(Violation::new(
                     path,
                     number,
-                    format!("names {draw}; this crate draws no randomness and takes an Entropy"),
+                    format!("names {draw}; this crate must take an Entropy instead"),
                 ));
             }
         }
@@ -66,7 +66,7 @@ fn arguments(path: &str, source: &Source) -> Vec<Violation> {
         for (at, word) in attribute.match_indices("env").filter(|(at, _)| is_word(attribute, *at, 3)) {
             if attribute[at + word.len()..].trim_start().starts_with(['=', '(', ',', ')']) {
                 let line = source.line_of(start + at);
-                let message = format!("takes an argument from the environment; only {ARGUMENTS} does");
+                let message = format!("takes an argument from the environment; only {ARGUMENTS} may");
                 violations.push(Violation::new(path, line, message));
             }
         }

@@ -1,12 +1,12 @@
-//! Known breaks of the kernel can be switched on in the simulator and nowhere else.
+//! Only the simulator enables the known breaks of the kernel.
 use crate::metadata::Graph;
 use crate::tidy::Violation;
 use crate::tidy::tree::Tree;
 
-/// Where the feature is defined, and who may switch it on.
+/// The crates that define the feature, and the one that may enable it.
 const MAY: [&str; 2] = ["lease", "sim"];
 
-/// Manifests that name the feature without being allowed to, and defaults that contain it.
+/// Other manifests that name the feature, and default features that contain it.
 pub(super) fn check(tree: &Tree, graph: &Graph) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (name, package) in &graph.packages {

@@ -1,12 +1,12 @@
-//! The files under deploy/: they parse, what they refer to is there, and the settings they set exist. What needs a
-//! program to judge (PromQL, units) is the step `deploy` of `cargo xtask test`.
+//! The files under deploy/: they parse, their references exist, and so do the settings that they set. PromQL and units are
+//! checked by the step `deploy` of `cargo xtask test`.
 use std::collections::BTreeSet;
 
 use serde::Deserialize as _;
 use serde_norway::Value;
 
 use crate::tidy::Violation;
-use crate::tidy::metrics::words;
+use crate::tidy::metrics::split_words;
 use crate::tidy::tree::{Tree, under};
 
 const DEPLOY: &str = "deploy";
@@ -18,7 +18,7 @@ const SPECS: &str = "crates/service/src/config/spec.rs";
 const PAGES: [&str; 2] = ["docs/deployment.md", "docs/observability.md"];
 const SEVERITIES: [&str; 3] = ["critical", "warning", "info"];
 
-/// What is wrong with the deployment files.
+/// The violations in the deployment files.
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut violations = variables(tree);
     violations.extend(dockerfile(tree));
@@ -31,15 +31,15 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
                 continue;
             }
         };
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         for document in &documents {
-            told.extend(rules(document, tree, &mut alerts));
-            told.extend(compose(document, path, tree));
+            found.extend(rules(document, tree, &mut alerts));
+            found.extend(compose(document, path, tree));
         }
         if under(path, "deploy/kubernetes") {
-            told.extend(kubernetes(&documents, tree));
+            found.extend(kubernetes(&documents, tree));
         }
-        violations.extend(told.into_iter().map(|(near, message)| {
+        violations.extend(found.into_iter().map(|(near, message)| {
             let line = text.lines().position(|line| line.contains(&near)).map_or(1, |index| index + 1);
             Violation::new(path, line, message)
         }));
@@ -48,30 +48,30 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".md");
         if name != "README"
             && !alerts.contains(name)
-            && !told_together(tree, path).any(|name| alerts.contains(name))
+            && !listed_alerts(tree, path).any(|name| alerts.contains(name))
         {
-            violations.push(Violation::new(path, 1, format!("no alert `{name}` is in {DEPLOY}")));
+            violations.push(Violation::new(path, 1, format!("there is no alert `{name}` in {DEPLOY}")));
         }
     }
     violations
 }
 
-/// The alerts that a page below a folder of the runbooks names in its line `Alerts:`. One page may be for several.
-pub(super) fn told_together<'a>(tree: &'a Tree, path: &str) -> impl Iterator<Item = &'a str> {
+/// The alerts that a page in a directory of runbooks lists in its line `Alerts:`. One page may cover several.
+pub(super) fn listed_alerts<'a>(tree: &'a Tree, path: &str) -> impl Iterator<Item = &'a str> {
     let below = path.strip_prefix(RUNBOOKS).is_some_and(|rest| rest.matches('/').count() == 2);
     let text = if below { tree.text(path).unwrap_or_default() } else { "" };
     let lines = text.lines().filter_map(|line| line.strip_prefix("Alerts:"));
     lines.flat_map(|names| names.split('`').skip(1).step_by(2))
 }
 
-/// A word near which it is wrong, and what is wrong.
+/// A word that locates the problem, and the message.
 type Finding = (String, String);
 
 /// The documents of a file in YAML or JSON; none for other files.
 fn parse(path: &str, text: &str) -> Result<Vec<Value>, Violation> {
     if path.ends_with(".json") {
         let value: serde_json::Value = serde_json::from_str(text)
-            .map_err(|error| Violation::new(path, error.line(), format!("is no JSON: {error}")))?;
+            .map_err(|error| Violation::new(path, error.line(), format!("is not JSON: {error}")))?;
         return Ok(serde_norway::to_value(value).into_iter().collect());
     }
     if !path.ends_with(".yaml") && !path.ends_with(".yml") {
@@ -84,46 +84,46 @@ fn parse(path: &str, text: &str) -> Result<Vec<Value>, Violation> {
     });
     documents.collect::<Result<_, serde_norway::Error>>().map_err(|error| {
         let line = error.location().map_or(1, |place| place.line());
-        Violation::new(path, line, format!("is no YAML: {error}"))
+        Violation::new(path, line, format!("is not YAML: {error}"))
     })
 }
 
-/// Every alert says how bad it is, what is the matter, and where its runbook is.
+/// Every alert has a severity, a summary and a runbook.
 fn rules(document: &Value, tree: &Tree, alerts: &mut BTreeSet<String>) -> Vec<Finding> {
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for rule in list(&document["groups"]).flat_map(|group| list(&group["rules"])) {
         let Some(name) = rule["alert"].as_str() else { continue };
         if !alerts.insert(name.to_owned()) {
-            told.push((name.to_owned(), format!("there are two alerts `{name}`")));
+            found.push((name.to_owned(), format!("duplicate alert `{name}`")));
         }
         if !rule["labels"]["severity"].as_str().is_some_and(|word| SEVERITIES.contains(&word)) {
-            told.push((
+            found.push((
                 name.to_owned(),
                 format!("alert `{name}` has no severity of {}", SEVERITIES.join(", ")),
             ));
         }
         let runbook = format!("{RUNBOOKS}/{name}.md");
         let (summary, page) = (&rule["annotations"]["summary"], &rule["annotations"]["runbook"]);
-        let together = page.as_str().is_some_and(|page| told_together(tree, page).any(|told| told == name));
+        let together = page.as_str().is_some_and(|page| listed_alerts(tree, page).any(|alert| alert == name));
         if !summary.is_string() || !(together || page.as_str() == Some(runbook.as_str())) {
             let message = format!("alert `{name}` needs the annotations summary and runbook: {runbook}");
-            told.push((name.to_owned(), message));
+            found.push((name.to_owned(), message));
         }
     }
-    told
+    found
 }
 
-/// What a service of a compose file refers to is there.
+/// The references of a service in a compose file exist.
 fn compose(document: &Value, path: &str, tree: &Tree) -> Vec<Finding> {
     let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
     let has = |section: &str, name: &str| document[section].get(name).is_some();
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     let services = document["services"].as_mapping().into_iter().flatten();
     for (service, settings) in services.filter_map(|(name, settings)| Some((name.as_str()?, settings))) {
         let mut missing = |what: &str, name: &str| {
-            told.push((
+            found.push((
                 name.to_owned(),
-                format!("service `{service}` names the {what} `{name}`, which is not there"),
+                format!("service `{service}` names the {what} `{name}`, which does not exist"),
             ));
         };
         let after = settings["depends_on"].as_mapping().into_iter().flatten();
@@ -144,12 +144,12 @@ fn compose(document: &Value, path: &str, tree: &Tree) -> Vec<Finding> {
             }
         }
     }
-    told
+    found
 }
 
-/// Objects have names, selectors select the pods, secrets that are ours exist, and there is one pod.
+/// Objects have names, selectors match the pods, our secrets exist, and there is one pod.
 fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Finding> {
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     let sets = documents.iter().filter(|object| object["kind"] == "StatefulSet");
     let pods: Vec<&Value> = sets.map(|set| &set["spec"]["template"]["metadata"]["labels"]).collect();
     let secrets = tree.texts().filter(|(path, _)| under(path, "deploy/kubernetes"));
@@ -158,12 +158,11 @@ fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Finding> {
         let kind = object["kind"].as_str().unwrap_or_default();
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         if kind.is_empty() || name.is_empty() || !object["apiVersion"].is_string() {
-            told.push((kind.to_owned(), "an object has no apiVersion, kind or metadata.name".into()));
+            found.push((kind.to_owned(), "an object has no apiVersion, kind or metadata.name".into()));
         }
         if kind == "StatefulSet" && object["spec"]["replicas"] != 1 {
-            let message =
-                "replicas must be 1: each pod has a store of its own and grants the same keys again";
-            told.push(("replicas".into(), message.into()));
+            let message = "replicas must be 1: each pod has its own store and would grant the same keys";
+            found.push(("replicas".into(), message.into()));
         }
         let spec = &object["spec"];
         let selectors = match kind {
@@ -179,25 +178,25 @@ fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Finding> {
                     .is_some_and(|wanted| wanted.iter().all(|(key, value)| &labels[key] == value))
             };
             if !pods.iter().any(fits) {
-                told.push((kind.to_owned(), format!("the {kind} `{name}` selects no pod of this file")));
+                found.push((kind.to_owned(), format!("the {kind} `{name}` selects no pod of this file")));
             }
         }
         let containers = list(&spec["template"]["spec"]["containers"]);
         for variable in containers.flat_map(|container| list(&container["env"])) {
             let secret = variable["valueFrom"]["secretKeyRef"]["name"].as_str();
             if let Some(secret) = secret.filter(|secret| !secrets.contains(&format!("  name: {secret}\n"))) {
-                told.push((secret.to_owned(), format!("the secret `{secret}` is in no file")));
+                found.push((secret.to_owned(), format!("the secret `{secret}` is in no file")));
             }
         }
     }
-    told
+    found
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_sequence().into_iter().flatten()
 }
 
-/// The image builds with a compiler that is new enough, and does not run as root.
+/// The image is built with a recent compiler and does not run as root.
 fn dockerfile(tree: &Tree) -> Vec<Violation> {
     let Some(text) = tree.text(DOCKERFILE) else { return Vec::new() };
     let mut violations = Vec::new();
@@ -208,7 +207,7 @@ fn dockerfile(tree: &Tree) -> Vec<Violation> {
     match (image, wanted) {
         (Some((number, image)), Some(wanted)) if image < wanted => {
             let message = format!(
-                "builds with Rust {}.{}, Cargo.toml wants {}.{}",
+                "builds with Rust {}.{}, Cargo.toml requires {}.{}",
                 image.0, image.1, wanted.0, wanted.1
             );
             violations.push(Violation::new(DOCKERFILE, number, message));
@@ -221,20 +220,20 @@ fn dockerfile(tree: &Tree) -> Vec<Violation> {
         violations.push(Violation::new(
             DOCKERFILE,
             1,
-            format!("runs as `{user}`; give a number that is not root's"),
+            format!("runs as `{user}`; set a numeric user other than root"),
         ));
     }
     violations
 }
 
-/// The first two numbers of a version, wherever they begin.
+/// The first two numbers of a version.
 fn version(text: &str) -> Option<(u32, u32)> {
     let text = text.trim_start_matches(|c: char| !c.is_ascii_digit());
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Variables that set nothing: the process would refuse to start.
+/// Variables of unknown settings: the process would refuse to start.
 fn variables(tree: &Tree) -> Vec<Violation> {
     let known = settings(tree);
     if known.is_empty() {
@@ -244,8 +243,8 @@ fn variables(tree: &Tree) -> Vec<Violation> {
     let files =
         tree.texts().filter(|(path, _)| under(path, DEPLOY) || under(path, RUNBOOKS) || PAGES.contains(path));
     for (path, text) in files {
-        let set =
-            words(text).filter(|(_, word)| word.strip_prefix("TENURE_").is_some_and(|name| !name.is_empty()));
+        let set = split_words(text)
+            .filter(|(_, word)| word.strip_prefix("TENURE_").is_some_and(|name| !name.is_empty()));
         for (line, word) in set.filter(|(_, word)| !known.contains(*word)) {
             violations.push(Violation::new(
                 path,
@@ -263,7 +262,9 @@ fn settings(tree: &Tree) -> BTreeSet<String> {
     for (path, text) in tree.texts().filter(|(path, _)| under(path, "crates") && path.ends_with(".rs")) {
         if !tree.is_test(path) {
             known.extend(
-                words(text).filter(|(_, word)| word.starts_with("TENURE_")).map(|(_, word)| word.to_owned()),
+                split_words(text)
+                    .filter(|(_, word)| word.starts_with("TENURE_"))
+                    .map(|(_, word)| word.to_owned()),
             );
         }
     }
@@ -296,7 +297,7 @@ mod tests {
         let found = shown(&[("deploy/a.yaml", "a: 1\nb: [1\n"), ("deploy/b.json", "{\n\"a\": }")]);
         assert!(found[0].starts_with("deploy/a.yaml:") && found[0].contains("is no YAML"), "{found:#?}");
         assert!(found[1].starts_with("deploy/b.json:2: is no JSON"), "{found:#?}");
-        assert_eq!(shown(&[("deploy/a.yaml", "a: 1\na: 2\n")]).len(), 1, "a key stands there twice");
+        assert_eq!(shown(&[("deploy/a.yaml", "a: 1\na: 2\n")]).len(), 1, "duplicate key");
     }
 
     #[test]
@@ -348,7 +349,7 @@ mod tests {
         assert!(with("FROM rust:1.95-slim AS build\nFROM debian\nUSER 10001:10001\n").is_empty());
         assert_eq!(
             with("FROM rust:1.94-slim\nUSER 1\n"),
-            ["deploy/Dockerfile:1: builds with Rust 1.94, Cargo.toml wants 1.95"]
+            ["deploy/Dockerfile:1: builds with Rust 1.94, Cargo.toml requires 1.95"]
         );
         assert_eq!(with("FROM rust:1.100\n").len(), 1);
         assert_eq!(with("FROM rust:2.0\nUSER 1\nUSER 0\n").len(), 1);

@@ -1,18 +1,18 @@
-//! Words that must not be in the repository: paths of one machine, and things left for later.
+//! Text that must not be in the repository: paths of one machine, and markers of unfinished work.
 use crate::tidy::Violation;
 use crate::tidy::source::is_word;
 use crate::tidy::tree::Tree;
 
 /// Absolute directories of one machine. Written in pieces, so that this file does not name them.
 const MACHINE: [&str; 2] = [concat!("/ro", "ot/"), concat!("/wo", "rk/")];
-/// Where people live; a violation when a name follows.
+/// The directory of home directories; a violation when a name follows.
 const HOME: &str = concat!("/ho", "me/");
-/// Things left for later: with what is said about them, and whether they must be words of their own.
+/// Markers of unfinished work, with their message and whether they must be whole words.
 const LATER: [(&str, &str, bool); 4] = [
     (concat!("to", "do!"), "is unfinished code; finish it or return an error", false),
     (concat!("FIX", "ME"), "is unfinished; fix it or open an issue", true),
     (concat!("X", "XX"), "is unfinished; fix it or open an issue", true),
-    (concat!("#[", "ignore"), "hides a test; mend it or delete it", false),
+    (concat!("#[", "ignore"), "disables a test; fix it or delete it", false),
 ];
 
 /// Forbidden words, one violation per line and word.
@@ -34,8 +34,8 @@ fn complaints(line: &str) -> Vec<String> {
             found.push(format!("`{dir}` is a path of one machine"));
         }
     }
-    let lives = |at: usize| line[at + HOME.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
-    if line.match_indices(HOME).any(|(at, _)| starts_path(line, at) && lives(at)) {
+    let is_user = |at: usize| line[at + HOME.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    if line.match_indices(HOME).any(|(at, _)| starts_path(line, at) && is_user(at)) {
         found.push(format!("`{HOME}` and a name is a path of one machine"));
     }
     for (word, why, alone) in LATER {
@@ -46,7 +46,7 @@ fn complaints(line: &str) -> Vec<String> {
     found
 }
 
-/// Whether an absolute path starts at `at`, rather than going on there.
+/// Whether an absolute path starts at `at`, rather than the continuation of one.
 fn starts_path(line: &str, at: usize) -> bool {
     !line[..at].ends_with(|c: char| c.is_alphanumeric() || "_-.~}*>".contains(c))
 }

@@ -7,7 +7,7 @@ use crate::tidy::source::is_word;
 use crate::tidy::tree::Tree;
 
 /// Words that are not used, with what to write instead. Written in pieces, so that this file does not use them.
-const REPLACED: [(&str, &str); 9] = [
+const REPLACED: [(&str, &str); 13] = [
     (concat!("hei", "r"), "successor"),
     (concat!("hei", "rs"), "successors"),
     (concat!("who", "ever"), "a caller that, a client that, the process that"),
@@ -17,6 +17,10 @@ const REPLACED: [(&str, &str); 9] = [
     (concat!("is to", "ld"), "is notified, receives"),
     (concat!("are to", "ld"), "are notified, receive"),
     (concat!("Convo", "y"), "ConnectionExecutor"),
+    (concat!("wi", "sh"), "intent, request"),
+    (concat!("wi", "shes"), "intents, requests"),
+    (concat!("pi", "le"), "batch"),
+    (concat!("the do", "or"), "the API, the listener"),
 ];
 /// Type names that say nothing about what the type is.
 const VAGUE: [&str; 9] = [

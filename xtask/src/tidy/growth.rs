@@ -1,11 +1,11 @@
-//! Files and functions stay small. One that is too long is listed with its length in `xtask/ratchet.txt`,
-//! by hand and in sight of a reviewer, and from then on may only shrink.
+//! Files and functions stay small. One that is too long is listed manually with its length in
+//! `xtask/ratchet.txt`, where a reviewer sees it, and from then on may only shrink.
 use std::collections::BTreeMap;
 
 use crate::tidy::Violation;
 use crate::tidy::tree::Tree;
 
-/// Where the lengths over the limits are recorded.
+/// The file with the recorded lengths.
 pub(super) const RATCHET: &str = "xtask/ratchet.txt";
 /// Lines of a file outside its test modules.
 const FILE: usize = 600;
@@ -30,7 +30,7 @@ struct Excess {
     limit: usize,
 }
 
-/// What grew, what is over a limit and not recorded, and records that are higher than the truth.
+/// Items that grew, items over a limit without a record, and outdated records.
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let excesses = excesses(tree);
     let mut violations = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         match parse(line) {
             Some((key, lines)) => {
                 if recorded.insert(key.clone(), lines).is_some() {
-                    violations.push(Violation::new(RATCHET, number, format!("`{key}` stands here twice")));
+                    violations.push(Violation::new(RATCHET, number, format!("`{key}` is listed twice")));
                 }
                 violations.extend(stale(&key, lines, excesses.get(&key), number));
             }
@@ -72,13 +72,13 @@ fn stale(key: &str, lines: usize, excess: Option<&Excess>, number: usize) -> Opt
     let truth = match excess {
         Some(excess) if excess.lines >= lines => return None,
         Some(excess) => format!("has only {} lines", excess.lines),
-        None => "is within its limit, or gone".into(),
+        None => "is within its limit or does not exist".into(),
     };
     let message = format!("records {lines} lines, but `{key}` {truth}; run `cargo xtask tidy --record`");
     Some(Violation::new(RATCHET, number, message))
 }
 
-/// The ratchet file with every number lowered to the truth; what is within its limit is left out.
+/// The ratchet file with every number lowered to the actual length, without items within their limits.
 pub(super) fn lowered(tree: &Tree) -> String {
     let excesses = excesses(tree);
     let mut text = HEADER.to_owned();
@@ -106,7 +106,7 @@ fn parse(line: &str) -> Option<(String, usize)> {
 fn excesses(tree: &Tree) -> BTreeMap<String, Excess> {
     let mut excesses = BTreeMap::new();
     for (path, source) in tree.sources() {
-        // The same mark makes rustfmt leave a file alone.
+        // rustfmt skips files with the same marker.
         let generated = tree.text(path).is_some_and(|text| text.starts_with("// @generated"));
         if generated {
             continue;
@@ -200,7 +200,7 @@ mod tests {
         let twice = "file 650 crates/a/src/lib.rs\n".repeat(2);
         assert_eq!(
             shown(PATH, &file(650), &twice),
-            ["xtask/ratchet.txt:2: `crates/a/src/lib.rs` stands here twice"]
+            ["xtask/ratchet.txt:2: `crates/a/src/lib.rs` is listed twice"]
         );
     }
 

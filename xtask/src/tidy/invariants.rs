@@ -12,11 +12,7 @@ const COLUMNS: [&str; 5] = ["id", "sentence", "where enforced", "test", "metric"
 /// Rows that are incomplete, repeat an id, or name a test that does not exist.
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let Some(text) = tree.text(INVARIANTS) else {
-        return vec![Violation::new(
-            INVARIANTS,
-            1,
-            "is missing; it says what always holds and which test shows it",
-        )];
+        return vec![Violation::new(INVARIANTS, 1, "is missing; it lists the invariants and their tests")];
     };
     let tests = tests(tree);
     let mut violations = Vec::new();
@@ -34,9 +30,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             tables += 1;
         } else if in_table {
             let fresh = cells.first().is_none_or(|id| ids.insert(id.clone()));
-            let troubles = troubles(&cells, fresh, tree, &tests);
+            let problems = problems(&cells, fresh, tree, &tests);
             violations
-                .extend(troubles.into_iter().map(|message| Violation::new(INVARIANTS, number, message)));
+                .extend(problems.into_iter().map(|message| Violation::new(INVARIANTS, number, message)));
         }
     }
     if tables == 0 || ids.is_empty() {
@@ -46,24 +42,24 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
-fn troubles(cells: &[String], fresh: bool, tree: &Tree, tests: &[Test<'_>]) -> Vec<String> {
+fn problems(cells: &[String], fresh: bool, tree: &Tree, tests: &[Test<'_>]) -> Vec<String> {
     let [id, .., test, _] = cells else { return vec!["is no complete row".into()] };
     if cells.len() != COLUMNS.len() {
         return vec![format!("`{id}` has {} cells instead of {}", cells.len(), COLUMNS.len())];
     }
-    let mut troubles = Vec::new();
+    let mut problems = Vec::new();
     if !fresh {
-        troubles.push(format!("the id `{id}` stands here twice"));
+        problems.push(format!("duplicate id `{id}`"));
     }
     let empty = cells.iter().zip(COLUMNS).filter(|(cell, _)| cell.is_empty());
-    troubles.extend(empty.map(|(_, column)| format!("`{id}` has an empty cell `{column}`")));
+    problems.extend(empty.map(|(_, column)| format!("`{id}` has an empty cell `{column}`")));
     let names = spans(test);
     if names.is_empty() {
-        troubles.push(format!("`{id}` names no test in backticks"));
+        problems.push(format!("`{id}` names no test in backticks"));
     }
     let ghosts = names.iter().filter(|name| !tests.iter().any(|test| test.is(name, tree)));
-    troubles.extend(ghosts.map(|ghost| format!("`{id}` names the test `{ghost}`, which does not exist")));
-    troubles
+    problems.extend(ghosts.map(|ghost| format!("`{id}` names the test `{ghost}`, which does not exist")));
+    problems
 }
 
 /// A function with a test attribute, or one on the list of a conformance suite, and its file.
@@ -100,7 +96,7 @@ fn tests(tree: &Tree) -> Vec<Test<'_>> {
     tests
 }
 
-/// What the list of a conformance suite, `sentences.rs` beside the files of its topics, has for the topic at `path`.
+/// The tests that the list of a conformance suite, `sentences.rs`, has for the topic at `path`.
 fn list<'a>(tree: &'a Tree, path: &str) -> Vec<&'a str> {
     let Some((dir, file)) = path.rsplit_once('/') else { return Vec::new() };
     if !under(path, "crates") || !dir.ends_with("/src/conformance") {

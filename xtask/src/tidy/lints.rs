@@ -1,9 +1,9 @@
-//! Every crate takes the workspace's lints: in one that does not, all bans are gone without a word.
+//! Every crate inherits the lints of the workspace; otherwise no ban applies to it.
 use crate::metadata::Graph;
 use crate::tidy::Violation;
 use crate::tidy::tree::Tree;
 
-/// The one crate with unsafe code (ADR 7). The workspace forbids it, so this crate repeats the lints, one of them changed.
+/// The only crate with unsafe code (ADR 7). The workspace forbids it, so this crate repeats the lints with one change.
 const EXCEPTION: &str = "hints";
 const CHANGED: (&str, &str) = ("unsafe_code", "deny");
 
@@ -15,7 +15,7 @@ struct Entry<'a> {
     line: usize,
 }
 
-/// Manifests without the workspace's lints, and lints that the exception lacks or has at another level.
+/// Manifests without the lints of the workspace, and lints that the exception lacks or has at another level.
 pub(super) fn check(tree: &Tree, graph: &Graph) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (name, package) in &graph.packages {
@@ -68,7 +68,7 @@ fn level(value: &str) -> &str {
     value.split('"').nth(1).unwrap_or_default()
 }
 
-/// The entries of a manifest that fit a line, as those of lints do.
+/// The single-line entries of a manifest, such as lints.
 fn entries(manifest: &str) -> Vec<Entry<'_>> {
     let mut table = "";
     let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md names every crate of the workspace, and none that is not there.
+//! The code map in ARCHITECTURE.md names exactly the crates of the workspace.
 use crate::metadata::Graph;
 use crate::tidy::Violation;
 use crate::tidy::markdown::{row, spans};
@@ -6,7 +6,7 @@ use crate::tidy::tree::Tree;
 
 const MAP: &str = "ARCHITECTURE.md";
 
-/// Crates the code map lacks, and crates it invents.
+/// Crates that the code map lacks, and names in it that do not exist.
 pub(super) fn check(tree: &Tree, graph: &Graph) -> Vec<Violation> {
     let Some(text) = tree.text(MAP) else {
         return vec![Violation::new(MAP, 1, "is missing; it holds the code map and the walls")];

@@ -1,6 +1,6 @@
-//! Just enough of Markdown: table rows and code spans.
+//! A minimal Markdown parser: table rows and code spans.
 
-/// The cells of a table row; nothing if the line is none, or the rule under a heading row.
+/// The cells of a table row; `None` for other lines and for the delimiter row.
 pub(super) fn row(line: &str) -> Option<Vec<String>> {
     let inner = line.trim().strip_prefix('|')?;
     let inner = inner.strip_suffix('|').unwrap_or(inner);
@@ -19,7 +19,7 @@ pub(super) fn row(line: &str) -> Option<Vec<String>> {
     (!rule).then_some(cells)
 }
 
-/// The code spans of a text: what stands between single backticks.
+/// The code spans of a text, between single backticks.
 pub(super) fn spans(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).map(str::trim).filter(|span| !span.is_empty()).collect()
 }

@@ -1,5 +1,5 @@
-//! The metrics that the sources record are the ones that alerts, dashboards and pages read: a metric that is renamed in
-//! one place only would leave a graph empty and an alert silent.
+//! Alerts, dashboards and pages use only metrics that the sources record: a metric renamed in one place only would leave a
+//! graph empty and an alert silent.
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::Violation;
@@ -8,10 +8,10 @@ use crate::tidy::tree::{Tree, under};
 
 /// The list of HELP texts.
 const CATALOG: &str = "crates/tenure/src/metrics.rs";
-/// The page that explains every metric.
+/// The page that documents every metric.
 const PAGE: &str = "docs/observability.md";
 const INVARIANTS: &str = "docs/invariants.md";
-/// Where every word that looks like a metric must be one.
+/// Files in which every word that looks like a metric must be one.
 const READERS: [&str; 3] = ["deploy/prometheus", "deploy/grafana", "docs/runbooks"];
 const KINDS: [&str; 3] = ["counter", "gauge", "histogram"];
 
@@ -22,7 +22,7 @@ struct Metric {
     line: usize,
 }
 
-/// Metrics that are read and never recorded, and metrics that the page does not explain.
+/// Metrics that are used and never recorded, and metrics without documentation.
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let (metrics, mut violations) = recorded(tree);
     if metrics.is_empty() {
@@ -33,9 +33,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         let parts = word.split_once('_').filter(|(_, rest)| !rest.is_empty());
         parts.is_some_and(|(family, _)| families.contains(family))
     };
-    for (path, line, word) in read(tree).into_iter().filter(|(_, _, word)| looks(word)) {
+    for (path, line, word) in used_names(tree).into_iter().filter(|(_, _, word)| looks(word)) {
         if !is_known(&metrics, word) {
-            let message = format!("reads the metric `{word}`, which nothing in crates/ records");
+            let message = format!("uses the metric `{word}`, which nothing in crates/ records");
             violations.push(Violation::new(path, line, message));
         }
     }
@@ -85,24 +85,24 @@ fn recorded(tree: &Tree) -> (BTreeMap<String, Metric>, Vec<Violation>) {
     (metrics, violations)
 }
 
-/// Words that may be metrics, with their places.
-fn read(tree: &Tree) -> Vec<(&str, usize, &str)> {
-    let mut read = Vec::new();
+/// Words that may be metrics, with their locations.
+fn used_names(tree: &Tree) -> Vec<(&str, usize, &str)> {
+    let mut names = Vec::new();
     for (path, text) in tree.texts() {
         if READERS.iter().any(|dir| under(path, dir)) || path == PAGE {
-            read.extend(words(text).map(|(line, word)| (path, line, word)));
+            names.extend(split_words(text).map(|(line, word)| (path, line, word)));
         }
         if path == INVARIANTS {
             for (index, line) in text.lines().enumerate() {
                 let last = line.trim().trim_end_matches('|').rsplit('|').next().unwrap_or_default();
-                read.extend(spans(last).into_iter().map(|span| (path, index + 1, span)));
+                names.extend(spans(last).into_iter().map(|span| (path, index + 1, span)));
             }
         }
     }
-    read
+    names
 }
 
-/// A histogram is also read by its parts.
+/// A histogram is also used by its parts.
 fn is_known(metrics: &BTreeMap<String, Metric>, word: &str) -> bool {
     let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| word.strip_suffix(part));
     let whole = parts.filter_map(|name| metrics.get(name)).any(|metric| metric.kind == "histogram");
@@ -110,7 +110,7 @@ fn is_known(metrics: &BTreeMap<String, Metric>, word: &str) -> bool {
 }
 
 /// The words of a text: letters, digits and underscores, with their lines.
-pub(super) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn split_words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().flat_map(|(index, line)| {
         line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(move |word| (index + 1, word))
     })

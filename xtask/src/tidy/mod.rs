@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: rules about the repository that no compiler holds.
+//! `cargo xtask tidy`: rules of the repository that the compiler does not check.
 //!
 //! Every check is a function from the files (and the package graph) to violations. All checks run before
-//! the command fails, so one run shows everything there is to fix.
+//! the command fails, so that one run shows all violations.
 mod ambient;
 mod breaks;
 mod columns;
@@ -31,7 +31,7 @@ use crate::workspace::Workspace;
 
 pub(crate) use crate::tidy::tree::listed;
 
-/// A broken rule and the place to mend it.
+/// A violated rule and its location.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Violation {
     path: String,

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use crate::tidy::Violation;
-use crate::tidy::deploy::told_together;
+use crate::tidy::deploy::listed_alerts;
 use crate::tidy::tree::{Tree, under};
 
 const CODES: &str = "crates/service/src/code.rs";
@@ -48,7 +48,7 @@ fn errors(tree: &Tree) -> Vec<Violation> {
     for (path, _) in tree.texts().filter(|(path, _)| under(path, ERRORS)) {
         let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".md");
         if is_code(name) && name != "README" && !codes.contains_key(name) {
-            violations.push(Violation::new(path, 1, format!("no code `{name}` is in {CODES}")));
+            violations.push(Violation::new(path, 1, format!("there is no code `{name}` in {CODES}")));
         }
     }
     violations
@@ -75,7 +75,7 @@ fn alerts(tree: &Tree) -> Vec<Violation> {
             let Some(name) = line.strip_prefix("alert:") else { continue };
             let name = name.split('#').next().unwrap_or_default().trim().trim_matches(['"', '\'']);
             let mut pages = tree.texts().map(|(path, _)| path).filter(|path| under(path, RUNBOOKS));
-            let together = pages.any(|page| told_together(tree, page).any(|told| told == name));
+            let together = pages.any(|page| listed_alerts(tree, page).any(|alert| alert == name));
             if !together && !tree.has(&format!("{RUNBOOKS}/{name}.md")) {
                 let message = format!("alert `{name}` has no runbook {RUNBOOKS}/{name}.md");
                 violations.push(Violation::new(path, index + 1, message));

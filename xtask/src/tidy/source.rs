@@ -1,4 +1,4 @@
-//! Just enough of Rust's grammar to tell code from comments, strings and tests, and one function from another.
+//! A minimal Rust parser, which separates code from comments, strings and tests, and finds functions.
 use std::ops::Range;
 
 use crate::tidy::source_mask::mask;
@@ -14,7 +14,7 @@ pub(super) struct Function {
     pub(super) lines: usize,
     /// Whether an attribute makes it a test.
     pub(super) is_test: bool,
-    /// Whether it stands in a module compiled for tests only.
+    /// Whether it is in a module compiled for tests only.
     pub(super) in_tests: bool,
 }
 
@@ -65,7 +65,7 @@ impl Source {
         })
     }
 
-    /// The modules declared here that are compiled for tests only and live in files of their own.
+    /// The modules declared here that are compiled for tests only and are in separate files.
     pub(super) fn test_modules(&self) -> Vec<String> {
         self.modules.clone()
     }
@@ -123,7 +123,7 @@ impl Source {
         functions
     }
 
-    /// Where the names of functions under an attribute like `#[test]` or `#[tokio::test(…)]` stand.
+    /// The offsets of the names of functions with an attribute such as `#[test]` or `#[tokio::test(…)]`.
     fn test_functions(&self) -> Vec<usize> {
         let attributes = self.code.match_indices("#[").filter(|(at, _)| {
             let path = self.code[at + 2..].split(['(', ']', '=']).next().unwrap_or_default();
@@ -142,7 +142,7 @@ fn means_test(predicate: &str) -> bool {
     parts.split(',').any(|part| part.trim() == "test")
 }
 
-/// Past any attributes at `at`, and the space around them.
+/// The offset after any attributes at `at` and the space around them.
 fn skip_attributes(code: &str, mut at: usize) -> usize {
     loop {
         at += code[at..].len() - code[at..].trim_start().len();
@@ -153,7 +153,7 @@ fn skip_attributes(code: &str, mut at: usize) -> usize {
     }
 }
 
-/// Where the name after `keyword` starts, if only modifiers such as `pub(crate) async` stand before it.
+/// The offset of the name after `keyword`, if only modifiers such as `pub(crate) async` precede it.
 fn after_modifiers(code: &str, at: usize, keyword: &str) -> Option<usize> {
     let mut at = at;
     loop {
@@ -171,7 +171,7 @@ fn after_modifiers(code: &str, at: usize, keyword: &str) -> Option<usize> {
     }
 }
 
-/// The end of the body of the function whose name stands at `at`; nothing if it has no body.
+/// The end of the body of the function whose name is at `at`; `None` without a body.
 fn body_end(code: &str, at: usize) -> Option<usize> {
     let mut at = at;
     loop {
@@ -211,7 +211,7 @@ fn is_ident(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether the `len` bytes at `at` are a word of their own.
+/// Whether the `len` bytes at `at` are a whole word.
 pub(super) fn is_word(text: &str, at: usize, len: usize) -> bool {
     !text[..at].ends_with(is_ident) && !text[at + len..].starts_with(is_ident)
 }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_told_by_their_attribute() {
+    fn tests_are_recognized_by_their_attribute() {
         let text = "#[test]\nfn a() {}\n#[tokio::test(start_paused = true)]\n#[cfg(unix)]\npub(crate) async fn b() {}\nfn c() {}\n#[cfg(test)]\nfn d() {}\n";
         let tests: Vec<String> =
             Source::parse(text).functions().into_iter().filter(|f| f.is_test).map(|f| f.name).collect();

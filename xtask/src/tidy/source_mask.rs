@@ -1,4 +1,4 @@
-//! Blanks comments and the contents of literals, so that text about code is not taken for code.
+//! Blanks comments and the contents of literals, so that text is not mistaken for code.
 
 /// The code of `text`: every byte of a comment or inside a literal becomes a space, line breaks and the
 /// quotes stay, so offsets and lines are those of `text`.
@@ -92,7 +92,7 @@ fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
     (bytes.get(at + 1 + hashes) == Some(&b'"')).then_some(hashes)
 }
 
-/// The closing quote of the character at `at`; nothing if it is a lifetime.
+/// The closing quote of the character at `at`; `None` for a lifetime.
 fn char_end(text: &str, at: usize) -> Option<usize> {
     let rest = &text[at + 1..];
     let first = rest.chars().next()?;

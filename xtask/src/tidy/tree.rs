@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use crate::tidy::source::Source;
 use crate::workspace::Workspace;
 
-/// Every text file that git knows or would add, by its path from the root.
+/// Every text file that is tracked by git or not ignored, by its path from the root.
 pub(super) struct Tree {
     texts: BTreeMap<String, String>,
     sources: BTreeMap<String, Source>,
@@ -26,7 +26,7 @@ pub(crate) fn listed(workspace: &Workspace) -> Result<Vec<String>> {
 }
 
 impl Tree {
-    /// Reads the files from the disk; binary files and files that are gone are left out.
+    /// Reads the files; binary and deleted files are skipped.
     pub(super) fn read(workspace: &Workspace) -> Result<Tree> {
         let mut texts = BTreeMap::new();
         for path in listed(workspace)? {
@@ -98,7 +98,7 @@ pub(super) fn under(path: &str, dir: &str) -> bool {
     path.strip_prefix(dir.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Where `mod name;` in the file `parent` lives, without `.rs` or `/mod.rs`.
+/// The path of the module `mod name;` in the file `parent`, without `.rs` or `/mod.rs`.
 fn module_path(parent: &str, name: &str) -> String {
     let (dir, file) = parent.rsplit_once('/').unwrap_or(("", parent));
     match file {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_files_are_told_by_place_and_by_declaration() {
+    fn test_files_are_recognized_by_path_and_by_declaration() {
         let tree = Tree::of(&[
             ("crates/a/src/lib.rs", "#[cfg(test)]\nmod checks;\nmod real;\n"),
             ("crates/a/src/checks.rs", ""),

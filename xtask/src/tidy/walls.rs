@@ -1,17 +1,16 @@
-//! The walls between crates: dependencies that must not exist. They hold over normal dependencies: through the
-//! workspace to any depth, and for other packages where a crate of the workspace names them.
+//! The walls between crates: dependencies that must not exist. They apply to normal dependencies:
+//! transitively in the workspace, and to other packages where a crate of the workspace names them.
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::metadata::{Dependency, Graph};
 use crate::tidy::Violation;
 use crate::tidy::tree::Tree;
 
-/// A wall. Crates are named by patterns in which a `*` at either end stands for anything; a pattern may
-/// name crates that do not exist yet.
+/// A wall. Crates are named by patterns with `*` at either end; a pattern may name crates that do not exist yet.
 enum Wall {
-    /// These crates, and whatever they use in the workspace, do not use these packages.
+    /// These crates and their dependencies in the workspace do not use these packages.
     Without { crates: &'static [&'static str], packages: &'static [&'static str] },
-    /// These crates, and whatever they use in the workspace, do not use this package with this feature.
+    /// These crates and their dependencies in the workspace do not use this package with this feature.
     WithoutFeature { crates: &'static [&'static str], package: &'static str, feature: &'static str },
     /// These crates do not draw randomness from the operating system.
     NoSystemRandomness { crates: &'static [&'static str] },
@@ -30,7 +29,7 @@ const LEASES: &[&str] = &["lease", "lease-*"];
 /// The network client.
 const CLIENT: &[&str] = &["lease-client"];
 const CLIENT_IS_LIGHT: &str = "the network client compiles without an HTTP server and without engines";
-/// What never ships may look everywhere.
+/// Crates that never ship are exempt.
 const WORKSHOP: &[&str] =
     &["benches", "examples", "fuzzing", "interleave", "sim", "testkit", "testkit-meet", "xtask"];
 
@@ -82,7 +81,7 @@ const WALLS: &[(Wall, &str)] = &[
         Wall::NoSystemRandomness { crates: &["meet-wire"] },
         "what meetings put on the wire is made of randomness that was handed in",
     ),
-    (Wall::NoPath { from: &["session"], to: LEASES, but: &[] }, "a session knows no lease"),
+    (Wall::NoPath { from: &["session"], to: LEASES, but: &[] }, "sessions do not depend on leases"),
     (
         Wall::NoPath { from: &["host"], to: &["lease-*"], but: &[] },
         "a clock and randomness come without an engine",
@@ -90,7 +89,7 @@ const WALLS: &[(Wall, &str)] = &[
     (Wall::NoPath { from: &["hints"], to: LEASES, but: &[] }, "hints know nothing of leases"),
     (
         Wall::NoPath { from: &["service"], to: &["lease", "lease-*", "session"], but: &[] },
-        "what every process needs knows no domain",
+        "the common crate does not depend on a domain",
     ),
     (
         Wall::NoPath { from: &["lease-keeper"], to: &["lease-store"], but: &[] },
@@ -136,7 +135,10 @@ const WALLS: &[(Wall, &str)] = &[
         Wall::OnlyUsedBy { used: &["lease-wire"], by: &["lease-api", "lease-client"] },
         "messages of the lease service are converted by its server and its client",
     ),
-    (Wall::OnlyUsedBy { used: SERVICES, by: &["tenure", "meet-*"] }, "only the binary knows the services"),
+    (
+        Wall::OnlyUsedBy { used: SERVICES, by: &["tenure", "meet-*"] },
+        "only the binary depends on the services",
+    ),
     (
         Wall::OnlyUsedBy { used: &["tenure"], by: &[] },
         "the binary may use everything, and nothing may use the binary",
@@ -258,10 +260,10 @@ fn violation(tree: &Tree, graph: &Graph, path: &[&str], why: &str) -> Violation 
 mod tests {
     use super::*;
 
-    /// Crates by name, with what they depend on.
+    /// Crates by name, with their dependencies.
     type Packages<'a> = &'a [(&'a str, &'a [&'a str])];
 
-    /// What crosses a wall in a workspace of these crates and dependencies.
+    /// The violations in a workspace of these crates and dependencies.
     fn crossing(packages: Packages<'_>) -> Vec<String> {
         messages(packages).iter().map(|m| m.split(" crosses").next().unwrap_or_default().to_owned()).collect()
     }

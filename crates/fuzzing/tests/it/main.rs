@@ -26,7 +26,7 @@ fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The files of a target's corpus, in the order of their names, and what the product makes itself.
+/// The corpus of a target, sorted by file name, and the generated seeds.
 fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let folder = fuzz_folder().join("corpus").join(target.name);
     let mut files: Vec<PathBuf> =
@@ -37,7 +37,7 @@ fn corpus(target: &Target) -> Vec<Vec<u8>> {
     inputs
 }
 
-fn hold(name: &str) {
+fn run_target(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let inputs = corpus(target);
     assert!(!inputs.is_empty(), "{name} has no corpus");
@@ -65,7 +65,7 @@ fn try_one(target: &Target, input: &[u8]) {
     assert!(ended.is_ok(), "{} breaks a promise on b\"{shown}\"", target.name);
 }
 
-/// With `FUZZ_SECONDS` set, every target is tried for that long from a fresh seed instead.
+/// With `FUZZ_SECONDS` set, every target runs for that long from a fresh seed instead.
 fn longer() -> Option<(u64, Duration)> {
     let seconds = std::env::var("FUZZ_SECONDS").ok()?.parse().expect("FUZZ_SECONDS is a number");
     Some((BootClock.now().as_nanos(), Duration::from_secs(seconds)))
@@ -75,7 +75,7 @@ macro_rules! targets {
     ($($name:ident: $sentence:ident),* $(,)?) => {
         $(#[test]
         fn $sentence() {
-            hold(stringify!($name));
+            run_target(stringify!($name));
         })*
 
         #[test]

@@ -1,7 +1,7 @@
-//! Mutations of a corpus from a seed. It sees no coverage: it is there so that every build tries a little; libFuzzer
-//! in `fuzz/` tries in earnest.
+//! Mutations of a corpus from a seed. It has no coverage feedback: every build tries some inputs, and
+//! libFuzzer in `fuzz/` searches thoroughly.
 
-/// Numbers at the edges of what parsers expect.
+/// Boundary numbers for parsers.
 const NUMBERS: [&str; 12] = [
     "0",
     "-1",
@@ -17,7 +17,7 @@ const NUMBERS: [&str; 12] = [
     "1e9",
 ];
 
-/// The longest input made.
+/// The longest generated input.
 const LONGEST: usize = 4_096;
 
 pub(crate) struct Mutator {
@@ -76,7 +76,7 @@ impl Mutator {
         }
     }
 
-    /// Puts another number where one stands.
+    /// Replaces a number.
     fn number(&mut self, input: &mut Vec<u8>, from: usize) {
         let start = input[from..].iter().position(u8::is_ascii_digit).map(|at| from + at);
         let Some(start) = start.or_else(|| input.iter().position(u8::is_ascii_digit)) else { return };

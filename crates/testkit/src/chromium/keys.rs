@@ -1,4 +1,4 @@
-//! Keys by name, as the protocol wants them pressed.
+//! Parameters of key presses in the DevTools protocol.
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(super) fn press(key: &str) -> Result<Value> {
         "ArrowUp" => (38, ""),
         "ArrowRight" => (39, ""),
         "ArrowDown" => (40, ""),
-        unknown => bail!("{unknown:?} is no key that is known here"),
+        unknown => bail!("unknown key {unknown:?}"),
     };
     let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
     let mut event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });

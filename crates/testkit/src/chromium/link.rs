@@ -14,19 +14,19 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use super::page_error::{PageError, keep, page_error};
+use super::page_error::{PageError, page_error, push_bounded};
 use crate::lock;
 
 /// How long the browser may take for one command on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Commands on their way; a test sends one at a time.
+/// Commands in flight; a test sends one at a time.
 const UNDER_WAY: usize = 64;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 type Answer = SyncSender<Result<Value>>;
-/// What each session complained about.
-type Troubles = Arc<Mutex<HashMap<String, Vec<PageError>>>>;
+/// The errors of each session.
+type SessionErrors = Arc<Mutex<HashMap<String, Vec<PageError>>>>;
 
 struct Order {
     session: Option<String>,
@@ -38,7 +38,7 @@ struct Order {
 /// A connection to a browser, shared by its pages.
 pub(super) struct Link {
     orders: mpsc::Sender<Order>,
-    errors: Troubles,
+    errors: SessionErrors,
     runtime: Option<Runtime>,
 }
 
@@ -50,9 +50,9 @@ impl Link {
             .thread_name("testkit-devtools")
             .enable_all()
             .build()
-            .context("start the runtime of the DevTools connection")?;
+            .context("cannot start the runtime of the DevTools connection")?;
         let (orders, inbox) = mpsc::channel(UNDER_WAY);
-        let errors = Troubles::default();
+        let errors = SessionErrors::default();
         let (opened, outcome) = sync_channel(1);
         let wire = Wire { errors: Arc::clone(&errors), pending: HashMap::new(), last: 0 };
         let url = address.to_owned();
@@ -65,7 +65,7 @@ impl Link {
                 Err(error) => drop(opened.send(Err(error))),
             }
         });
-        // Owned before the outcome is known, so that a failure ends the runtime as well.
+        // Created before the result is known, so that a failure also ends the runtime.
         let link = Self { orders, errors, runtime: Some(runtime) };
         match outcome.recv_timeout(LIMIT) {
             Ok(Ok(())) => Ok(link),
@@ -78,20 +78,22 @@ impl Link {
     pub(super) fn call(&self, session: Option<&str>, method: &'static str, params: Value) -> Result<Value> {
         let (answer, result) = sync_channel(1);
         let order = Order { session: session.map(str::to_owned), method, params, answer };
-        self.orders.try_send(order).map_err(|error| anyhow!("{method}: the browser is gone: {error}"))?;
+        self.orders
+            .try_send(order)
+            .map_err(|error| anyhow!("{method}: connection to the browser closed: {error}"))?;
         match result.recv_timeout(LIMIT) {
             Ok(outcome) => outcome.with_context(|| method.to_owned()),
-            Err(RecvTimeoutError::Timeout) => bail!("{method}: no answer within {LIMIT:?}"),
-            Err(RecvTimeoutError::Disconnected) => bail!("{method}: the browser is gone"),
+            Err(RecvTimeoutError::Timeout) => bail!("{method}: no response within {LIMIT:?}"),
+            Err(RecvTimeoutError::Disconnected) => bail!("{method}: connection to the browser closed"),
         }
     }
 
-    /// What a session complained about so far.
+    /// The errors of a session so far.
     pub(super) fn errors(&self, session: &str) -> Vec<PageError> {
         lock(&self.errors).get(session).cloned().unwrap_or_default()
     }
 
-    /// Forgets what a session complained about, and returns it.
+    /// Takes the errors of a session.
     pub(super) fn take_errors(&self, session: &str) -> Vec<PageError> {
         lock(&self.errors).remove(session).unwrap_or_default()
     }
@@ -99,22 +101,22 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Waiting for a runtime panics inside the async test that may be doing this.
+        // Waiting for a runtime would panic in an async test.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// The task's side of a [`Link`].
+/// The state of the task behind a [`Link`].
 struct Wire {
-    errors: Troubles,
+    errors: SessionErrors,
     pending: HashMap<u64, Answer>,
     last: u64,
 }
 
 impl Wire {
-    /// Until either side is gone; callers that still wait then learn it by their channel's end.
+    /// Runs until either side is closed. Then the channels of waiting callers are closed too.
     async fn run(mut self, mut socket: Socket, mut inbox: mpsc::Receiver<Order>) {
         loop {
             tokio::select! {
@@ -126,7 +128,7 @@ impl Wire {
                     }
                 }
                 message = socket.next() => match message {
-                    Some(Ok(Message::Text(text))) => self.take(&text),
+                    Some(Ok(Message::Text(text))) => self.receive(&text),
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => return,
                 }
@@ -134,7 +136,7 @@ impl Wire {
         }
     }
 
-    /// Gives an order the number its answer will carry.
+    /// Assigns an id to a command.
     fn number(&mut self, order: Order) -> Value {
         self.last += 1;
         self.pending.insert(self.last, order.answer);
@@ -145,10 +147,10 @@ impl Wire {
         message
     }
 
-    fn take(&mut self, text: &str) {
+    fn receive(&mut self, text: &str) {
         let Ok(mut message) = serde_json::from_str::<Value>(text) else { return };
         if let Some(answer) = message["id"].as_u64().and_then(|id| self.pending.remove(&id)) {
-            // A caller that gave up is no reason to fail.
+            // The caller may have timed out.
             let _ = answer.send(result(&mut message));
             return;
         }
@@ -157,14 +159,14 @@ impl Wire {
             return;
         };
         if let Some(page_error) = page_error(method, &message["params"]) {
-            keep(lock(&self.errors).entry(session.to_owned()).or_default(), page_error);
+            push_bounded(lock(&self.errors).entry(session.to_owned()).or_default(), page_error);
         }
     }
 }
 
 fn result(message: &mut Value) -> Result<Value> {
     match message.get("error") {
-        Some(error) => Err(anyhow!("{}", error["message"].as_str().unwrap_or("refused without a reason"))),
+        Some(error) => Err(anyhow!("{}", error["message"].as_str().unwrap_or("unknown error"))),
         None => Ok(message["result"].take()),
     }
 }

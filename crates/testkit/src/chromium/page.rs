@@ -1,4 +1,4 @@
-//! One tab: what a person does there, and what a test wants to know of it.
+//! One tab: user input, and queries for tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use super::page_error::{PageError, describe_value};
 use super::{keys, page_error::PageErrorKind};
 use crate::wait;
 
-/// How long anything that must happen may take on a loaded machine.
+/// Timeout of waits, for a loaded machine.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// As much of a page's text as an error quotes.
+/// The length of the page text that errors quote.
 const QUOTED: usize = 2_000;
 
-/// Which colours the person in front of the screen prefers.
+/// The preferred colour scheme of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColourScheme {
     /// Dark on light.
@@ -43,16 +43,16 @@ impl Page {
         for domain in ["Runtime.enable", "Log.enable", "Page.enable", "Audits.enable"] {
             page.call(domain, json!({}))?;
         }
-        // As if it were in front, whatever the other tabs do.
+        // The page behaves as focused, even if another tab is in front.
         page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }))?;
         Ok(page)
     }
 
-    /// Goes to `url` and waits until its document is loaded. Another fragment of the same document loads nothing.
+    /// Navigates to `url` and waits until its document is loaded. A change of the fragment loads nothing.
     pub fn navigate(&self, url: &str) -> Result<()> {
         let answer = self.call("Page.navigate", json!({ "url": url }))?;
         if let Some(why) = answer["errorText"].as_str() {
-            bail!("{url} cannot be opened: {why}");
+            bail!("cannot open {url}: {why}");
         }
         self.wait_for("document.readyState === 'complete'", LIMIT).map(drop)
     }
@@ -70,7 +70,7 @@ impl Page {
     }
 
     /// Evaluates `condition` until it is true in the sense of JavaScript, and returns its value. An exception counts
-    /// as not yet; the error of a wait in vain quotes the last one, the page's text and its complaints.
+    /// as false. The error of a timeout quotes the last exception, the text of the page and its errors.
     pub fn wait_for(&self, condition: &str, limit: Duration) -> Result<Value> {
         let mut last = Ok(Value::Null);
         let waited = wait::until(condition, limit, || {
@@ -84,11 +84,10 @@ impl Page {
         }
     }
 
-    /// Clicks where a person would: on the middle of the first element that matches (of its first line, if it
-    /// is text over several), once it is there, enabled, and
-    /// not covered by another.
+    /// Clicks the middle of the first element that matches (of its first line, if it is text over several lines), once it
+    /// exists, is enabled, and is not covered by another element.
     pub fn click(&self, selector: &str) -> Result<()> {
-        let (x, y) = self.reach(selector)?;
+        let (x, y) = self.wait_for_click_point(selector)?;
         for (kind, buttons) in [("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 0)] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
             let event = json!({
@@ -101,18 +100,18 @@ impl Page {
 
     /// Moves the pointer onto the first element that matches.
     pub fn hover(&self, selector: &str) -> Result<()> {
-        let (x, y) = self.reach(selector)?;
+        let (x, y) = self.wait_for_click_point(selector)?;
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y })).map(drop)
     }
 
-    /// Clicks into a field and enters `text` instead of what is there.
+    /// Clicks a field and replaces its content with `text`.
     pub fn fill(&self, selector: &str, text: &str) -> Result<()> {
         self.click(selector)?;
         self.evaluate("document.activeElement.select()")?;
         self.call("Input.insertText", json!({ "text": text })).map(drop)
     }
 
-    /// Presses and releases a key: one character, or a name like `Enter`.
+    /// Presses and releases a key: one character, or a name such as `Enter`.
     pub fn press(&self, key: &str) -> Result<()> {
         let down = keys::press(key)?;
         let up = keys::release(&down);
@@ -120,7 +119,7 @@ impl Page {
         self.call("Input.dispatchKeyEvent", up).map(drop)
     }
 
-    /// What the person prefers from now on.
+    /// Sets the preferred colour scheme.
     pub fn colour_scheme(&self, scheme: ColourScheme) -> Result<()> {
         let value = match scheme {
             ColourScheme::Light => "light",
@@ -130,7 +129,7 @@ impl Page {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features })).map(drop)
     }
 
-    /// A screen of this size in CSS pixels, `density` real ones to each; `phone` adds touch and a phone's viewport.
+    /// Sets the size of the screen in CSS pixels and its pixel density; `phone` adds touch and the viewport of a phone.
     pub fn screen(&self, width: u32, height: u32, density: f64, phone: bool) -> Result<()> {
         let wanted =
             json!({ "width": width, "height": height, "deviceScaleFactor": density, "mobile": phone });
@@ -138,22 +137,22 @@ impl Page {
         self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": phone })).map(drop)
     }
 
-    /// What the screen shows, as PNG.
+    /// A screenshot as PNG.
     pub fn screenshot(&self) -> Result<Vec<u8>> {
         let wanted = json!({ "format": "png", "optimizeForSpeed": false });
         let answer = self.call("Page.captureScreenshot", wanted)?;
-        let data = answer["data"].as_str().context("a screenshot without data")?;
-        BASE64_STANDARD.decode(data).context("a screenshot that is no base64")
+        let data = answer["data"].as_str().context("screenshot without data")?;
+        BASE64_STANDARD.decode(data).context("screenshot is not base64")
     }
 
     /// Exceptions, console errors and warnings, violations of the content security policy and failed loads so far.
     pub fn errors(&self) -> Vec<PageError> {
-        // Events come in order with answers, so an answer brings all complaints made before it.
+        // Events and responses are ordered, so a response arrives after all earlier errors.
         let _ = self.evaluate("0");
         self.link.errors(&self.session)
     }
 
-    /// Fails with the complaints, if there are any but failed loads that `expected` accepts. They are forgotten then.
+    /// Fails if there are errors other than failed loads that `expected` accepts. Clears the errors.
     pub fn expect_no_errors(&self, mut expected: impl FnMut(&PageError) -> bool) -> Result<()> {
         let _ = self.evaluate("0");
         let mut errors = self.link.take_errors(&self.session);
@@ -161,7 +160,7 @@ impl Page {
         if errors.is_empty() {
             return Ok(());
         }
-        bail!("the page complains:\n  {}", list(&errors));
+        bail!("errors on the page:\n  {}", list(&errors));
     }
 
     /// Closes the tab.
@@ -173,8 +172,8 @@ impl Page {
         self.link.call(Some(&self.session), method, params)
     }
 
-    /// Brings an element into view and returns its middle, once a click there would reach it.
-    fn reach(&self, selector: &str) -> Result<(f64, f64)> {
+    /// Scrolls an element into view and returns its middle, once a click there would reach it.
+    fn wait_for_click_point(&self, selector: &str) -> Result<(f64, f64)> {
         let script = format!("({REACH})({})", json!(selector));
         let mut last = Ok(Value::Null);
         let waited = wait::until(&format!("{selector} can be clicked"), LIMIT, || {
@@ -188,7 +187,7 @@ impl Page {
         }
     }
 
-    /// What a test that waited in vain needs to see.
+    /// Describes the page for the error of a timeout.
     fn scene(&self, last: &Result<Value>) -> String {
         let last = match last {
             Ok(value) => value.to_string(),
@@ -200,7 +199,7 @@ impl Page {
     }
 }
 
-/// Answers with a point, or with what is in the way.
+/// Returns the point to click, or the obstacle.
 const REACH: &str = "(selector) => {
   const element = document.querySelector(selector);
   if (!element) return 'there is no such element';

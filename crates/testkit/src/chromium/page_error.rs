@@ -1,34 +1,33 @@
-//! What went wrong on a page, as the browser's console would show it.
+//! Errors of a page, as the console of the browser shows them.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// The most that is kept of one page: a page that fails in a loop must not fill the memory of its test.
+/// The maximum number of errors per page, which bounds the memory of a page that fails in a loop.
 const KEPT: usize = 200;
 
-/// Where a complaint comes from.
+/// The source of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageErrorKind {
     /// An uncaught exception, also in a promise.
     Exception,
     /// `console.error`, `console.warn` or a failed `console.assert`.
     Console,
-    /// A load that failed or was answered with a status from 400 up. Expected while a server is away.
+    /// A load that failed or returned a status of 400 or above. Expected while a server is down.
     Network,
-    /// Everything else the browser itself complains about: what the content security policy forbade, wrong
-    /// markup, deprecated calls.
+    /// Other reports of the browser: violations of the content security policy, invalid markup, deprecated calls.
     Browser,
 }
 
-/// One complaint.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageError {
-    /// Where it comes from.
+    /// The source.
     pub kind: PageErrorKind,
-    /// In the browser's words.
+    /// The message of the browser.
     pub text: String,
-    /// The address it is about, or nothing.
+    /// The URL that it is about; empty if there is none.
     pub url: String,
 }
 
@@ -39,7 +38,7 @@ impl fmt::Display for PageError {
     }
 }
 
-/// The complaint in a DevTools event, if it is one.
+/// The error in a DevTools event, if it has one.
 pub(super) fn page_error(method: &str, params: &Value) -> Option<PageError> {
     match method {
         "Runtime.exceptionThrown" => Some(exception(&params["exceptionDetails"])),
@@ -50,14 +49,14 @@ pub(super) fn page_error(method: &str, params: &Value) -> Option<PageError> {
     }
 }
 
-/// Adds within the bound; the first complaints are the ones that explain the others.
-pub(super) fn keep(errors: &mut Vec<PageError>, page_error: PageError) {
+/// Adds an error within the bound. The first errors are kept, since they explain the later ones.
+pub(super) fn push_bounded(errors: &mut Vec<PageError>, page_error: PageError) {
     if errors.len() < KEPT && !errors.contains(&page_error) {
         errors.push(page_error);
     }
 }
 
-/// What an exception says, with the place it was thrown at.
+/// The text of an exception with its location.
 pub(super) fn describe_value(details: &Value) -> String {
     let thrown = &details["exception"];
     let said = thrown["description"].as_str().or(thrown["value"].as_str()).unwrap_or_default();
@@ -94,14 +93,14 @@ fn entry(entry: &Value) -> Option<PageError> {
     Some(PageError { kind, text, url: entry["url"].as_str().unwrap_or_default().to_owned() })
 }
 
-/// The policy's violations are reported here also where the console stays silent.
+/// Violations of the policy that the console does not report.
 fn issue(issue: &Value) -> Option<PageError> {
     if issue["code"] != "ContentSecurityPolicyIssue" {
         return None;
     }
     let details = &issue["details"]["contentSecurityPolicyIssueDetails"];
     let directive = details["violatedDirective"].as_str().unwrap_or("?");
-    let text = format!("the content security policy forbade something: {directive}");
+    let text = format!("violation of the content security policy: {directive}");
     let url = details["blockedURL"].as_str().unwrap_or_default().to_owned();
     Some(PageError { kind: PageErrorKind::Browser, text, url })
 }
@@ -144,7 +143,7 @@ mod tests {
         let mut kept = Vec::new();
         for number in 0..2 * KEPT {
             let text = number.to_string();
-            keep(&mut kept, PageError { kind: PageErrorKind::Console, text, url: String::new() });
+            push_bounded(&mut kept, PageError { kind: PageErrorKind::Console, text, url: String::new() });
         }
         assert_eq!(kept.len(), KEPT);
         assert_eq!(kept[0].text, "0");

@@ -1,4 +1,4 @@
-//! One client of the proxy and its way to the server.
+//! One client of the proxy and its sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,10 +15,10 @@ use crate::lock;
 /// The longest datagram.
 pub(super) const DATAGRAM: usize = 65_536;
 
-/// Says of a client whether its packets are lost.
+/// Whether the packets of a client are dropped.
 pub(super) type Rule = Box<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 
-/// What the owner decides and the flows obey.
+/// The state that the owner sets and the flows read.
 pub(super) struct Shared {
     pub(super) upstream: SocketAddr,
     lose_new: AtomicBool,
@@ -60,7 +60,7 @@ impl Shared {
         self.lose_new.store(lost, Ordering::SeqCst);
     }
 
-    /// Loses the packets of those that a rule names, now and later.
+    /// Drops the packets of present and future clients that match a rule.
     pub(super) fn lose_those(&self, rule: Rule) {
         let mut kept = lock(&self.rule);
         for (client, lost) in &lock(&self.known).lost {
@@ -83,7 +83,7 @@ impl Shared {
         self.lost.load(Ordering::SeqCst)
     }
 
-    /// Notes a new client, and gives what says whether its packets are lost.
+    /// Adds a client and returns the flag that says whether its packets are dropped.
     fn greet(&self, client: SocketAddr) -> Arc<AtomicBool> {
         let rule = lock(&self.rule);
         let named = rule.as_ref().is_some_and(|rule| rule(client));
@@ -101,7 +101,8 @@ impl Shared {
     }
 }
 
-/// A socket on `local` that others may share; with `peer` it takes that one's packets before a socket without a peer does.
+/// A socket on `local` with SO_REUSEPORT. A socket with `peer` receives the packets of that peer in preference to a
+/// socket without one.
 pub(super) fn open(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<UdpSocket> {
     let fd = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
@@ -114,7 +115,7 @@ pub(super) fn open(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Ud
     UdpSocket::from_std(socket)
 }
 
-/// One client: its own socket on the proxy's port, and a socket towards the server.
+/// One client: its own socket on the port of the proxy, and a socket to the server.
 pub(super) struct Flow {
     client: SocketAddr,
     near: UdpSocket,
@@ -136,14 +137,14 @@ impl Flow {
         Ok(Self { client, near, far, early, lost: shared.greet(client), shared: Arc::clone(shared) })
     }
 
-    /// Carries packets until it is dropped. An error of either socket is one packet's misfortune.
+    /// Forwards packets until it is dropped. A socket error loses one packet.
     pub(super) async fn run(mut self) {
         let (mut request, mut reply) = (vec![0; DATAGRAM], vec![0; DATAGRAM]);
         loop {
             tokio::select! {
                 Some(packet) = self.early.recv() => self.carry(&self.far, &packet).await,
                 came = self.near.recv_from(&mut request) => {
-                    // Before it had its peer, the socket may have taken what was meant for another.
+                    // Before it was connected, the socket may have received packets of other clients.
                     if let Ok((len, from)) = came && from == self.client {
                         self.carry(&self.far, &request[..len]).await;
                     }

@@ -1,4 +1,4 @@
-//! The listening side: takes connections and obeys orders, one at a time.
+//! The loop that accepts connections and executes commands, one at a time.
 
 use std::io;
 use std::net::{self, SocketAddr};
@@ -14,16 +14,16 @@ use tokio::task::JoinSet;
 use super::lane::Shared;
 use super::link::Link;
 
-/// Orders only wait for the proxy's own thread, which never blocks.
+/// Commands wait only for the thread of the proxy, which never blocks.
 const ORDER_LIMIT: Duration = Duration::from_secs(20);
 
-/// Room for the largest burst of connections a test makes; a client beyond it would wait a second for its retry.
+/// The backlog, for the largest burst of connections in a test. A client beyond it would retry after a second.
 const BACKLOG: u32 = 1024;
 
-/// Where an order says that it was carried out.
+/// The channel for the result of a command.
 type Done = SyncSender<io::Result<()>>;
 
-/// What the proxy's owner can ask of it.
+/// The commands of the owner.
 pub(super) enum Order {
     Cut(Done),
     Refuse(Done),
@@ -31,21 +31,20 @@ pub(super) enum Order {
     Close(Done),
 }
 
-/// Gives an order and waits until it is carried out. This blocks, even inside an async test: the proxy runs on
-/// a thread of its own, so it is never the one that is blocked.
+/// Sends a command and waits until it is executed. This blocks, also in an async test: the proxy has its own thread.
 pub(super) fn order(orders: &mpsc::Sender<Order>, order: impl FnOnce(Done) -> Order) -> Result<()> {
     let (done, carried_out) = sync_channel(1);
-    orders.try_send(order(done)).map_err(|_| anyhow!("the proxy takes no orders"))?;
+    orders.try_send(order(done)).map_err(|_| anyhow!("the proxy does not accept commands"))?;
     carried_out
         .recv_timeout(ORDER_LIMIT)
-        .context("the proxy did not carry out an order")?
-        .context("the proxy")
+        .context("the proxy did not execute the command")?
+        .context("the command of the proxy failed")
 }
 
-/// The proxy's listener and the connections it took.
+/// The listener of the proxy and its connections.
 pub(super) struct Gate {
     addr: SocketAddr,
-    door: Option<ListenerGate>,
+    listener: Option<DualListener>,
     links: JoinSet<()>,
     shared: Arc<Shared>,
 }
@@ -53,14 +52,14 @@ pub(super) struct Gate {
 impl Gate {
     /// Listens on `addr`. Must be called inside the proxy's runtime.
     pub(super) fn open(addr: SocketAddr, shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self { addr, door: Some(ListenerGate::open(addr)?), links: JoinSet::new(), shared })
+        Ok(Self { addr, listener: Some(DualListener::open(addr)?), links: JoinSet::new(), shared })
     }
 
     pub(super) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves until closed or until its owner is gone.
+    /// Runs until the command channel is closed.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         loop {
             tokio::select! {
@@ -72,7 +71,7 @@ impl Gate {
                     }
                     Some(Order::Refuse(done)) => {
                         self.take_waiting();
-                        self.door = None;
+                        self.listener = None;
                         let _ = done.send(Ok(()));
                     }
                     Some(Order::Accept(done)) => {
@@ -80,26 +79,26 @@ impl Gate {
                     }
                     Some(Order::Close(done)) => {
                         self.cut().await;
-                        self.door = None;
+                        self.listener = None;
                         let _ = done.send(Ok(()));
                         return;
                     }
                     None => return,
                 },
-                client = next(self.door.as_ref()) => self.take(client),
+                client = next(self.listener.as_ref()) => self.accept(client),
                 Some(_) = self.links.join_next() => {}
             }
         }
     }
 
-    fn take(&mut self, client: TcpStream) {
+    fn accept(&mut self, client: TcpStream) {
         self.links.spawn(Link::new(client, Arc::clone(&self.shared)).serve());
     }
 
-    /// Takes the connections the kernel has made already: to their clients they are as current as any.
+    /// Accepts the connections that the kernel has already established: for their clients they are open.
     fn take_waiting(&mut self) {
-        while let Some(client) = self.door.as_ref().and_then(ListenerGate::waiting) {
-            self.take(client);
+        while let Some(client) = self.listener.as_ref().and_then(DualListener::waiting) {
+            self.accept(client);
         }
     }
 
@@ -109,24 +108,24 @@ impl Gate {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        if self.door.is_none() {
-            self.door = Some(ListenerGate::open(self.addr)?);
+        if self.listener.is_none() {
+            self.listener = Some(DualListener::open(self.addr)?);
         }
         Ok(())
     }
 }
 
-/// A listener, seen twice: to wait for a client, and to ask whether one is there right now. The waiting one cannot
-/// answer that, as it goes by the last event of the runtime.
-struct ListenerGate {
+/// Two handles of one listener: an asynchronous one to wait for clients, and a non-blocking one to check for a client now.
+/// The asynchronous one reports only the last event of the runtime.
+struct DualListener {
     listener: TcpListener,
     now: net::TcpListener,
 }
 
-impl ListenerGate {
+impl DualListener {
     fn open(addr: SocketAddr) -> io::Result<Self> {
         let socket = tokio::net::TcpSocket::new_v4()?;
-        // Old connections of this port linger after it was closed, and must not keep it from opening again.
+        // Connections in TIME_WAIT must not prevent the port from being bound again.
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         let now = socket.listen(BACKLOG)?.into_std()?;
@@ -140,11 +139,11 @@ impl ListenerGate {
     }
 }
 
-/// The next client; none while connections are refused. A failed accept concerns that client alone.
-async fn next(door: Option<&ListenerGate>) -> TcpStream {
-    let Some(door) = door else { return std::future::pending().await };
+/// The next client; pending while connections are refused. A failed accept affects only that client.
+async fn next(listener: Option<&DualListener>) -> TcpStream {
+    let Some(listener) = listener else { return std::future::pending().await };
     loop {
-        if let Ok((client, _)) = door.listener.accept().await {
+        if let Ok((client, _)) = listener.listener.accept().await {
             return client;
         }
     }

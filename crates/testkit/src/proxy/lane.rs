@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::trap::Traps;
 use super::{Direction, Mode};
 
-/// What the proxy and all its connections share.
+/// The state shared by all connections.
 pub(super) struct Shared {
     pub(super) upstream: Mutex<SocketAddr>,
     to_server: Lane,
@@ -39,7 +39,7 @@ impl Shared {
     }
 }
 
-/// One direction: how it behaves and what went through.
+/// One direction: its mode and counters.
 pub(super) struct Lane {
     pub(super) mode: watch::Sender<Mode>,
     pub(super) received: AtomicU64,

@@ -11,8 +11,8 @@ use super::lane::Shared;
 use super::pump::{Break, Pump};
 use crate::lock;
 
-/// A socket that is reset when dropped, unless it was let go in peace: whatever ends a connection early, a cut, a
-/// trap or the end of the proxy, must look like a fault and not like an orderly close.
+/// A socket that is reset when dropped, unless it was closed before. A cut, a trap or the end of the proxy must look like
+/// a fault and not like an orderly close.
 struct Socket {
     stream: TcpStream,
     in_peace: bool,
@@ -26,7 +26,7 @@ impl Drop for Socket {
     }
 }
 
-/// Counts a connection as open for as long as it lives.
+/// Counts a connection as open until it is dropped.
 struct Open(Arc<Shared>);
 
 impl Drop for Open {
@@ -35,7 +35,7 @@ impl Drop for Open {
     }
 }
 
-/// A client that was taken in, counted, and will be reset whatever happens before it is served.
+/// An accepted and counted client. It is reset if it is dropped before it is served.
 pub(super) struct Link {
     client: Socket,
     open: Open,
@@ -48,14 +48,14 @@ impl Link {
         Self { client: Socket { stream: client, in_peace: false }, open: Open(shared) }
     }
 
-    /// Serves the client until both sides are done with each other or something breaks.
+    /// Serves the client until both sides have closed or one fails.
     pub(super) async fn serve(self) {
         let Self { mut client, open } = self;
         let shared = &*open.0;
         let upstream = *lock(&shared.upstream);
         let Ok(server) = TcpStream::connect(upstream).await else { return };
         let mut server = Socket { stream: server, in_peace: false };
-        // Without this a reply in two writes waits for an acknowledgement that a test would measure as latency.
+        // Otherwise a reply in two writes waits for a delayed acknowledgement, which tests would measure as latency.
         let _ = client.stream.set_nodelay(true);
         let _ = server.stream.set_nodelay(true);
         match exchange(&mut client.stream, &mut server.stream, shared).await {
@@ -67,7 +67,7 @@ impl Link {
             Err(Break::BeforeReply) => {
                 shared.traps.count_sprung();
                 drop(client);
-                // Still open towards the server: the request must be carried out as if its client waited.
+                // The connection to the server stays open, so that the request is executed.
                 drain(&mut server.stream).await;
             }
             Err(Break::AfterBytes(Direction::ToServer)) => {
@@ -105,7 +105,7 @@ async fn exchange(client: &mut TcpStream, server: &mut TcpStream, shared: &Share
     tokio::try_join!(requests.run(), replies.run()).map(|_| ())
 }
 
-/// Closes the receiver's side in order: a reset could overtake the bytes it was promised.
+/// Closes the side of the receiver gracefully: a reset could overtake pending bytes.
 async fn hang_up(mut receiver: Socket) {
     let _ = receiver.stream.shutdown().await;
     drain(&mut receiver.stream).await;

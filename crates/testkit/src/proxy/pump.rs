@@ -20,38 +20,38 @@ use super::{Direction, Mode};
 
 const CHUNK: usize = 16 * 1024;
 
-/// Bytes held back by a delay before the sender feels it.
+/// The maximum number of delayed bytes; then the sender is throttled.
 const HELD: usize = 4 * 1024 * 1024;
 
-/// Why a connection does not end by itself.
+/// Why the proxy ends a connection.
 #[derive(Debug)]
 pub(super) enum Break {
-    /// One side is gone or reset the connection; the other gets a reset.
+    /// One side failed or reset the connection; the other gets a reset.
     Reset,
-    /// The trap on a number of bytes sprang in this direction.
+    /// The trap on a number of bytes was triggered in this direction.
     AfterBytes(Direction),
-    /// The trap on an answer sprang.
+    /// The trap on a reply was triggered.
     BeforeReply,
 }
 
-/// Moves bytes from `source` to `sink`, as the mode of its direction has it at that moment.
+/// Moves bytes from `source` to `sink` according to the current mode.
 pub(super) struct Pump<'a, R, W> {
     pub(super) direction: Direction,
     pub(super) source: R,
     pub(super) sink: W,
     pub(super) shared: &'a Shared,
-    /// Set by requests, looked at by answers: the answer on this connection is to be withheld.
+    /// Set by a request whose reply must be withheld; read by the direction of replies.
     pub(super) marked: &'a AtomicBool,
 }
 
-/// How the sender ended, which the receiver learns only after everything sent before it.
+/// How the sender ended. The receiver sees it after all earlier bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SenderEnd {
     Closed,
     Reset,
 }
 
-/// What this direction has received and not yet passed on.
+/// Received bytes that are not forwarded yet.
 struct Held {
     chunks: VecDeque<(Instant, Vec<u8>)>,
     bytes: usize,
@@ -60,13 +60,13 @@ struct Held {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<'_, R, W> {
-    /// Runs until the sender closed and everything is passed on.
+    /// Runs until the sender has closed and everything is forwarded.
     pub(super) async fn run(mut self) -> Result<(), Break> {
         let mut modes = self.lane().mode.subscribe();
         let mut held = Held { chunks: VecDeque::new(), bytes: 0, end: None, seen: Seen::default() };
         let mut buffer = vec![0; CHUNK];
         loop {
-            // Looked at anew before anything is written, so bytes sent after a change never meet the old mode.
+            // Read before every write, so that bytes sent after a change never see the old mode.
             let mode = *modes.borrow_and_update();
             if mode == Mode::Drop {
                 self.discard(&mut held);
@@ -151,8 +151,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<'_, R, W> {
     }
 }
 
-/// Writes what it can of the first chunk once that is due. Losing a race in `select!` loses no bytes: one write
-/// either happened, and this returned, or did not.
+/// Writes as much as possible of the first chunk once it is due. Cancel safe: if a write was done, this returned.
 async fn write_front(
     sink: &mut (impl AsyncWrite + Unpin),
     chunks: &VecDeque<(Instant, Vec<u8>)>,
@@ -174,7 +173,7 @@ async fn write_front(
     .await
 }
 
-/// Waits for another mode. The sender is never gone: the connection's proxy owns it.
+/// Waits for a change of the mode. The proxy keeps the sender alive.
 async fn change(modes: &mut watch::Receiver<Mode>) {
     if modes.changed().await.is_err() {
         pending().await
@@ -185,7 +184,7 @@ fn count(counter: &AtomicU64, bytes: usize) {
     counter.fetch_add(bytes as u64, Ordering::SeqCst);
 }
 
-#[expect(clippy::disallowed_methods, reason = "a delay on a real network, on the proxy's own runtime")]
+#[expect(clippy::disallowed_methods, reason = "real delays on the runtime of the proxy")]
 async fn until(came: Instant, delay: Duration) {
     tokio::time::sleep_until(came + delay).await;
 }

@@ -1,4 +1,4 @@
-//! Faults that happen once, at a chosen byte or before a chosen answer.
+//! Faults that happen once, at a certain byte or before a certain reply.
 
 use std::io;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use std::task::{Poll, ready};
 use super::Direction;
 use crate::lock;
 
-/// The traps that are armed.
+/// The active traps.
 #[derive(Default)]
 pub(super) struct Traps {
     armed: Mutex<Armed>,
@@ -19,7 +19,7 @@ pub(super) struct Traps {
 struct Armed {
     after_to_server: Option<u64>,
     after_to_client: Option<u64>,
-    /// The bytes that mark the request whose answer is withheld; empty marks any request.
+    /// The bytes in the request whose reply is withheld; empty matches any request.
     before_reply: Option<Vec<u8>>,
 }
 
@@ -53,10 +53,10 @@ impl Traps {
         self.sprung.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Lets `write` try to write as many of `wanted` bytes as the trap allows.
+    /// Calls `write` with as many of the `wanted` bytes as the trap allows.
     ///
-    /// Writing and counting are one step to callers that arm a trap or read counters: a caller that has seen a
-    /// byte arrive finds it counted, and arms a trap only for the bytes after it.
+    /// Writing and counting are atomic for callers that set a trap or read counters: a byte that has arrived is counted, and
+    /// a new trap applies to later bytes only.
     pub(super) fn pass(
         &self,
         direction: Direction,
@@ -77,13 +77,13 @@ impl Traps {
         Poll::Ready(Ok(Passed { bytes, sprung }))
     }
 
-    /// Runs `look` while nothing passes.
+    /// Runs `look` while no byte is written.
     pub(super) fn between_writes<T>(&self, look: impl FnOnce() -> T) -> T {
         let _still = lock(&self.armed);
         look()
     }
 
-    /// Whether the request in `seen` is the one whose answer is to be withheld. Takes the trap if so.
+    /// Whether the reply to the request in `seen` must be withheld. Removes the trap if so.
     pub(super) fn marks(&self, seen: &mut Seen, request: &[u8]) -> bool {
         let mut armed = lock(&self.armed);
         let marked = armed.before_reply.take_if(|needle| seen.contains(needle, request)).is_some();
@@ -92,25 +92,25 @@ impl Traps {
     }
 }
 
-/// What became of an attempt to write.
+/// The result of an attempt to write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed {
     pub(super) bytes: usize,
-    /// The trap sprang: no byte may follow.
+    /// The trap was triggered: no byte may follow.
     pub(super) sprung: bool,
 }
 
-/// The end of what a client sent before, because the bytes looked for may arrive in two pieces.
+/// The tail of earlier bytes of a client, because the searched bytes may arrive in two pieces.
 #[derive(Default)]
 pub(super) struct Seen(Vec<u8>);
 
 impl Seen {
     fn contains(&self, needle: &[u8], request: &[u8]) -> bool {
-        // One piece is needed even for an empty needle, and this is only asked when there is one.
+        // An empty needle matches the first piece.
         needle.is_empty() || [&self.0, request].concat().windows(needle.len()).any(|window| window == needle)
     }
 
-    /// Keeps one byte less than the needle has, so that no match is found twice.
+    /// Keeps one byte less than the length of the needle, so that no match is found twice.
     fn push(&mut self, request: &[u8], needle: usize) {
         self.0.extend_from_slice(request);
         let surplus = self.0.len().saturating_sub(needle.saturating_sub(1));
@@ -132,7 +132,7 @@ mod tests {
         assert!(!traps.marks(&mut seen, b"EVALSHA again"));
     }
 
-    /// What passes of `wanted` bytes when the receiver takes all it is given.
+    /// How many of `wanted` bytes pass when the receiver accepts all of them.
     fn pass(traps: &Traps, direction: Direction, wanted: usize) -> (usize, bool) {
         match traps.pass(direction, wanted, |allowed| Poll::Ready(Ok(allowed))) {
             Poll::Ready(Ok(Passed { bytes, sprung })) => (bytes, sprung),

@@ -1,4 +1,4 @@
-//! What a Redis server is started with.
+//! The options of a Redis server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,22 +8,22 @@ use std::sync::Mutex;
 use anyhow::{Context, Result};
 
 use super::RedisServer;
-use super::site::{PROGRAM, RedisFiles};
+use super::files::{PROGRAM, RedisFiles};
 use crate::free_port;
 use crate::launch::{Failure, on_free_ports};
 
 /// When Redis forces its append-only file to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendFsync {
-    /// Before every answer.
+    /// Before every reply.
     Always,
-    /// Once a second. While that is under way answered writes may wait in memory, so even a kill can lose some.
+    /// Once a second. Acknowledged writes may be in memory only, so that a kill can lose them.
     EverySec,
-    /// When the kernel likes.
+    /// When the kernel decides.
     No,
 }
 
-/// What a [`RedisServer`] is started with.
+/// The options of a [`RedisServer`].
 #[derive(Clone)]
 pub struct RedisBuilder {
     pub(super) program: PathBuf,
@@ -38,7 +38,7 @@ impl RedisBuilder {
         Self { program: PROGRAM.into(), config: Vec::new(), primary: None, dir: None, clock: false }
     }
 
-    /// Keeps an append-only file. Without this the server keeps nothing over a restart.
+    /// Enables the append-only file. Without it nothing survives a restart.
     pub fn appendonly(self, fsync: AppendFsync) -> Self {
         let fsync = match fsync {
             AppendFsync::Always => "always",
@@ -65,42 +65,44 @@ impl RedisBuilder {
         self
     }
 
-    /// Keeps the data in `path`, which must exist and is not removed afterwards.
+    /// Stores the data in `path`, which must exist and is not removed.
     pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.dir = Some(path.into());
         self
     }
 
-    /// Gives it a wall clock of its own; see [`RedisServer::step_clock`].
+    /// Gives the server its own wall clock; see [`RedisServer::step_clock`].
     pub fn own_clock(mut self) -> Self {
         self.clock = true;
         self
     }
 
-    /// Starts the server and waits until it answers.
+    /// Starts the server and waits until it is ready.
     pub fn start(self) -> Result<RedisServer> {
-        let home =
-            tempfile::Builder::new().prefix("testkit-redis-").tempdir().context("a directory for Redis")?;
+        let home = tempfile::Builder::new()
+            .prefix("testkit-redis-")
+            .tempdir()
+            .context("cannot create a directory for Redis")?;
         let dir = match &self.dir {
             Some(dir) => dir.clone(),
             None => home.path().join("data"),
         };
         if self.dir.is_none() {
-            fs::create_dir(&dir).context("a data directory for Redis")?;
+            fs::create_dir(&dir).context("cannot create the data directory of Redis")?;
         }
-        let site = RedisFiles { home, dir, spec: self };
+        let files = RedisFiles { home, dir, spec: self };
         let (port, child) = on_free_ports(|| {
             let port = free_port().map_err(Failure::Other)?;
-            Ok((port, site.launch(port, site.spec.primary)?))
+            Ok((port, files.launch(port, files.spec.primary)?))
         })?;
-        let primary = Mutex::new(site.spec.primary);
-        Ok(RedisServer { child: Mutex::new(child), primary, port, site })
+        let primary = Mutex::new(files.spec.primary);
+        Ok(RedisServer { child: Mutex::new(child), primary, port, files })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::site::MISSING;
+    use super::super::files::MISSING;
     use super::*;
 
     #[test]

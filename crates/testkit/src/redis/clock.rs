@@ -1,4 +1,4 @@
-//! A wall clock of a server's own: what it asks the system for the time is answered by libfaketime, from a file.
+//! A separate wall clock for one server, through libfaketime, which reads the time from a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Where libraries lie.
+/// Library directories.
 const PLACES: [&str; 4] = ["/usr/lib", "/lib", "/usr/lib64", "/lib64"];
 const MISSING: &str = "libfaketime not found: apt-get install faketime (cargo xtask test does it)";
 
-/// Lets a program read its time from `file`.
+/// Makes a program read the time from `file`.
 pub(super) fn give(command: &mut Command, file: &Path) -> Result<()> {
     let fake = find("faketime/libfaketime.so.1").context(MISSING)?;
-    // Redis' own allocator asks for the time before that library is ready; the system's does not.
+    // The allocator of Redis reads the time before libfaketime is initialized; that of the C library does not.
     let malloc =
         find("libc_malloc_debug.so.0").context("the C library's libc_malloc_debug.so.0 not found")?;
     command
@@ -25,27 +25,27 @@ pub(super) fn give(command: &mut Command, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Sets it this many seconds off the machine's clock.
+/// Sets the difference to the clock of the machine, in seconds.
 pub(super) fn offset(file: &Path, seconds: i64) -> Result<()> {
     replace(file, &format!("{seconds:+}\n"))
 }
 
-/// Stops it at this many microseconds after 1970.
+/// Stops the clock at this many microseconds since the Unix epoch.
 pub(super) fn freeze(file: &Path, micros: u64) -> Result<()> {
     let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
     let (year, month, day) = civil_date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     let (date, time) =
         (format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:{second:02}"));
-    // Half a microsecond more, because the library rounds down what it reads as a floating-point number.
+    // Half a microsecond is added, because libfaketime parses a floating-point number and rounds down.
     replace(file, &format!("{date} {time}.{fraction:06}5\n"))
 }
 
 /// Replaces the file in one step, so that the server never reads half of it.
 fn replace(file: &Path, text: &str) -> Result<()> {
     let next = file.with_extension("next");
-    fs::write(&next, text).context("write a server's clock")?;
-    fs::rename(&next, file).context("set a server's clock")
+    fs::write(&next, text).context("cannot write the clock file")?;
+    fs::rename(&next, file).context("cannot replace the clock file")
 }
 
 /// The date of a day after 1970 in the Gregorian calendar, counted in years that begin in March.
@@ -60,7 +60,7 @@ fn civil_date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
-/// Finds a library, also in the folders that are named after the machine's kind.
+/// Finds a library, also in the directories of the architecture.
 fn find(name: &str) -> Option<PathBuf> {
     PLACES.iter().find_map(|place| {
         let folders = fs::read_dir(place).ok()?.flatten().map(|entry| entry.path());
