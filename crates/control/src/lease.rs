@@ -167,12 +167,12 @@ impl LeaseMachine {
 
     /// The public view.
     pub(crate) fn view(&self, now: UptimeMs) -> LeaseView {
-        self.live(now).map(|active| self.view_of(active, now)).unwrap_or_default()
+        self.active_at(now).map(|active| self.view_of(active, now)).unwrap_or_default()
     }
 
     /// The token, if `client` owns the lease. Only for the reply to the owner's acquire.
     pub(crate) fn token(&self, client: u32, now: UptimeMs) -> Option<&Token> {
-        self.live(now).filter(|active| active.owner.client == client).map(|active| &active.token)
+        self.active_at(now).filter(|active| active.owner.client == client).map(|active| &active.token)
     }
 
     /// The first step of an acquire: extends the owner's lease, refuses other clients, or reports a free lease.
@@ -203,7 +203,7 @@ impl LeaseMachine {
         token: &str,
         now: UptimeMs,
     ) -> Result<LeaseView, LeaseDenial> {
-        let Some(active) = self.live(now) else { return Err(LeaseDenial::Expired) };
+        let Some(active) = self.active_at(now) else { return Err(LeaseDenial::Expired) };
         if active.owner.client != client {
             return Err(LeaseDenial::Locked(self.view_of(active, now)));
         }
@@ -226,17 +226,17 @@ impl LeaseMachine {
         reason: &str,
         now: UptimeMs,
     ) -> Result<Option<LeaseEnd>, LeaseDenial> {
-        let Some(active) = self.live(now) else { return Ok(None) };
+        let Some(active) = self.active_at(now) else { return Ok(None) };
         if active.owner.client != client || !active.matches(id, token) {
             return Err(LeaseDenial::Invalid);
         }
-        Ok(self.end(LeaseEvent::Released, reason))
+        Ok(self.end_lease(LeaseEvent::Released, reason))
     }
 
     /// Ends an expired lease.
     pub(crate) fn expire(&mut self, now: UptimeMs) -> Option<LeaseEnd> {
         if self.active.as_ref()?.expires.reached(now) {
-            return self.end(LeaseEvent::Expired, "heartbeat_timeout");
+            return self.end_lease(LeaseEvent::Expired, "heartbeat_timeout");
         }
         None
     }
@@ -244,7 +244,7 @@ impl LeaseMachine {
     /// Ends the lease of a closed connection.
     pub(crate) fn disconnect(&mut self, client: u32) -> Option<LeaseEnd> {
         if self.active.as_ref()?.owner.client == client {
-            return self.end(LeaseEvent::Released, "ws_disconnect");
+            return self.end_lease(LeaseEvent::Released, "ws_disconnect");
         }
         None
     }
@@ -252,7 +252,7 @@ impl LeaseMachine {
     /// Revokes the lease with this id.
     pub(crate) fn revoke(&mut self, id: &str, reason: &str) -> Option<LeaseEnd> {
         if self.active.as_ref()?.id == id {
-            return self.end(LeaseEvent::Released, reason);
+            return self.end_lease(LeaseEvent::Released, reason);
         }
         None
     }
@@ -264,7 +264,7 @@ impl LeaseMachine {
 
     /// The relation of a connection to the lease.
     pub(crate) fn ownership(&self, client: Option<u32>, now: UptimeMs) -> Ownership {
-        match self.live(now) {
+        match self.active_at(now) {
             None => Ownership::Inactive,
             Some(active) if Some(active.owner.client) == client => Ownership::Owner,
             Some(_) => Ownership::Other,
@@ -273,7 +273,7 @@ impl LeaseMachine {
 
     /// Checks a token and an id.
     pub(crate) fn check_proof(&self, token: Option<&str>, id: Option<&str>, now: UptimeMs) -> ProofResult {
-        let Some(active) = self.live(now) else {
+        let Some(active) = self.active_at(now) else {
             let ended = |token| self.last_digest().is_some_and(|last| digest(token) == Some(*last));
             return if token.is_some_and(ended) { ProofResult::Expired } else { ProofResult::Free };
         };
@@ -291,11 +291,11 @@ impl LeaseMachine {
         self.active.as_ref().map(|active| active.token.digest()).or(self.last.as_ref())
     }
 
-    fn live(&self, now: UptimeMs) -> Option<&ActiveLease> {
+    fn active_at(&self, now: UptimeMs) -> Option<&ActiveLease> {
         self.active.as_ref().filter(|active| !active.expires.reached(now))
     }
 
-    fn end(&mut self, event: LeaseEvent, reason: &str) -> Option<LeaseEnd> {
+    fn end_lease(&mut self, event: LeaseEvent, reason: &str) -> Option<LeaseEnd> {
         let active = self.active.take()?;
         self.last = Some(*active.token.digest());
         let view = LeaseView { active: false, remaining: 0, ..self.view_of(&active, active.expires) };

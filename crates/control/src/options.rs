@@ -75,7 +75,7 @@ impl Options {
     ];
 
     /// Reads the section. An error names the setting and the problem.
-    pub fn read(section: Option<&toml::Table>) -> Result<Self, String> {
+    pub fn parse(section: Option<&toml::Table>) -> Result<Self, String> {
         let Some(section) = section else { return Ok(Self::default()) };
         let number = |name: &str, default: u32| {
             let value = section.get(name).and_then(toml::Value::as_integer);
@@ -151,19 +151,19 @@ fn parse_device(setting: &str, text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Options, String> {
-        Options::read(Some(&text.parse::<toml::Table>().unwrap()))
+    fn parse(text: &str) -> Result<Options, String> {
+        Options::parse(Some(&text.parse::<toml::Table>().unwrap()))
     }
 
     #[test]
     fn an_empty_section_has_the_defaults() {
-        assert_eq!(Options::read(None), Ok(Options::default()));
-        assert_eq!(read(""), Ok(Options::default()));
+        assert_eq!(Options::parse(None), Ok(Options::default()));
+        assert_eq!(parse(""), Ok(Options::default()));
     }
 
     #[test]
     fn outputs_and_inputs_are_parsed() {
-        let options = read(
+        let options = parse(
             "outputs = [\"preview\", \"ddp://10.0.0.9\", \"ddp://127.0.0.1:5000\"]\n\
              serial = [\"serial:///dev/ttyUSB0\", \"/dev/ttyACM0?baud=9600\"]\nencoder = [\"/dev/input/event3\"]",
         )
@@ -183,7 +183,7 @@ mod tests {
             ("serial = [\"ttyUSB0\"]", "ttyUSB0"),
             ("serial = [\"/dev/ttyUSB0?baud=fast\"]", "fast"),
         ] {
-            assert!(read(text).unwrap_err().contains(word), "{text}");
+            assert!(parse(text).unwrap_err().contains(word), "{text}");
         }
     }
 }

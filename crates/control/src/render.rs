@@ -66,11 +66,11 @@ pub(crate) async fn run(service: Arc<ControlService>) {
         }
         let rate = input.streaming.unwrap_or_else(|| u32::from(service.options.fps)).max(1);
         let period = Duration::from_secs(1) / rate;
-        meter.spent(clock.now().since(now), period);
+        meter.record_busy(clock.now().since(now), period);
         next = next + period;
         if next <= clock.now() {
             // Late: missed frames are skipped.
-            meter.late();
+            meter.record_late();
             next = clock.now() + period;
         }
         meter.report(&service, clock.now());
@@ -80,7 +80,11 @@ pub(crate) async fn run(service: Arc<ControlService>) {
 fn read_input(service: &ControlService, passed: Duration) -> FrameInput {
     let mut state = service.lock_state();
     state.device.advance(passed.as_secs_f64() * 1_000.0);
-    FrameInput { streaming: state.stream.fps(), frame: state.stream.take(), spec: state.device.frame_spec() }
+    FrameInput {
+        streaming: state.stream.fps(),
+        frame: state.stream.take_frame(),
+        spec: state.device.frame_spec(),
+    }
 }
 
 impl FrameInput {
@@ -130,12 +134,12 @@ impl FrameMeter {
         self.window.0 += 1;
     }
 
-    fn late(&mut self) {
+    fn record_late(&mut self) {
         self.window.1 += 1;
         metrics::counter!("tenure_control_late_frames_total").increment(1);
     }
 
-    fn spent(&mut self, busy: Duration, budget: Duration) {
+    fn record_busy(&mut self, busy: Duration, budget: Duration) {
         self.busy += busy;
         self.budget += budget;
     }

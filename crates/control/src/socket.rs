@@ -87,7 +87,7 @@ pub(crate) async fn upgrade(
 struct ConnectionSlot<'a>(&'a ControlService);
 
 impl<'a> ConnectionSlot<'a> {
-    fn take(service: &'a ControlService) -> Option<Self> {
+    fn acquire(service: &'a ControlService) -> Option<Self> {
         let taken = service.clients.fetch_add(1, Ordering::Relaxed);
         metrics::gauge!("tenure_control_clients").increment(1.0);
         let slot = Self(service);
@@ -115,7 +115,7 @@ impl Drop for DisconnectGuard<'_> {
 }
 
 async fn serve(service: Arc<ControlService>, mut socket: WebSocket, requester: Requester) {
-    let Some(_slot) = ConnectionSlot::take(&service) else {
+    let Some(_slot) = ConnectionSlot::acquire(&service) else {
         let close =
             Message::Close(Some(CloseFrame { code: close_code::POLICY, reason: "Connection limit".into() }));
         return close_socket(&service, &mut socket, close).await;

@@ -124,7 +124,7 @@ impl RenderStream {
         self.session.as_ref().map(|session| session.params.fps)
     }
 
-    /// Handles a frame. `leased` tells whether its sender owns the lease.
+    /// Handles a frame. `leased` is true if its sender owns the lease.
     pub(crate) fn ingest(&mut self, sender: u32, leased: bool, frame: &[u8], now: UptimeMs) -> FrameOutcome {
         let Some(session) = &mut self.session else {
             self.counters.invalid = self.counters.invalid.saturating_add(1);
@@ -153,7 +153,7 @@ impl RenderStream {
     }
 
     /// Takes the newest frame that was not rendered yet.
-    pub(crate) fn take(&mut self) -> Option<Box<[u8; PAYLOAD]>> {
+    pub(crate) fn take_frame(&mut self) -> Option<Box<[u8; PAYLOAD]>> {
         let frame = self.mailbox.take()?;
         self.counters.rendered = self.counters.rendered.saturating_add(1);
         Some(frame)
@@ -256,7 +256,7 @@ mod tests {
             );
             assert!(stream.expire(now).is_none());
             if i % 2 == 1 {
-                assert!(stream.take().is_some() && stream.take().is_none());
+                assert!(stream.take_frame().is_some() && stream.take_frame().is_none());
             }
         }
         let StreamCounters { rx, rendered, dropped, invalid, .. } = stream.counters();
@@ -328,11 +328,11 @@ mod tests {
     fn only_frames_never_rendered_count_as_dropped() {
         let mut stream = started_stream();
         stream.ingest(3, true, &valid_frame(1), UptimeMs(101));
-        assert!(stream.take().is_some() && stream.take().is_none());
+        assert!(stream.take_frame().is_some() && stream.take_frame().is_none());
         stream.ingest(3, true, &valid_frame(2), UptimeMs(102));
         assert_eq!(stream.counters().dropped, 0, "the first was rendered");
         stream.ingest(3, true, &frame(3, &[7; PAYLOAD]), UptimeMs(103));
-        assert_eq!(stream.take().unwrap()[0], 7, "the latest wins");
+        assert_eq!(stream.take_frame().unwrap()[0], 7, "the latest wins");
         let StreamCounters { rx, rendered, dropped, .. } = stream.counters();
         assert_eq!((rx, rendered, dropped), (3, 2, 1));
     }

@@ -55,7 +55,7 @@ impl WakeUps {
     }
 
     /// What was woken since the last call; zero once the task may sleep.
-    fn take(&self) -> u8 {
+    fn take_woken(&self) -> u8 {
         let woken = self.woken.swap(POLLING, Ordering::AcqRel) & !POLLING;
         if woken != 0 {
             return woken;
@@ -121,7 +121,7 @@ impl ConnectionExecutor {
         poll_fn(|context| {
             wake_ups.task.register(context.waker());
             for _ in 0..MAX_ROUNDS {
-                let woken = wake_ups.take();
+                let woken = wake_ups.take_woken();
                 if woken == 0 {
                     return Poll::Pending;
                 }

@@ -9,7 +9,7 @@ use crate::{Fence, Key, Mode, Op, Ttl};
 /// On engines with external subscribers, `message` is published to `channel`.
 #[derive(Clone, Debug)]
 pub struct Announcement {
-    /// The lease that permits it; checked as [`Mode::Strict`](crate::Mode::Strict) whatever the fence says.
+    /// The lease that permits it; checked as [`Mode::Strict`](crate::Mode::Strict) regardless of the mode of the fence.
     pub fence: Fence,
     /// The channel of external subscribers.
     pub channel: Key,

@@ -32,7 +32,7 @@ pub enum Break {
     PlainCounter,
     /// A reign ends only when a sweep finds it expired.
     SweeperOnly,
-    /// A renewal recreates a reign that is gone.
+    /// A renewal recreates a reign that has ended.
     RenewCreates,
     /// A renewal ignores the expiry.
     RenewLate,

@@ -26,7 +26,7 @@ pub struct Capabilities {
     pub durability: Durability,
     /// The largest steps it takes.
     pub limits: Limits,
-    /// How a parked claim learns of its grant.
+    /// How a queued claim is notified of its grant.
     pub wakes_waiters: Wakeup,
     /// Whether a lease outlives its holder's process, so that a caller that has proven the holder dead should replace
     /// it ([`Claim::instead_of`](crate::Claim::instead_of)) instead of waiting for the expiry.
@@ -57,7 +57,7 @@ pub struct Limits {
     pub wiped_leases: usize,
 }
 
-/// How a parked claim learns of its grant.
+/// How a queued claim is notified of its grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wakeup {
     /// The store notifies it.

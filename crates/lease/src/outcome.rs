@@ -89,7 +89,7 @@ impl BusyReason {
 /// The answer to one renewal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Renewed {
-    /// The reign goes on.
+    /// The reign continues.
     Renewed {
         /// The remaining time on the store's clock.
         remaining: Duration,

@@ -97,14 +97,14 @@ fn balanced(keys: &[&str], nodes: &[&str]) -> Vec<usize> {
     let mut placed = vec![usize::MAX; keys.len()];
     let mut rejected = Vec::new();
     for (k, order) in preferences {
-        if capacity.take(order[0]) {
+        if capacity.take_share(order[0]) {
             placed[k] = order[0];
         } else {
             rejected.push((k, order));
         }
     }
     for (k, order) in rejected {
-        if let Some(node) = order.into_iter().find(|node| capacity.take(*node)) {
+        if let Some(node) = order.into_iter().find(|node| capacity.take_share(*node)) {
             placed[k] = node;
         }
     }
@@ -124,7 +124,7 @@ impl Capacity {
         Self { load: HashMap::new(), floor: keys / nodes, extra: keys % nodes }
     }
 
-    fn take(&mut self, node: usize) -> bool {
+    fn take_share(&mut self, node: usize) -> bool {
         let load = self.load.entry(node).or_insert(0);
         if *load < self.floor {
             *load += 1;
@@ -203,7 +203,7 @@ mod tests {
         let keys = refs(&keys);
         for placement in [Placement::Balanced, Placement::Seed] {
             let alone = placement.assign(&keys, &["a", "b", "c"]);
-            // Each index stands for the first node of its name.
+            // Each index represents the first node of its name.
             assert_eq!(placement.assign(&keys, &["a", "b", "c", "a", "c", "a"]), alone, "{placement:?}");
             let moved: Vec<_> = alone.iter().map(|node| [0, 2, 4][*node]).collect();
             assert_eq!(placement.assign(&keys, &["a", "a", "b", "b", "c", "b"]), moved, "{placement:?}");

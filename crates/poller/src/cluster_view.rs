@@ -356,7 +356,7 @@ impl ClusterView {
         }
         if std::mem::take(&mut self.owners_changed) || stale {
             let Self { me, mine, others, preferred_owners, .. } = self;
-            preferred_owners.settle(|id| match mine.contains_key(id) {
+            preferred_owners.keep_with_owners(|id| match mine.contains_key(id) {
                 true => Some(me.as_str()),
                 false => others.get(id).map(|other| other.holder.as_str()),
             });
@@ -403,7 +403,7 @@ impl ClusterView {
     pub(crate) fn plan_successors(&mut self) -> HashMap<String, Option<String>> {
         let rest: Vec<Peer> = self.live_peers().into_iter().filter(|peer| peer.id != self.me).collect();
         let mut preferred_owners = PreferredOwners::new(self.placement, &rest, &self.active, &self.others);
-        preferred_owners.settle(|id| self.others.get(id).map(|other| other.holder.as_str()));
+        preferred_owners.keep_with_owners(|id| self.others.get(id).map(|other| other.holder.as_str()));
         let successor = |id: &str| {
             preferred_owners
                 .of(id)

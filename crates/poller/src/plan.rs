@@ -160,7 +160,7 @@ impl PreferredOwners {
 
     /// In balanced placement, a target stays with its current owner while that node has no more than its share, so
     /// that as few targets as possible move. `owner` returns the current owner of a target.
-    pub fn settle<'a>(&mut self, owner: impl Fn(&str) -> Option<&'a str>) {
+    pub fn keep_with_owners<'a>(&mut self, owner: impl Fn(&str) -> Option<&'a str>) {
         if self.placement == Placement::Seed || self.nodes.is_empty() {
             return;
         }

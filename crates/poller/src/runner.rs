@@ -100,7 +100,7 @@ impl Runner {
             ..NodeInfo::default()
         };
         // Jitter spreads nodes that start at the same time.
-        let acquire_from = now + settings.settle().mul_f64(1.0 + random_unit() / 4.0);
+        let acquire_from = now + settings.settle_time().mul_f64(1.0 + random_unit() / 4.0);
         Self {
             clock,
             keeper,
@@ -420,7 +420,7 @@ impl Runner {
         }
         let rules = Rules {
             fallback: settings.fallback(),
-            settle: settings.settle(),
+            settle: settings.settle_time(),
             moves: self.moves,
             may_acquire: self.may_acquire(now),
         };

@@ -125,7 +125,7 @@ fn ttl(ms: u64) -> Ttl {
 
 impl Settings {
     /// Reads the section. Absent settings have their defaults.
-    pub fn read(section: Option<&toml::Table>) -> Result<Self, SettingsError> {
+    pub fn parse(section: Option<&toml::Table>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let Some(section) = section else { return Ok(settings) };
         let number =
@@ -195,7 +195,7 @@ impl Settings {
     }
 
     /// How long a new node waits before it acquires targets, and before other nodes hand targets to it.
-    pub(crate) fn settle(&self) -> Duration {
+    pub(crate) fn settle_time(&self) -> Duration {
         self.discovery_interval / 4
     }
 
@@ -209,8 +209,8 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Settings, SettingsError> {
-        Settings::read(Some(&text.parse::<toml::Table>().unwrap()))
+    fn parse(text: &str) -> Result<Settings, SettingsError> {
+        Settings::parse(Some(&text.parse::<toml::Table>().unwrap()))
     }
 
     #[test]
@@ -223,8 +223,8 @@ mod tests {
                 _ => format!("{} = {value:?}\n", spec.name),
             })
             .collect();
-        assert_eq!(read(&defaults).unwrap(), Settings::default());
-        let settings = Settings::read(None).unwrap();
+        assert_eq!(parse(&defaults).unwrap(), Settings::default());
+        let settings = Settings::parse(None).unwrap();
         assert_eq!(settings.lease_ttl.as_millis(), 30_000);
         assert_eq!(settings.renew_interval.as_secs(), 10);
         assert_eq!(settings.discovery_interval.as_secs(), 10);
@@ -238,7 +238,7 @@ mod tests {
             "lease_ttl_ms = 3600000",
             "placement = \"seed\"",
         ] {
-            assert!(read(good).is_ok(), "{good}: {:?}", read(good));
+            assert!(parse(good).is_ok(), "{good}: {:?}", parse(good));
         }
         for (bad, name) in [
             ("renew_interval_ms = 10001", "renew_interval_ms"),
@@ -248,7 +248,7 @@ mod tests {
             ("sync_interval_ms = 30001", "sync_interval_ms"),
             ("webhook = \"ftp://x\"", "webhook"),
         ] {
-            assert_eq!(read(bad).unwrap_err().name, name, "{bad}");
+            assert_eq!(parse(bad).unwrap_err().name, name, "{bad}");
         }
     }
 }

@@ -136,7 +136,7 @@ impl ClusterSnapshot {
     pub(crate) fn capture(state: &NodeState) -> Self {
         let clock = state.store.clock();
         let (now, cluster) = (clock.now(), state.cluster.lock());
-        let settle = state.settings.settle();
+        let settle = state.settings.settle_time();
         let mut nodes: BTreeMap<String, NodeView> = cluster
             .peers
             .values()

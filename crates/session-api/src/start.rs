@@ -79,7 +79,7 @@ async fn handle_start(api: &Arc<ApiState>, intent: StartIntent) -> StartResult {
             }
         }
     };
-    // In a task of its own, so that a client that disconnects does not interrupt it.
+    // In its own task, so that a client that disconnects does not cancel it.
     let result = api.options.tasks.spawn(work.in_current_span()).await;
     result.unwrap_or_else(|error| {
         tracing::error!(%error, "start task failed");

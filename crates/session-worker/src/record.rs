@@ -43,7 +43,7 @@ impl Cause {
 
 impl SessionRecord {
     /// Applies an event and writes the record if that changes it.
-    pub(crate) async fn step(
+    pub(crate) async fn apply_event(
         &mut self,
         worker: &WorkerState,
         event: SessionEvent,

@@ -58,7 +58,7 @@ pub(crate) async fn recover(
         Cause::new(Reason::ProcessEnded, Some(Detail::WorkerRestarted), message)
     });
     entry.session.recovered_from = Some(before);
-    match entry.step(worker, event, cause).await {
+    match entry.apply_event(worker, event, cause).await {
         // Only the guard holder writes records; after a conflict the session belongs to another worker.
         Err(SessionError::RecordConflict) => Ok(()),
         other => other,

@@ -88,7 +88,7 @@ pub(crate) async fn list_held_leases(
     let mut query = query(prefix)?;
     loop {
         let page = worker.call_store(worker.store.list(&query)).await?;
-        let next = take(page, &mut all);
+        let next = append_page(page, &mut all);
         match next {
             Some(next) => query.after = Some(next),
             None => break,
@@ -103,7 +103,7 @@ async fn read_records(worker: &WorkerState, prefix: &str) -> Result<Vec<Record>,
     let mut query = query(prefix)?;
     loop {
         let page = worker.call_store(worker.store.scan(&query)).await?;
-        match take(page, &mut all) {
+        match append_page(page, &mut all) {
             Some(next) => query.after = Some(next),
             None => return Ok(all),
         }
@@ -114,7 +114,7 @@ fn query(prefix: &str) -> Result<Query, SessionError> {
     Ok(Query::new(keys::prefix(prefix).map_err(|error| SessionError::Store(error.to_string()))?))
 }
 
-fn take<T>(page: Page<T>, all: &mut Vec<T>) -> Option<Key> {
+fn append_page<T>(page: Page<T>, all: &mut Vec<T>) -> Option<Key> {
     all.extend(page.items);
     page.next
 }

@@ -70,7 +70,7 @@ impl SessionTask {
     /// Runs the session. In every case no process, lease or output directory is left behind.
     pub(crate) async fn run(mut self) {
         let result = match self.run_until_ending().await {
-            Ok(ending) => self.end(ending).await,
+            Ok(ending) => self.end_session(ending).await,
             Err(error) => Err(error),
         };
         if let Err(error) = result {
@@ -90,7 +90,7 @@ impl SessionTask {
             ending = next_command(&self.worker, &mut self.commands) => return ending,
             permit = starts.acquire_owned() => permit,
         };
-        self.step(SessionEvent::Pick, None).await?;
+        self.apply_event(SessionEvent::Pick, None).await?;
         if let Some(ending) = self.acquire_leases().await? {
             return Ok(ending);
         }
@@ -154,7 +154,7 @@ impl SessionTask {
             return Ok(Some(ending));
         }
         self.entry.session.pipeline = PipelineState::FfmpegRunning;
-        self.step(SessionEvent::Prime, None).await?;
+        self.apply_event(SessionEvent::Prime, None).await?;
         Ok(None)
     }
 
@@ -182,11 +182,11 @@ impl SessionTask {
             };
             match event {
                 PipelineEvent::Published => {
-                    self.step(SessionEvent::Publish, None).await?;
+                    self.apply_event(SessionEvent::Publish, None).await?;
                     telemetry::first_playlist(&self.entry.session, worker.clock.now().since(began));
                 }
                 PipelineEvent::Drained => {
-                    self.step(SessionEvent::Drain, None).await?;
+                    self.apply_event(SessionEvent::Drain, None).await?;
                     drained = Some(worker.clock.now() + worker.options.drain_timeout);
                 }
                 PipelineEvent::Failed(cause) => return Ok(Ending::Fail(cause)),
@@ -195,11 +195,11 @@ impl SessionTask {
     }
 
     /// Ends the session: stops the pipeline, releases the leases in reverse order, then updates the record.
-    async fn end(&mut self, ending: Ending) -> Result<(), SessionError> {
+    async fn end_session(&mut self, ending: Ending) -> Result<(), SessionError> {
         self.ending.store(true, Ordering::Release);
         let (event, cause, hard) = match ending {
             Ending::Stop(reason) => {
-                self.step(SessionEvent::RequestStop, Some(Cause::new(reason, None, None))).await?;
+                self.apply_event(SessionEvent::RequestStop, Some(Cause::new(reason, None, None))).await?;
                 let worker = self.worker.clone();
                 let mut commands = self.commands.clone();
                 let _permit = tokio::select! {
@@ -227,7 +227,7 @@ impl SessionTask {
         if event == SessionEvent::Force {
             self.entry.session.detail = Some(Detail::SweeperForcedStop);
         }
-        self.step(event, cause).await
+        self.apply_event(event, cause).await
     }
 
     /// Ends the pipeline and waits until its processes have exited. It is killed at once if `hard` is set, and later on a
@@ -298,9 +298,9 @@ impl SessionTask {
         }
     }
 
-    async fn step(&mut self, event: SessionEvent, cause: Option<Cause>) -> Result<(), SessionError> {
+    async fn apply_event(&mut self, event: SessionEvent, cause: Option<Cause>) -> Result<(), SessionError> {
         let worker = self.worker.clone();
-        self.entry.step(&worker, event, cause).await?;
+        self.entry.apply_event(&worker, event, cause).await?;
         *self.published.lock() = self.entry.clone();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The one place of the binary that reads a clock of its own: what `tenure doctor` says about the others.
+//! The only file of the binary that reads a clock: `tenure doctor` compares clocks.
 
 use std::time::Duration;
 

@@ -11,12 +11,12 @@ use tenure_service::{Code, Problem};
 #[folder = "$CARGO_MANIFEST_DIR/../../web/console"]
 struct Files;
 
-/// What pages may do: nothing but talk to the server they came from, and play what they heard from it.
+/// The content security policy of pages: they connect only to their own server, and play media received from it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
 
-/// The same for meetings, which also talk to the controller that has them, wherever it is.
+/// The policy of the meeting page, which also connects to the controller of the meeting.
 const MEET_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      media-src 'self' blob:; connect-src 'self' https:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Router {
 fn file(name: &str) -> Response {
     let policy = if name == MEET { MEET_POLICY } else { POLICY };
     let Some(found) = Files::get(name) else {
-        return Problem::new(Code::NOT_FOUND, "there is nothing here").into_response();
+        return Problem::new(Code::NOT_FOUND, "no such page").into_response();
     };
     let kind = HeaderValue::from_str(found.metadata.mimetype())
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));

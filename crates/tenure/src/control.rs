@@ -21,7 +21,7 @@ pub(crate) const SERVICE: Definition = Definition {
 };
 
 fn prepare(settings: &Settings, _: &Roles) -> Result<Box<dyn Prepared>> {
-    let options = Options::read(settings.sections.get("control")).map_err(Failure::usage)?;
+    let options = Options::parse(settings.sections.get("control")).map_err(Failure::usage)?;
     Ok(Box::new(PreparedControl(options)))
 }
 

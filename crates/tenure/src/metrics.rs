@@ -58,7 +58,7 @@ const CATALOG: &[(Kind, &str, &str)] = &[
     (
         Counter,
         "tenure_lease_lost_total",
-        "Leases lost against the holder's will. TenureLeaseLost explains the reasons.",
+        "Leases lost without a release. The runbook TenureLeaseLost explains the reasons.",
     ),
     (Counter, "tenure_lease_release_total", "Releases: released, not_held, failed, unknown."),
     (

@@ -30,7 +30,7 @@ fn set_defaults(settings: &mut Settings, roles: &Roles, given: Given) {
 }
 
 fn prepare(settings: &Settings, _: &Roles) -> Result<Box<dyn Prepared>> {
-    let settings = tenure_poller::Settings::read(settings.sections.get("poll"))
+    let settings = tenure_poller::Settings::parse(settings.sections.get("poll"))
         .map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Box::new(PreparedNode(settings)))
 }

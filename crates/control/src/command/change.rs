@@ -113,7 +113,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn effect(device: &mut Device, id: u8) -> Outcome {
     check_effect(id)?;
-    device.show(LightLook { effect_id: id, ..device.look.clone() }, None);
+    device.set_look(LightLook { effect_id: id, ..device.look.clone() }, None);
     Ok(current(device))
 }
 
@@ -136,7 +136,7 @@ fn parameters(device: &mut Device, args: &Args) -> Outcome {
     }
     match palette == device.look.palette_id {
         true => device.touch(),
-        false => device.show(LightLook { palette_id: palette, ..device.look.clone() }, None),
+        false => device.set_look(LightLook { palette_id: palette, ..device.look.clone() }, None),
     }
     let mut reply = json!(device.look.params);
     reply["paletteId"] = device.look.palette_id.into();
@@ -181,7 +181,7 @@ fn trigger(device: &mut Device, args: &Args) -> Outcome {
         kind: kind(args.text("transitionType")).unwrap_or(device.blend.kind),
         ms: args.int("durationMs").map_or(device.blend.duration_ms, |ms| ms as u32),
     };
-    device.show(LightLook { effect_id: id, ..device.look.clone() }, Some(transition));
+    device.set_look(LightLook { effect_id: id, ..device.look.clone() }, Some(transition));
     let word = TRANSITIONS[usize::from(transition.kind)];
     Ok(
         json!({ "toEffect": id, "name": effect_name(id), "transitionType": word, "durationMs": transition.ms }),
@@ -199,7 +199,7 @@ fn configure(device: &mut Device, args: &Args) -> Outcome {
 fn load(device: &mut Device, args: &Args) -> Outcome {
     let id = args.byte("id").unwrap_or_default();
     let preset = device.presets.get(&id).cloned().ok_or_else(|| preset_not_found(id))?;
-    device.show(preset.look, None);
+    device.set_look(preset.look, None);
     Ok(json!({ "id": id, "name": preset.name, "effectId": device.look.effect_id }))
 }
 

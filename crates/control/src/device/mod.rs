@@ -103,7 +103,7 @@ pub(crate) struct DeviceSnapshot {
 
 impl Device {
     /// Changes the look with a transition, by default the configured one.
-    pub(crate) fn show(&mut self, look: LightLook, transition: Option<Transition>) {
+    pub(crate) fn set_look(&mut self, look: LightLook, transition: Option<Transition>) {
         let from = self.scene();
         self.look = look;
         let transition = transition.unwrap_or(self.blend.transition());

@@ -59,7 +59,7 @@ impl Scenario {
             false => self.others.get(id).map(|other| other.holder.as_str()),
         };
         let mut preferred = PreferredOwners::new(self.placement, &self.nodes, &self.targets, &self.others);
-        preferred.settle(owner);
+        preferred.keep_with_owners(owner);
         preferred
     }
 

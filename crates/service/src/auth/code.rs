@@ -35,7 +35,7 @@ impl Codes {
     }
 
     /// Uses a code: its name and scopes, if it is known and has not expired.
-    pub(super) fn spend(&mut self, digest: &Digest, now: Duration) -> Option<(String, Scopes)> {
+    pub(super) fn redeem(&mut self, digest: &Digest, now: Duration) -> Option<(String, Scopes)> {
         self.codes.retain(|(_, code)| code.until > now);
         let at = self.codes.iter().position(|(known, _)| known.matches(digest).into())?;
         self.codes.remove(at).map(|(_, code)| (code.name, code.scopes))

@@ -117,7 +117,7 @@ async fn whoami(caller: Caller) -> impl IntoResponse {
 impl Auth {
     fn identify(&self, login: &Login) -> Result<Option<(String, Scopes)>, Problem> {
         match (&login.code, &login.token) {
-            (Some(code), None) => Ok(self.codes.lock().spend(&Digest::of(code), self.clock.now())),
+            (Some(code), None) => Ok(self.codes.lock().redeem(&Digest::of(code), self.clock.now())),
             (None, Some(token)) => Ok(self.tokens.find(&Digest::of(token))),
             _ => Err(Problem::new(Code::INVALID_REQUEST, "send either `code` or `token`")),
         }

@@ -64,7 +64,7 @@ impl Activity {
     }
 
     /// The headers of a request are complete. The request is active until the guard is dropped.
-    pub(super) fn begin(self: &Arc<Self>, is_http2: bool) -> ActiveRequest {
+    pub(super) fn begin_request(self: &Arc<Self>, is_http2: bool) -> ActiveRequest {
         self.requests.fetch_add(1, Ordering::AcqRel);
         self.head_since.store(NEVER, Ordering::Release);
         self.is_http2.store(is_http2, Ordering::Release);
@@ -79,7 +79,7 @@ impl Activity {
     }
 
     /// Bytes arrived.
-    pub(super) fn read(&self, bytes: &[u8]) {
+    pub(super) fn record_read(&self, bytes: &[u8]) {
         if bytes.starts_with(PREFACE) {
             self.is_http2.store(true, Ordering::Release);
         }
@@ -167,10 +167,10 @@ mod tests {
         let (clock, control) = Clock::manual();
         let activity = Activity::new(clock);
         control.advance(seconds(30));
-        activity.read(b"G");
+        activity.record_read(b"G");
         for _ in 0..9 {
             control.advance(seconds(1));
-            activity.read(b"G");
+            activity.record_read(b"G");
         }
         assert_eq!(activity.check(TIMEOUTS), ConnectionCheck::Later(seconds(1)));
         control.advance(seconds(1));
@@ -181,9 +181,9 @@ mod tests {
     fn idle_time_counts_from_the_end_of_the_last_request() {
         let (clock, control) = Clock::manual();
         let activity = Activity::new(clock);
-        activity.read(b"G");
-        let request = activity.begin(false);
-        activity.read(b"G");
+        activity.record_read(b"G");
+        let request = activity.begin_request(false);
+        activity.record_read(b"G");
         control.advance(seconds(3_600));
         assert_eq!(activity.check(TIMEOUTS), ConnectionCheck::Later(seconds(10)));
         drop(request);
@@ -197,8 +197,8 @@ mod tests {
     fn http_2_frames_between_requests_do_not_start_a_header_timeout() {
         let (clock, control) = Clock::manual();
         let activity = Activity::new(clock);
-        drop(activity.begin(true));
-        activity.read(b"G");
+        drop(activity.begin_request(true));
+        activity.record_read(b"G");
         control.advance(seconds(30));
         assert_eq!(activity.check(TIMEOUTS), ConnectionCheck::Later(seconds(10)));
     }
@@ -207,10 +207,10 @@ mod tests {
     fn an_http_2_client_may_connect_before_its_first_request() {
         let (clock, control) = Clock::manual();
         let (plain, tls) = (Activity::new(clock.clone()), Activity::new(clock));
-        plain.read(b"PRI * HTTP/2.0\r\n");
-        tls.read(b"a handshake");
+        plain.record_read(b"PRI * HTTP/2.0\r\n");
+        tls.record_read(b"a handshake");
         tls.handshake_done(true);
-        tls.read(b"settings");
+        tls.record_read(b"settings");
         control.advance(seconds(30));
         assert_eq!(plain.check(TIMEOUTS), ConnectionCheck::Later(seconds(10)));
         assert_eq!(tls.check(TIMEOUTS), ConnectionCheck::Later(seconds(10)));
@@ -222,7 +222,7 @@ mod tests {
     fn a_client_that_does_not_read_is_dropped_even_during_a_request() {
         let (clock, control) = Clock::manual();
         let activity = Activity::new(clock);
-        let _request = activity.begin(false);
+        let _request = activity.begin_request(false);
         activity.wrote(true);
         control.advance(seconds(59));
         activity.wrote(true);

@@ -59,7 +59,7 @@ impl AsyncRead for Io {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let bytes = buffer.filled().get(before..).unwrap_or_default();
         if !bytes.is_empty() {
-            self.activity.read(bytes);
+            self.activity.record_read(bytes);
         }
         read
     }

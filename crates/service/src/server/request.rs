@@ -54,7 +54,7 @@ impl RequestHandler {
         peer: SocketAddr,
         activity: Arc<Activity>,
     ) -> http::Response<LoggedBody> {
-        let active = activity.begin(request.version() == Version::HTTP_2);
+        let active = activity.begin_request(request.version() == Version::HTTP_2);
         let started = self.clock.now();
         let context = Context::new(request.headers());
         let (parts, body) = request.into_parts();

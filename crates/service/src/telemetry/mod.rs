@@ -63,7 +63,7 @@ pub enum TelemetryError {
     Twice(#[source] tracing::subscriber::SetGlobalDefaultError),
 }
 
-/// Keeps telemetry running; dropped, it sends what is left.
+/// Keeps telemetry running. Dropping it flushes what is left.
 #[derive(Debug)]
 #[must_use = "traces are sent until it is dropped"]
 pub struct TelemetryGuard {

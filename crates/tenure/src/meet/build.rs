@@ -122,7 +122,7 @@ async fn open<'a>(
 ) -> Result<Builder<'a>> {
     tenure_service::install_crypto();
     let clock = store.clock();
-    let secrets = ClientSecrets::read(plan, &service.data_dir)?;
+    let secrets = ClientSecrets::load(plan, &service.data_dir)?;
     let authority = match plan.role.has_gc() {
         true => Some(identity::authority(plan, service, &store, &secrets).await?),
         false => None,

@@ -40,7 +40,7 @@ pub(super) fn random_secret(bytes: usize) -> String {
 
 impl ClientSecrets {
     /// From the settings, or from the data directory, where they are created if missing.
-    pub(super) fn read(plan: &Plan, data_dir: &std::path::Path) -> Result<Self> {
+    pub(super) fn load(plan: &Plan, data_dir: &std::path::Path) -> Result<Self> {
         let one = |given: &Option<String>, name: &'static str| match given {
             Some(secret) => Ok(secret.clone()),
             None => {

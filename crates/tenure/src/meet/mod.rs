@@ -109,7 +109,7 @@ fn prepare(settings: &tenure_service::Settings, roles: &Roles) -> Result<Box<dyn
              running `tenure up --only lease`; or run all parts in one process with `tenure up --only meet`",
         ));
     }
-    let read = Settings::read(settings.sections.get("meet")).map_err(Failure::usage)?;
+    let read = Settings::parse(settings.sections.get("meet")).map_err(Failure::usage)?;
     if shared && role.has_mc() && read.secrets.binding.is_none() {
         let message = "meetings on a shared store need MC_BINDING_TOKEN_SECRET (base64, at least 32 bytes), the same for \
                      every meeting controller of the region";

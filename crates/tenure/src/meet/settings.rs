@@ -161,7 +161,7 @@ fn invalid(name: &str, why: impl std::fmt::Display) -> String {
 
 impl Settings {
     /// Reads the section.
-    pub(super) fn read(section: Option<&toml::Table>) -> Result<Self, String> {
+    pub(super) fn parse(section: Option<&toml::Table>) -> Result<Self, String> {
         let empty = toml::Table::new();
         let read = Reader(section.unwrap_or(&empty));
         let lease_ttl =
@@ -265,13 +265,13 @@ pub(super) fn legacy_settings(section: Option<&toml::Table>) -> (Option<SocketAd
 mod tests {
     use super::*;
 
-    fn read(toml: &str) -> Result<Settings, String> {
-        Settings::read(Some(&toml::from_str(toml).unwrap()))
+    fn parse(toml: &str) -> Result<Settings, String> {
+        Settings::parse(Some(&toml::from_str(toml).unwrap()))
     }
 
     #[test]
     fn defaults_match_the_protocol() {
-        let settings = Settings::read(None).unwrap();
+        let settings = Settings::parse(None).unwrap();
         assert_eq!(settings.lease_ttl.as_duration(), Duration::from_secs(9));
         assert_eq!(
             (settings.grace, settings.binding_ttl),
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn settings_in_seconds_are_accepted() {
-        let settings = read("binding_token_ttl_seconds = 10\ndisconnect_grace_period_seconds = 20").unwrap();
+        let settings = parse("binding_token_ttl_seconds = 10\ndisconnect_grace_period_seconds = 20").unwrap();
         assert_eq!((settings.binding_ttl.as_secs(), settings.grace.as_secs()), (10, 20));
     }
 
@@ -308,10 +308,10 @@ mod tests {
             ("tls_cert_path = 'x'", "meet.tls_cert_path: must be set together"),
             ("id = 'a:b'", "meet.id"),
         ] {
-            let error = read(toml).unwrap_err();
+            let error = parse(toml).unwrap_err();
             assert!(error.contains(message), "{error}");
         }
-        let secret = read("binding_token_secret = 'hunter2'").unwrap();
+        let secret = parse("binding_token_secret = 'hunter2'").unwrap();
         assert!(!format!("{secret:?}").contains("hunter2"));
     }
 }

@@ -94,7 +94,7 @@ fn prepare(settings: &tenure_service::Settings, roles: &Roles) -> Result<Box<dyn
         ));
     }
     let settings =
-        Settings::read(settings.sections.get("sessions"), &settings.data_dir).map_err(Failure::usage)?;
+        Settings::parse(settings.sections.get("sessions"), &settings.data_dir).map_err(Failure::usage)?;
     worker_options(&settings).check().map_err(|error| fatal(&error))?;
     Ok(Box::new(PreparedSessions { role, settings }))
 }

@@ -135,7 +135,7 @@ impl Reader<'_> {
         Duration::from_millis(self.number(name))
     }
 
-    fn words(&self, name: &str) -> Vec<String> {
+    fn strings(&self, name: &str) -> Vec<String> {
         let list = self.0.get(name).and_then(toml::Value::as_array).into_iter().flatten();
         list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
     }
@@ -147,7 +147,7 @@ fn wrong(name: &str, why: impl fmt::Display) -> String {
 
 impl Settings {
     /// Parses the section. Paths that it does not set are in `data_dir`.
-    pub(super) fn read(section: Option<&toml::Table>, data_dir: &Path) -> Result<Self, String> {
+    pub(super) fn parse(section: Option<&toml::Table>, data_dir: &Path) -> Result<Self, String> {
         let empty = toml::Table::new();
         let read = Reader(section.unwrap_or(&empty));
         let receiver_url = read.text("receiver_url").map(check_template).transpose()?;
@@ -227,7 +227,7 @@ fn parse_slots(text: &str) -> Result<BTreeSet<u32>, String> {
 fn parse_lan(read: &Reader<'_>) -> Result<LanPolicy, String> {
     let networks = |name: &str| -> Result<Vec<Cidr>, String> {
         let parse = |text: &String| text.parse().map_err(|error| wrong(name, error));
-        read.words(name).iter().map(parse).collect()
+        read.strings(name).iter().map(parse).collect()
     };
     let (allow, trusted_proxies) = (networks("lan_allow_cidrs")?, networks("trusted_proxies")?);
     let allow = if allow.is_empty() { LanPolicy::default().allow } else { allow };
@@ -313,7 +313,7 @@ mod tests {
 
     fn parse(toml: &str) -> Result<Settings, String> {
         let table: toml::Table = toml::from_str(toml).unwrap();
-        Settings::read(Some(&table), Path::new("data"))
+        Settings::parse(Some(&table), Path::new("data"))
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_default_is_the_test_pattern_on_sample_channels() {
-        let settings = Settings::read(None, Path::new("data")).unwrap();
+        let settings = Settings::parse(None, Path::new("data")).unwrap();
         assert_eq!(settings.pipeline, Pipeline::Pattern);
         assert!(settings.channels.len() > 2 && settings.secrets.current.is_none() && !settings.phase_one);
         assert_eq!(settings.slots.len(), 0, "the loader applies the default");

@@ -116,14 +116,14 @@ impl BenchClient {
         (latencies, errors)
     }
 
-    async fn take(&self, token: &Token) -> tenure_lease::Result<Acquired> {
+    async fn acquire(&self, token: &Token) -> tenure_lease::Result<Acquired> {
         let claim = Claim::new(self.key.clone(), self.holder.clone(), token.clone(), self.ttl);
         self.store.acquire(claim).await
     }
 
     async fn take_one(&self) -> Result<(Token, Generation)> {
         let token = Token::random(&OsEntropy);
-        match self.take(&token).await? {
+        match self.acquire(&token).await? {
             Acquired::Granted(grant) => Ok((token, grant.lease.generation)),
             Acquired::Busy(busy) => Err(Failure::new(exit::NOT_NOW, "BUSY", describe_busy(&self.key, &busy))
                 .during("cannot run the benchmark")),
@@ -132,7 +132,7 @@ impl BenchClient {
 
     async fn cycle(&self) -> bool {
         let token = Token::random(&OsEntropy);
-        let granted = matches!(self.take(&token).await, Ok(Acquired::Granted(_)));
+        let granted = matches!(self.acquire(&token).await, Ok(Acquired::Granted(_)));
         let released = self.store.release(Release::new(self.key.clone(), token)).await;
         granted && released.is_ok()
     }

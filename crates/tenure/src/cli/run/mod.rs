@@ -66,14 +66,14 @@ pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     let guard = tokio::select! {
         biased;
         number = signals.next() => {
-            settle(&keeper).await;
+            wait_for_releases(&keeper).await;
             return Ok(128 + number as u8);
         }
         taken = keeper.acquire(args.key.clone(), terms, args.wait) => taken.map_err(|error| not_acquired(&args, error))?,
     };
     let outcome = supervise(&guard, &args.command, &keeper, &mut signals).await;
     let code = finish(outcome, guard, &args, &keeper, screen).await;
-    settle(&keeper).await;
+    wait_for_releases(&keeper).await;
     code
 }
 
@@ -126,7 +126,7 @@ async fn finish(
 }
 
 /// Waits a moment for pending releases.
-async fn settle(keeper: &Keeper) {
+async fn wait_for_releases(keeper: &Keeper) {
     within(keeper, RELEASE_TIMEOUT, keeper.settled()).await;
 }
 
