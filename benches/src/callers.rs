@@ -87,8 +87,8 @@ pub(crate) async fn renewals(store: &Store, held: &[Renewal], batch: &Batches, u
     // Reading the clock costs a tenth of a single renewal, so it is not read for every renewal.
     while (batch.size == 1 && done % 16 != 0) || !until.over() {
         let items = batch.next(held);
-        for (answer, item) in store.renew(items).await?.iter().zip(items) {
-            if let tenure_lease::Renewed::Lost(end) = answer {
+        for (answer, item) in store.renew(items).await?.into_iter().zip(items) {
+            if let tenure_lease::Renewed::Lost(end) = answer? {
                 bail!("{} was lost: {end}", item.key);
             }
         }

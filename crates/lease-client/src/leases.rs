@@ -48,7 +48,7 @@ impl Leases for Client {
         state.call_within(wait + state.call_timeout, Retry::IfLost, send).await?.try_into()
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
         if items.is_empty() {
             return Ok(Vec::new());
         }

@@ -181,7 +181,7 @@ impl<'k> Acquisition<'k> {
             answer = store.renew(&item) => answer,
             () = give_up => Err(unknown(self.keeper)),
         };
-        let first = answer.and_then(|answers| answers.first().copied().ok_or_else(|| unknown(self.keeper)));
+        let first = answer.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(unknown(self.keeper))));
         (sent, first)
     }
 

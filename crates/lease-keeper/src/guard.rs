@@ -116,9 +116,10 @@ impl Guard {
 
     /// The store knows no such reign: perhaps because an earlier attempt succeeded without a response.
     async fn resolve_transfer(mut self, to: &Holder) -> Result<TransferOutcome> {
-        let results = self.bounded(self.keeper.store().renew(&[self.held_lease().renewal()])).await?;
-        let end = match results.first() {
-            Some(Renewed::Lost(end)) => *end,
+        let renewal = [self.held_lease().renewal()];
+        let renewed = async { self.keeper.store().renew(&renewal).await?.pop().transpose() };
+        let end = match self.bounded(renewed).await? {
+            Some(Renewed::Lost(end)) => end,
             _ => End::Gone,
         };
         if end == End::Transferred {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenure_lease::breaks::{Break, broken};
-use tenure_lease::{Clock, Error, Renewed, Tick, limits};
+use tenure_lease::{Clock, Error, Renewed, Result, Tick, limits};
 use tokio::task::JoinSet;
 
 use crate::entropy::Jitter;
@@ -102,12 +102,12 @@ impl Call {
             () = give_up => Err(self.unknown("no response in time")),
         };
         match answer {
-            Ok(results) if results.len() == self.items.len() => self.apply(sent, &results),
+            Ok(results) if results.len() == self.items.len() => self.apply(sent, results),
             Ok(_) => self.fail(&self.unknown("unexpected response: not one result per lease")),
             Err(_) if broken(Break::UnknownIsYes) => {
                 let yes = self.items.iter().map(|item| item.lease.ttl().as_duration());
-                let yes: Vec<_> = yes.map(|remaining| Renewed::Renewed { remaining }).collect();
-                self.apply(sent, &yes);
+                let yes = yes.map(|remaining| Ok(Renewed::Renewed { remaining })).collect();
+                self.apply(sent, yes);
             }
             Err(error) => self.fail(&error),
         }
@@ -117,25 +117,38 @@ impl Call {
         Error::unknown(self.state.store.capabilities().engine, why)
     }
 
-    fn apply(&mut self, sent: Tick, results: &[Renewed]) {
+    fn apply(&mut self, sent: Tick, results: Vec<Result<Renewed>>) {
         self.answered = true;
-        let mut lost = 0;
+        let (mut renewed, mut lost) = (0, 0);
+        let mut failures = Vec::new();
         for (item, answer) in self.items.iter().zip(results) {
             match answer {
-                Renewed::Renewed { remaining } => {
-                    item.lease.renewed(item.attempt.number, sent, *remaining, self.jitter);
+                Ok(Renewed::Renewed { remaining }) => {
+                    renewed += 1;
+                    item.lease.renewed(item.attempt.number, sent, remaining, self.jitter);
                     if let Some(observer) = &self.state.observer {
                         observer.renewed(&item.lease.lease);
                     }
                 }
-                Renewed::Lost(end) => {
+                Ok(Renewed::Lost(end)) => {
                     lost += 1;
-                    item.lease.lose(Lost::Ended(*end));
+                    item.lease.lose(Lost::Ended(end));
+                }
+                Err(error) => {
+                    item.lease.failed(item.attempt.number, self.jitter);
+                    if let Some(observer) = &self.state.observer {
+                        observer.failed(&item.lease.lease, &error);
+                    }
+                    failures.push(error);
                 }
             }
         }
-        telemetry::renewals_finished("renewed", results.len() - lost);
+        telemetry::renewals_finished("renewed", renewed);
         telemetry::renewals_finished("lost", lost);
+        // The items of a call that fail share their reason: one line says it for all of them.
+        if let Some(error) = failures.first() {
+            telemetry::renew_failed(error, failures.len());
+        }
     }
 
     fn fail(&self, error: &Error) {

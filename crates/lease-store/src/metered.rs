@@ -110,14 +110,19 @@ impl StoreLayer for Metered {
         })
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
         let start = self.start();
         let answer = self.store.renew(items).await;
         if let Ok(outcomes) = &answer {
-            let lost = outcomes.iter().filter(|outcome| matches!(outcome, Renewed::Lost(_))).count() as u64;
+            let count = |wanted: fn(&Result<Renewed>) -> bool| {
+                outcomes.iter().filter(|outcome| wanted(outcome)).count() as u64
+            };
+            let (lost, failed) =
+                (count(|outcome| matches!(outcome, Ok(Renewed::Lost(_)))), count(Result::is_err));
             metrics::counter!("tenure_store_renewals_total", "result" => "renewed")
-                .increment(items.len() as u64 - lost);
+                .increment(outcomes.len() as u64 - lost - failed);
             metrics::counter!("tenure_store_renewals_total", "result" => "lost").increment(lost);
+            metrics::counter!("tenure_store_renewals_total", "result" => "failed").increment(failed);
         }
         self.done("renew", start, answer, ok)
     }

@@ -99,42 +99,58 @@ pub(crate) fn end(code: i32) -> Option<End> {
         Ok(proto::End::Wiped) => Some(End::Wiped),
         Ok(proto::End::HolderDied) => Some(End::HolderDied),
         // A reason that only a newer server knows is still an end.
-        Ok(proto::End::Gone) | Err(_) => Some(End::Gone),
-    }
-}
-
-impl From<Vec<Renewed>> for proto::RenewResponse {
-    fn from(results: Vec<Renewed>) -> Self {
-        let lost = results.iter().any(|response| matches!(response, Renewed::Lost(_)));
-        let mut remaining_us = Vec::with_capacity(results.len());
-        let mut ends = Vec::with_capacity(if lost { results.len() } else { 0 });
-        for response in results {
-            let (left, end) = match response {
-                Renewed::Renewed { remaining } => (to_micros(remaining), proto::End::Unspecified),
-                Renewed::Lost(end) => (0, end.into()),
-            };
-            remaining_us.push(left);
-            if lost {
-                ends.push(end.into());
-            }
-        }
-        Self { remaining_us, ends }
+        Ok(proto::End::Gone | proto::End::Unanswered) | Err(_) => Some(End::Gone),
     }
 }
 
 impl proto::RenewResponse {
+    /// The response with these results; `problem` describes an error.
+    pub fn from_results(results: Vec<Result<Renewed>>, problem: impl Fn(Error) -> proto::Problem) -> Self {
+        let all_renewed = results.iter().all(|result| matches!(result, Ok(Renewed::Renewed { .. })));
+        let mut response = Self {
+            remaining_us: Vec::with_capacity(results.len()),
+            ends: Vec::with_capacity(if all_renewed { 0 } else { results.len() }),
+            failures: Vec::new(),
+        };
+        for (result, index) in results.into_iter().zip(0..) {
+            let (left, end) = match result {
+                Ok(Renewed::Renewed { remaining }) => (to_micros(remaining), proto::End::Unspecified),
+                Ok(Renewed::Lost(end)) => (0, end.into()),
+                Err(error) => {
+                    response.failures.push(proto::RenewFailure { index, problem: Some(problem(error)) });
+                    (0, proto::End::Unanswered)
+                }
+            };
+            response.remaining_us.push(left);
+            if !all_renewed {
+                response.ends.push(end.into());
+            }
+        }
+        response
+    }
+
     /// One result for each of `count` items.
-    pub fn into_results(self, count: usize) -> Result<Vec<Renewed>> {
+    pub fn into_results(self, count: usize) -> Result<Vec<Result<Renewed>>> {
         let fits = self.remaining_us.len() == count && (self.ends.is_empty() || self.ends.len() == count);
         if !fits {
             return Err(unreadable("result for each item"));
         }
         let ends = self.ends.into_iter().chain(std::iter::repeat(0));
-        let response = |(left, code)| match end(code) {
-            None => Renewed::Renewed { remaining: from_micros(left) },
-            Some(end) => Renewed::Lost(end),
+        let result = |(left, code)| match end(code) {
+            None => Ok(Renewed::Renewed { remaining: from_micros(left) }),
+            Some(_) if code == proto::End::Unanswered as i32 => Err(unreadable("reason of a failed renewal")),
+            Some(end) => Ok(Renewed::Lost(end)),
         };
-        Ok(self.remaining_us.into_iter().zip(ends).map(response).collect())
+        let mut results: Vec<_> = self.remaining_us.into_iter().zip(ends).map(result).collect();
+        for failure in self.failures {
+            // Only an item that was not renewed has a reason: a wrong position must not hide a loss.
+            if let Some(result @ Err(_)) = results.get_mut(failure.index as usize)
+                && let Some(problem) = failure.problem
+            {
+                *result = Err(problem.into());
+            }
+        }
+        Ok(results)
     }
 }
 
@@ -253,5 +269,35 @@ impl TryFrom<proto::WipeResponse> for Wiped {
             Outcome::Wiped(count) => Ok(Self::Wiped { count: count as usize }),
             Outcome::Unproven(_) => Ok(Self::Unproven),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_renewal_has_its_own_result_over_the_wire() {
+        let results = || {
+            vec![
+                Ok(Renewed::Renewed { remaining: Duration::from_secs(3) }),
+                Err(Error::unknown("redis", "went away")),
+                Ok(Renewed::Lost(End::Expired)),
+            ]
+        };
+        let response = proto::RenewResponse::from_results(results(), |error| {
+            proto::Problem::from_error("UNKNOWN_OUTCOME", &error)
+        });
+        let arrived = response.clone().into_results(3).unwrap();
+        assert_eq!(format!("{arrived:?}"), format!("{:?}", results()));
+        // A failure without its reason, or at a wrong position, is never a renewal.
+        let silent = proto::RenewResponse { failures: Vec::new(), ..response.clone() };
+        assert!(matches!(silent.into_results(3).unwrap()[1], Err(Error::Unknown { .. })));
+        let mut elsewhere = response;
+        elsewhere.failures[0].index = 2;
+        let arrived = elsewhere.into_results(3).unwrap();
+        assert!(arrived[1].is_err() && matches!(arrived[2], Ok(Renewed::Lost(End::Expired))), "{arrived:?}");
     }
 }

@@ -96,7 +96,7 @@ macro_rules! store_layer {
 store_layer! {
     Leases {
         acquire(claim: Claim) -> Acquired;
-        renew(items: &[Renewal]) -> Vec<Renewed>;
+        renew(items: &[Renewal]) -> Vec<Result<Renewed>>;
         release(release: Release) -> Released;
         transfer(transfer: Transfer) -> Transferred;
         revoke(revoke: Revoke) -> Revoked;

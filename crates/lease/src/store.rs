@@ -23,9 +23,10 @@ pub trait Leases: Send + Sync + 'static {
     /// reaper releases by token.
     async fn acquire(&self, claim: Claim) -> Result<Acquired>;
 
-    /// Extends many reigns in one round trip; one result per item, in order. Idempotent: never creates, never
-    /// revives, never moves a generation.
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>>;
+    /// Extends many reigns in one round trip; one result per item, in order, so that one failure does not become the
+    /// failure of all. An error of the whole call concerns every item. Idempotent: never creates, never revives, never
+    /// moves a generation.
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>>;
 
     /// Releases a key and grants it to the next waiter.
     async fn release(&self, release: Release) -> Result<Released>;

@@ -88,7 +88,7 @@ const CATALOG: &[(Kind, &str, &str)] = &[
         "tenure_store_op_seconds",
         "Duration of a store call. Acquires that may wait have the verb acquire_waiting.",
     ),
-    (Counter, "tenure_store_renewals_total", "Leases in renewal batches: renewed, lost."),
+    (Counter, "tenure_store_renewals_total", "Leases in renewal batches: renewed, lost, failed."),
     (
         Counter,
         "tenure_lease_fenced_out_total",

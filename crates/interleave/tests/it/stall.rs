@@ -29,7 +29,7 @@ fn a_stalled_renewal_does_not_revive_a_reign_that_was_reported_over() {
         let free = is_free_after_its_ttl(&fixture);
         let answer = renewer.join().unwrap();
         // An outdated heartbeat also refuses renewals.
-        let renewed = matches!(answer.as_deref(), Ok([Renewed::Renewed { .. }]));
+        let renewed = matches!(answer.as_deref(), Ok([Ok(Renewed::Renewed { .. })]));
         assert_eq!(free, !renewed, "{answer:?}");
     });
 }

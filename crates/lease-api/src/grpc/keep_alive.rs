@@ -66,7 +66,7 @@ impl StreamClient {
         let (service, access) = (&*self.service, self.access);
         match action {
             Some(Action::Renew(request)) => {
-                Ok(Outcome::Renewed(renew(service, access, request.items).await?.into()))
+                Ok(Outcome::Renewed(renew(service, access, request.items).await?))
             }
             Some(Action::Acquire(request)) => {
                 self.check_rate()?;

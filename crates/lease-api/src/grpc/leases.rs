@@ -52,14 +52,15 @@ pub(super) async fn renew(
     service: &LeaseService,
     access: Access,
     items: Vec<proto::Renewal>,
-) -> Result<Vec<tenure_lease::Renewed>, ApiError> {
+) -> Result<RenewResponse, ApiError> {
     let mut renewals = Vec::with_capacity(items.len());
     for item in items {
         let item = Renewal::try_from(item)?;
         access.require_key(&item.key)?;
         renewals.push(item);
     }
-    Ok(service.store.renew(&renewals).await?)
+    let results = service.store.renew(&renewals).await?;
+    Ok(RenewResponse::from_results(results, |error| (&ApiError::from(error)).into()))
 }
 
 /// Checks and performs one release.

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::body::millis_rounded_down;
 use super::scope::Writer;
 use crate::error::ApiError;
+use crate::problem::error_code;
 use crate::reserved;
 use crate::service::LeaseService;
 
@@ -56,12 +57,13 @@ pub(super) struct ResultsBody {
 #[schema(title = "Result")]
 pub(super) struct ResultBody {
     key: String,
-    /// renewed or lost.
+    /// renewed, lost, or failed: then the lease lasts as long as before, at least.
     outcome: &'static str,
     /// The time left.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining_ms: Option<u64>,
-    /// Why it was lost: released, transferred, expired, revoked, superseded, wiped, holder_died or gone.
+    /// Why it was lost: released, transferred, expired, revoked, superseded, wiped, holder_died or gone. Why it failed:
+    /// the code of the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
 }
@@ -94,16 +96,26 @@ pub(super) async fn renew(
         let (token, generation) = (Token::parse(&item.token)?, Generation::parse(&item.generation)?);
         items.push(Renewal { key, token, generation, ttl });
     }
-    let results = service.store.renew(&items).await?;
-    let result = |(item, renewed): (Renewal, Renewed)| {
+    let mut results = service.store.renew(&items).await?;
+    // A failure of every item is a failure of the request.
+    if results.iter().all(Result::is_err)
+        && let Some(Err(error)) = results.pop()
+    {
+        return Err(error.into());
+    }
+    let result = |(item, renewed): (Renewal, Result<Renewed, tenure_lease::Error>)| {
         let key = item.key.as_str().into();
         match renewed {
-            Renewed::Renewed { remaining } => {
+            Ok(Renewed::Renewed { remaining }) => {
                 let remaining_ms = Some(millis_rounded_down(remaining));
                 ResultBody { key, outcome: "renewed", remaining_ms, reason: None }
             }
-            Renewed::Lost(end) => {
+            Ok(Renewed::Lost(end)) => {
                 ResultBody { key, outcome: "lost", remaining_ms: None, reason: Some(end.as_str()) }
+            }
+            Err(error) => {
+                let reason = Some(error_code(&error).as_str());
+                ResultBody { key, outcome: "failed", remaining_ms: None, reason }
             }
         }
     };

@@ -100,7 +100,7 @@ async fn a_client_outlives_a_restart_of_its_server() {
     let item = Renewal { key: key("k"), token, generation: grant.lease.generation, ttl: None };
     assert!(matches!(
         client.renew(std::slice::from_ref(&item)).await.unwrap()[..],
-        [Renewed::Renewed { .. }]
+        [Ok(Renewed::Renewed { .. })]
     ));
     let mut watch = client.watch(&Prefix::default(), None).await.unwrap();
     let address = server.stop().await;
@@ -110,7 +110,7 @@ async fn a_client_outlives_a_restart_of_its_server() {
         Server::on(address, store, Options::default()).await
     };
     let (renewed, server) = tokio::join!(renewal, restart);
-    assert!(matches!(renewed.unwrap()[..], [Renewed::Renewed { .. }]));
+    assert!(matches!(renewed.unwrap()[..], [Ok(Renewed::Renewed { .. })]));
     // Changes during the interruption are not missed.
     server.store.acquire(crate::client::claim("later", "b")).await.unwrap();
     let Watched::Event(event) = within(LIMIT, watch.next()).await.unwrap() else { panic!("lagged") };

@@ -269,12 +269,12 @@ impl Leases for FakeStore {
         faults::after(fault, &*self.clock, answer).await
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
         let fault = self.arrive("renew", items.iter().map(|item| item.key.to_string()).collect());
         faults::before(fault, &*self.clock).await?;
         let answers = {
             let mut state = self.state.lock();
-            items.iter().map(|item| self.renew_one(&mut state, item)).collect()
+            items.iter().map(|item| Ok(self.renew_one(&mut state, item))).collect()
         };
         faults::after(fault, &*self.clock, answers).await
     }

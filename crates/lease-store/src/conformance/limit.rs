@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tenure_lease::{Error, Op, Phase, Query, Refusal, Renewal, Renewed, Ttl, limits};
 
 use super::verbs::{append, put};
-use super::{Harness, expect_ok, expect_refusal};
+use super::{Harness, expect_ok, expect_refusal, expect_renewals};
 
 #[track_caller]
 fn assert_out_of_range(error: Error) {
@@ -50,7 +50,7 @@ pub async fn a_batch_may_be_as_long_as_the_limit(harness: &Harness) {
         .map(|number| Renewal { key: harness.key(&format!("k{number}")), ..held.renewal(None) })
         .collect();
     items.push(held.renewal(None));
-    let answers = expect_ok(harness.store().renew(&items).await);
+    let answers = expect_renewals(harness.store().renew(&items).await);
     assert_eq!(answers.len(), limits::BATCH);
     assert!(matches!(answers.last(), Some(Renewed::Renewed { .. })));
     assert!(answers[..limits::BATCH - 1].iter().all(|answer| matches!(answer, Renewed::Lost(_))));

@@ -68,6 +68,14 @@ pub(crate) fn expect_ok<T>(answer: tenure_lease::Result<T>) -> T {
     }
 }
 
+/// The results of renewals, none of which any test expects to fail.
+#[track_caller]
+pub(crate) fn expect_renewals(
+    answer: tenure_lease::Result<Vec<tenure_lease::Result<tenure_lease::Renewed>>>,
+) -> Vec<tenure_lease::Renewed> {
+    expect_ok(answer.and_then(|results| results.into_iter().collect()))
+}
+
 /// The refusal of a store, which must not have done anything.
 #[track_caller]
 pub(crate) fn expect_refusal<T: std::fmt::Debug>(answer: tenure_lease::Result<T>) -> tenure_lease::Error {

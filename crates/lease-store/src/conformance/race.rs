@@ -8,7 +8,7 @@ use tenure_lease::{Acquired, Claim, Fence, Generation, Key, Mode, Query, Release
 use tokio::task::JoinSet;
 
 use super::verbs::{append, put, written};
-use super::{Harness, expect_ok};
+use super::{Harness, expect_ok, expect_renewals};
 use crate::Store;
 
 const RACERS: usize = 32;
@@ -28,7 +28,7 @@ async fn win(store: &Store, claim: &Claim) -> Generation {
     };
     let generation = grant.lease.generation;
     let (key, token) = (claim.key.clone(), claim.token.clone());
-    let answers = expect_ok(store.renew(&[Renewal { key, token, generation, ttl: None }]).await);
+    let answers = expect_renewals(store.renew(&[Renewal { key, token, generation, ttl: None }]).await);
     assert!(matches!(answers[..], [Renewed::Renewed { .. }]), "{answers:?}");
     generation
 }
@@ -126,7 +126,7 @@ pub async fn many_keys_go_in_parallel(harness: &Harness) {
         });
     }
     let items = harness.within("the grants", tasks.join_all()).await;
-    let answers = expect_ok(harness.store().renew(&items).await);
+    let answers = expect_renewals(harness.store().renew(&items).await);
     assert!(answers.iter().all(|answer| matches!(answer, Renewed::Renewed { .. })), "{answers:?}");
     let page = expect_ok(harness.store().list(&Query::new(harness.prefix())).await);
     assert_eq!(page.items.len(), keys);

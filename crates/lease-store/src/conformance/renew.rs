@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_lease::{End, Generation, Phase, Renewal, Renewed, Ttl};
 
-use super::{Harness, expect_ok};
+use super::{Harness, expect_ok, expect_renewals};
 
 /// Long enough to tell a renewed lease from one that was left alone.
 const WHILE: Duration = Duration::from_millis(200);
@@ -45,13 +45,13 @@ pub async fn a_renewal_may_lengthen_the_ttl(harness: &Harness) {
     claim.ttl = half;
     let held = harness.grant(claim).await;
     let sent = harness.now();
-    assert_renewed(expect_ok(harness.store().renew(&[held.renewal(Some(longer))]).await)[0]);
+    assert_renewed(expect_renewals(harness.store().renew(&[held.renewal(Some(longer))]).await)[0]);
     harness.ends(held.key()).await.assert_after(sent, longer.as_duration());
 }
 
 pub async fn a_renewal_may_shorten_the_ttl(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
-    assert_renewed(expect_ok(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await)[0]);
+    assert_renewed(expect_renewals(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await)[0]);
     harness.outlive(harness.ttl()).await;
     assert_eq!(harness.inspect(held.key()).await.phase, Phase::Free);
 }
@@ -79,7 +79,7 @@ pub async fn a_renewal_never_creates(harness: &Harness) {
     let (key, token) = (harness.key("k"), harness.token());
     let generation = expect_ok(Generation::new(1));
     let item = Renewal { key: key.clone(), token: token.clone(), generation, ttl: None };
-    assert_lost(expect_ok(harness.store().renew(&[item]).await)[0]);
+    assert_lost(expect_renewals(harness.store().renew(&[item]).await)[0]);
     assert_eq!(harness.inspect(&key).await.phase, Phase::Free);
     harness.hold(&key, "bob").await;
 }
@@ -96,7 +96,7 @@ pub async fn a_renewal_never_revives(harness: &Harness) {
 pub async fn a_renewal_with_a_longer_ttl_never_revives(harness: &Harness) {
     let held = harness.hold_briefly(&harness.key("k"), "ann").await;
     harness.outlive(held.lease.ttl).await;
-    let answers = expect_ok(harness.store().renew(&[held.renewal(Some(harness.long_ttl()))]).await);
+    let answers = expect_renewals(harness.store().renew(&[held.renewal(Some(harness.long_ttl()))]).await);
     assert_eq!(answers, [Renewed::Lost(End::Expired)]);
     assert_eq!(harness.inspect(held.key()).await.phase, Phase::Free);
 }
@@ -112,7 +112,7 @@ pub async fn a_wrong_token_renews_nothing(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
     harness.pass(WHILE).await;
     let item = Renewal { token: harness.token(), ..held.renewal(None) };
-    assert_lost(expect_ok(harness.store().renew(&[item]).await)[0]);
+    assert_lost(expect_renewals(harness.store().renew(&[item]).await)[0]);
     harness.assert_live(&held).await;
     harness.ends(held.key()).await.assert_before(held.answered, held.lease.ttl.as_duration());
 }
@@ -121,7 +121,7 @@ pub async fn a_wrong_generation_renews_nothing(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
     harness.pass(WHILE).await;
     let item = Renewal { generation: held.other_generation(), ..held.renewal(None) };
-    assert_lost(expect_ok(harness.store().renew(&[item]).await)[0]);
+    assert_lost(expect_renewals(harness.store().renew(&[item]).await)[0]);
     harness.assert_live(&held).await;
     harness.ends(held.key()).await.assert_before(held.answered, held.lease.ttl.as_duration());
 }
@@ -133,7 +133,7 @@ pub async fn a_batch_is_answered_in_order(harness: &Harness) {
     harness.release_held(&bob).await;
     let wrong = Renewal { token: harness.token(), ..cat.renewal(None) };
     let items = [cat.renewal(None), bob.renewal(None), wrong, ann.renewal(None)];
-    let answers = expect_ok(harness.store().renew(&items).await);
+    let answers = expect_renewals(harness.store().renew(&items).await);
     assert_eq!(answers.len(), items.len());
     assert_renewed(answers[0]);
     assert_eq!(answers[1], Renewed::Lost(End::Released));
@@ -143,7 +143,7 @@ pub async fn a_batch_is_answered_in_order(harness: &Harness) {
 
 pub async fn a_batch_may_name_a_lease_twice(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
-    let answers = expect_ok(harness.store().renew(&[held.renewal(None), held.renewal(None)]).await);
+    let answers = expect_renewals(harness.store().renew(&[held.renewal(None), held.renewal(None)]).await);
     assert_eq!(answers.len(), 2);
     answers.into_iter().for_each(assert_renewed);
 }
@@ -154,7 +154,7 @@ pub async fn a_lost_item_does_not_affect_the_others(harness: &Harness) {
     harness.release_held(&lost).await;
     harness.pass(WHILE).await;
     let sent = harness.now();
-    expect_ok(harness.store().renew(&[lost.renewal(None), held.renewal(None)]).await);
+    expect_renewals(harness.store().renew(&[lost.renewal(None), held.renewal(None)]).await);
     harness.ends(held.key()).await.assert_after(sent, held.lease.ttl.as_duration());
 }
 
@@ -176,7 +176,7 @@ pub async fn a_batch_may_mix_holders_ttls_and_changes_of_them(harness: &Harness)
     for batch in [&keeping[..], &changes] {
         let items: Vec<_> = batch.iter().map(|(held, ttl)| held.renewal(*ttl)).collect();
         let sent = harness.now();
-        let answers = expect_ok(harness.store().renew(&items).await);
+        let answers = expect_renewals(harness.store().renew(&items).await);
         assert_eq!(answers.len(), items.len());
         for ((held, ttl), answer) in batch.iter().zip(answers) {
             if held.key() == lost.key() {
@@ -193,10 +193,10 @@ pub async fn a_batch_may_mix_holders_ttls_and_changes_of_them(harness: &Harness)
 }
 
 pub async fn an_empty_batch_has_no_answers(harness: &Harness) {
-    assert!(expect_ok(harness.store().renew(&[]).await).is_empty());
+    assert!(expect_renewals(harness.store().renew(&[]).await).is_empty());
 }
 
 pub async fn another_handle_may_renew(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
-    assert_renewed(expect_ok(harness.second().renew(&[held.renewal(None)]).await)[0]);
+    assert_renewed(expect_renewals(harness.second().renew(&[held.renewal(None)]).await)[0]);
 }

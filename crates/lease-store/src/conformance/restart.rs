@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_lease::{Committed, Deadline, End, Margins, Mode, Phase, Query, Renewed, Watched};
 
 use super::verbs::{append, put, written};
-use super::{Harness, HeldLease, expect_ok};
+use super::{Harness, HeldLease, expect_ok, expect_renewals};
 
 async fn hold_remotely(harness: &Harness, name: &str) -> HeldLease {
     harness.grant(harness.claim(&harness.key(name), "ann").remote()).await
@@ -52,7 +52,7 @@ pub async fn a_lengthened_lease_comes_back_with_its_longer_ttl(harness: &Harness
     claim.ttl = expect_ok(tenure_lease::Ttl::from_millis(harness.long_ttl().as_millis() / 2));
     let held = harness.grant(claim).await;
     let sent = harness.now();
-    expect_ok(harness.store().renew(&[held.renewal(Some(harness.long_ttl()))]).await);
+    expect_renewals(harness.store().renew(&[held.renewal(Some(harness.long_ttl()))]).await);
     harness.restart().await;
     let believed = Deadline::from_send(sent, harness.long_ttl(), &Margins::default());
     let ends = harness.ends(held.key()).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_lease::{Key, Phase, Renewed, Tick, Ttl};
 
-use super::{Harness, HeldLease, expect_ok};
+use super::{Harness, HeldLease, expect_renewals};
 
 /// How long a condition may take. Shorter than the long TTL, so that an expiry cannot pass for a wake-up.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -74,7 +74,7 @@ impl Harness {
     /// Shortens a lease and lets it expire, without calling the store after that.
     pub async fn expire(&self, held: &HeldLease) {
         let items = [held.renewal(Some(self.ttl()))];
-        let answers = expect_ok(self.store().renew(&items).await);
+        let answers = expect_renewals(self.store().renew(&items).await);
         assert!(matches!(answers[..], [Renewed::Renewed { .. }]), "a live lease is shortened: {answers:?}");
         self.outlive(self.ttl()).await;
     }

@@ -8,7 +8,7 @@ use tenure_lease::{
 };
 use tokio::task::JoinSet;
 
-use super::{Harness, HeldLease, ParkedClaim, expect_ok, expect_refusal};
+use super::{Harness, HeldLease, ParkedClaim, expect_ok, expect_refusal, expect_renewals};
 use crate::Store;
 
 impl Harness {
@@ -78,7 +78,7 @@ impl Harness {
 
     /// Renews a lease as it was granted.
     pub async fn renew(&self, held: &HeldLease) -> Renewed {
-        match expect_ok(self.store().renew(&[held.renewal(None)]).await)[..] {
+        match expect_renewals(self.store().renew(&[held.renewal(None)]).await)[..] {
             [answer] => answer,
             ref answers => panic!("one item has one answer: {answers:?}"),
         }

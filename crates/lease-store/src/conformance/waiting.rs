@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_lease::{Acquired, BusyReason, Op, Renewed};
 
 use super::record::put_for;
-use super::{Harness, expect_ok};
+use super::{Harness, expect_ok, expect_renewals};
 
 pub async fn a_free_key_is_granted_without_waiting(harness: &Harness) {
     let claim = harness.claim(&harness.key("k"), "ann").waiting(Duration::from_secs(60));
@@ -118,7 +118,7 @@ pub async fn no_claim_overtakes_the_queue_at_a_release(harness: &Harness) {
 pub async fn no_claim_overtakes_the_queue_at_an_expiry(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
     let bob = harness.queue(held.key(), "bob").await;
-    expect_ok(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await);
+    expect_renewals(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await);
     harness
         .until("the waiter has the key", || async {
             match harness.acquire(harness.claim(held.key(), "cat")).await {
@@ -133,7 +133,7 @@ pub async fn no_claim_overtakes_the_queue_at_an_expiry(harness: &Harness) {
 pub async fn no_claim_overtakes_the_queue_after_a_stall(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
     let bob = harness.queue(held.key(), "bob").await;
-    expect_ok(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await);
+    expect_renewals(harness.store().renew(&[held.renewal(Some(harness.ttl()))]).await);
     harness.stall(harness.ttl().as_duration() + super::time::ROUNDING).await;
     let busy = harness.busy(harness.claim(held.key(), "cat")).await;
     assert!(matches!(busy.reason, BusyReason::Held | BusyReason::Queued), "{busy:?}");

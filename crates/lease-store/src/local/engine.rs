@@ -349,7 +349,7 @@ impl Leases for Local {
         waiting::acquire(&self.engine, claim).await
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
         if items.len() > limits::BATCH {
             return Err(Refusal::TooMany { what: "leases in one renewal", limit: limits::BATCH }.into());
         }
@@ -366,7 +366,7 @@ impl Leases for Local {
         if longer || answers.iter().any(|answer| matches!(answer, Renewed::Lost(_))) {
             engine.wait(pending).await?;
         }
-        Ok(answers)
+        Ok(answers.into_iter().map(Ok).collect())
     }
 
     async fn release(&self, release: Release) -> Result<Released> {

@@ -1,12 +1,16 @@
 //! Leases: renew, transfer, revoke, verify, wipe, inspect, list, history.
 
-use futures_util::future::try_join_all;
+use std::time::Duration;
+
+use futures_util::future::join_all;
 use tenure_lease::{
     End, Key, Page, Phase, Query, Reign, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Token,
     Transfer, Transferred, Verified, Wipe, Wiped, limits,
 };
 
-use super::client::{Client, Retry};
+use super::client::{Client, Request, Retry};
+use super::connection::Connection;
+use super::fault::Fault;
 use super::protocol::{lease, reply, server, status};
 
 /// Most renewals in one call: about what the server reads at once, 16 KiB. A longer call delays all other clients.
@@ -17,37 +21,43 @@ const INSPECT_BATCH: usize = 250;
 const LEASE_KEYS: &str = "tenure:keys";
 
 /// Renews leases, in calls that are sent together.
-pub(super) async fn renew(client: &Client, items: &[Renewal]) -> Result<Vec<Renewed>> {
-    if items.is_empty() {
-        return Ok(Vec::new());
-    }
-    let parts = try_join_all(items.chunks(RENEW_BATCH).map(|part| renew_batch(client, part))).await?;
-    Ok(parts.concat())
+pub(super) async fn renew(client: &Client, items: &[Renewal]) -> Vec<Result<Renewed>> {
+    let parts = join_all(items.chunks(RENEW_BATCH).map(|part| renew_batch(client, part))).await;
+    parts.into_iter().flatten().collect()
 }
 
-async fn renew_batch(client: &Client, items: &[Renewal]) -> Result<Vec<Renewed>> {
-    let value = client.call(Retry::Idempotent, |_| lease::encode_renew(items)).await?;
-    let ttls = lease::decode_renew(&value, items.len())?;
+/// Renews leases in one call. Its failure is the failure of its items only.
+async fn renew_batch(client: &Client, items: &[Renewal]) -> Vec<Result<Renewed>> {
+    let ttls = match send_renewals(client, items).await {
+        Ok(ttls) => ttls,
+        Err(fault) => return items.iter().map(|_| Err(fault.clone().into())).collect(),
+    };
     let lost: Vec<&Renewal> =
         ttls.iter().zip(items).filter(|(ttl, _)| ttl.is_none()).map(|(_, item)| item).collect();
-    let mut ends = match lost.is_empty() {
-        true => Vec::new(),
-        false => read_ends(client, &lost).await?,
-    }
-    .into_iter();
-    let renewed = |ttl| match ttl {
-        Some(remaining) => Renewed::Renewed { remaining },
+    let ends = if lost.is_empty() { Ok(Vec::new()) } else { read_ends(client, &lost).await };
+    let mut ends = ends.map(Vec::into_iter);
+    let renewed = |ttl| match (ttl, &mut ends) {
+        (Some(remaining), _) => Ok(Renewed::Renewed { remaining }),
         // A reign that lives under another token was never the caller's.
-        None => Renewed::Lost(ends.next().flatten().unwrap_or(End::Gone)),
+        (None, Ok(ends)) => Ok(Renewed::Lost(ends.next().flatten().unwrap_or(End::Gone))),
+        (None, Err(fault)) => Err(fault.clone().into()),
     };
-    Ok(ttls.into_iter().map(renewed).collect())
+    ttls.into_iter().map(renewed).collect()
+}
+
+async fn send_renewals(client: &Client, items: &[Renewal]) -> Result<Vec<Option<Duration>>, Fault> {
+    let build = |_: &Connection, _| Request::Script(lease::encode_renew(items));
+    let (value, _) = client.send(client.deadline(), Retry::Idempotent, build).await?;
+    lease::decode_renew(&value, items.len()).map_err(|error| Fault::sent(error.to_string()))
 }
 
 /// Reads how the reigns ended that could not be renewed.
-async fn read_ends(client: &Client, lost: &[&Renewal]) -> Result<Vec<Option<End>>> {
+async fn read_ends(client: &Client, lost: &[&Renewal]) -> Result<Vec<Option<End>>, Fault> {
     let reigns = || lost.iter().map(|item| (&item.key, item.generation));
-    let value = client.call(Retry::Idempotent, |server| lease::encode_settle(server, reigns())).await?;
-    lease::decode_settle(&value, lost.len())
+    let build =
+        |connection: &Connection, _| Request::Script(lease::encode_settle(&connection.identity(), reigns()));
+    let (value, _) = client.send(client.deadline(), Retry::Idempotent, build).await?;
+    lease::decode_settle(&value, lost.len()).map_err(|error| Fault::sent(error.to_string()))
 }
 
 /// Hands a key to a waiting successor.

@@ -151,12 +151,12 @@ impl Leases for Redis {
         Ok(result)
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
         if items.len() > limits::BATCH {
             return Err(too_many("renewals in one call", limits::BATCH));
         }
         items.iter().filter_map(|item| item.ttl).try_for_each(|ttl| self.capabilities.check(ttl))?;
-        leases::renew(&self.client, items).await
+        Ok(leases::renew(&self.client, items).await)
     }
 
     async fn release(&self, release: Release) -> Result<Released> {

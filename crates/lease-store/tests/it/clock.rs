@@ -14,6 +14,7 @@ use tenure_testkit::RedisServer;
 use tokio::task::JoinSet;
 
 use crate::redis_fixture::{BentClock, LIMIT, claim, key, text};
+use crate::renewals;
 
 const HOUR: i64 = 3_600;
 
@@ -79,7 +80,7 @@ fn record() -> [Op; 1] {
 }
 
 async fn assert_holds(store: &Store, held: &Held) {
-    assert!(matches!(store.renew(&[held.renewal()]).await.unwrap()[..], [Renewed::Renewed { .. }]));
+    assert!(matches!(renewals(store.renew(&[held.renewal()]).await)[..], [Renewed::Renewed { .. }]));
     let status = store.inspect(&held.claim.key).await.unwrap();
     assert_eq!((status.phase, status.generation), (Phase::Held, Some(held.generation)));
     let left = status.remaining.unwrap();
@@ -161,7 +162,7 @@ async fn whoever_loses_a_key_by_a_step_ahead_of_the_servers_clock_is_told_so_and
     assert!(seconds(&server) >= before + HOUR, "the step was not made");
     let second = hold(&store, "k", "node-2").await;
     assert!(second.generation > first.generation);
-    assert_eq!(store.renew(&[first.renewal()]).await.unwrap(), [Renewed::Lost(End::Expired)]);
+    assert_eq!(renewals(store.renew(&[first.renewal()]).await), [Renewed::Lost(End::Expired)]);
     let late = store.write_fenced(&first.fence(), &record()).await.unwrap();
     assert_eq!(late, Committed::FencedOut { current: Some(second.generation) });
     assert_holds(&store, &second).await;

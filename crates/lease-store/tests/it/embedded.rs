@@ -14,6 +14,8 @@ use tenure_lease::{
 use tenure_store::{BootClock, Directory, Local, Options, OsEntropy, Storage, StorageFile};
 use tenure_testkit::{Process, SmallDisk};
 
+use crate::renewals;
+
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn key(name: &str) -> Key {
@@ -153,7 +155,7 @@ async fn a_full_disk_is_a_clear_error_and_loses_nothing() {
     assert_eq!(refused.outcome(), Outcome::NotApplied, "{refused}");
     assert_eq!(store.inspect(&key(&format!("small/{grants}"))).await.unwrap().phase, Phase::Free);
     let renewal = Renewal { key: key("first"), token: first.token.clone(), generation, ttl: None };
-    assert!(matches!(store.renew(&[renewal]).await.unwrap()[0], Renewed::Renewed { .. }));
+    assert!(matches!(renewals(store.renew(&[renewal]).await)[0], Renewed::Renewed { .. }));
     disk.free().unwrap();
     tenure_testkit::wait::until_async("grants after space was freed", LIMIT, async || {
         store.acquire(claim("third", 60_000).remote()).await.is_ok_and(|a| matches!(a, Acquired::Granted(_)))
@@ -245,7 +247,7 @@ async fn local_leases_end_with_their_process_and_remote_ones_come_back() {
         generation: remote.generation,
         ttl: None,
     };
-    assert!(matches!(store.renew(&[renewal]).await.unwrap()[0], Renewed::Renewed { .. }));
+    assert!(matches!(renewals(store.renew(&[renewal]).await)[0], Renewed::Renewed { .. }));
     let again = granted(store.acquire(claim_remote).await.unwrap()).lease;
     assert_eq!(again.generation, remote.generation);
 }
@@ -272,7 +274,7 @@ async fn a_longer_ttl_is_on_disk_before_the_renewal_is_answered() {
     let generation = granted(store.acquire(claim.clone()).await.unwrap()).lease.generation;
     let ttl = Some(Ttl::from_secs(3_600).unwrap());
     let renewal = Renewal { key: key("k"), token: claim.token.clone(), generation, ttl };
-    assert!(matches!(store.renew(&[renewal]).await.unwrap()[0], Renewed::Renewed { .. }));
+    assert!(matches!(renewals(store.renew(&[renewal]).await)[0], Renewed::Renewed { .. }));
     drop(store);
     let store = Local::open(directory.path(), booted("two")).await.unwrap();
     let left = store.inspect(&key("k")).await.unwrap().remaining.unwrap();

@@ -16,3 +16,11 @@ mod redis_successor;
 mod redis_wake_ups;
 mod successor;
 mod writer;
+
+/// The results of renewals, none of which may fail.
+#[track_caller]
+fn renewals(
+    answer: tenure_lease::Result<Vec<tenure_lease::Result<tenure_lease::Renewed>>>,
+) -> Vec<tenure_lease::Renewed> {
+    answer.unwrap().into_iter().map(Result::unwrap).collect()
+}

@@ -11,6 +11,7 @@ use tenure_testkit::{Direction, Mode, Proxy, RedisServer, wait};
 use tokio::task::JoinSet;
 
 use crate::redis_fixture::{BentClock, LIMIT, busy, claim, granted, open, release, renewal, text};
+use crate::renewals;
 
 #[tokio::test]
 async fn after_a_restart_without_data_free_keys_wait_and_generations_rise() {
@@ -45,7 +46,7 @@ async fn a_server_without_persistence_that_forgot_all_loses_leases_as_gone() {
     let mine = claim("k", "node-1");
     let grant = granted(&store, &mine).await;
     server.flushall().unwrap();
-    assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [Renewed::Lost(End::Gone)]);
+    assert_eq!(renewals(store.renew(&[renewal(&mine, &grant)]).await), [Renewed::Lost(End::Gone)]);
     let next = granted(&store, &claim("k", "node-2")).await;
     assert!(next.lease.generation > grant.lease.generation);
 }
@@ -201,19 +202,19 @@ async fn a_server_that_stands_still_is_unknown_within_the_budget_and_recovers() 
     let answer = store.acquire(claim("other", "node-1")).await;
     assert!(matches!(answer, Err(Error::Unknown { .. })), "{answer:?}");
     // What never left did not happen.
-    let answer = store.renew(&[renewal(&mine, &grant)]).await;
+    let answer = store.renew(&[renewal(&mine, &grant)]).await.unwrap().remove(0);
     assert!(matches!(answer, Err(Error::Unknown { .. } | Error::Unavailable { .. })), "{answer:?}");
     let took = BootClock.now().since(start);
     assert!(took < Duration::from_secs(5), "{took:?}");
     server.resume().unwrap();
     let mut last = None;
     for _ in 0..20 {
-        last = store.renew(&[renewal(&mine, &grant)]).await.ok();
+        last = store.renew(&[renewal(&mine, &grant)]).await.unwrap().remove(0).ok();
         if last.is_some() {
             break;
         }
     }
-    assert!(matches!(last.as_deref(), Some([Renewed::Renewed { .. }])), "{last:?}");
+    assert!(matches!(last, Some(Renewed::Renewed { .. })), "{last:?}");
 }
 
 #[tokio::test]
@@ -384,7 +385,7 @@ async fn holders_go_on_renewing_while_free_keys_are_in_quarantine() {
     let grant = granted(&before, &mine).await;
     server.restart().unwrap();
     let store = Redis::open(&url).await.unwrap();
-    let renewed = store.renew(&[renewal(&mine, &grant)]).await.unwrap();
+    let renewed = renewals(store.renew(&[renewal(&mine, &grant)]).await);
     assert!(matches!(renewed[..], [Renewed::Renewed { .. }]), "{renewed:?}");
     let answer = busy(&store, &claim("free", "node-2")).await;
     assert_eq!(answer.reason, BusyReason::Quarantine);

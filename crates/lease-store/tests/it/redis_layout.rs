@@ -5,6 +5,7 @@ use tenure_store::Redis;
 use tenure_testkit::{RedisServer, Reply, wait};
 
 use crate::redis_fixture::{LIMIT, busy, claim, granted, int, key, open, release, renewal, text};
+use crate::renewals;
 
 const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end \
                       return 0";
@@ -47,7 +48,7 @@ async fn the_sweep_gives_a_renewed_reign_a_new_time_in_the_index_and_changes_not
     assert!((expires - 1..=expires + 50).contains(&score), "{score} {expires}");
     assert_eq!(fields(), before);
     assert_eq!(text(&server, &["HGET", "tenure:store", "revision"]), revision, "no event");
-    let renewed = store.renew(&[renewal(&claim, &grant)]).await.unwrap();
+    let renewed = renewals(store.renew(&[renewal(&claim, &grant)]).await);
     assert!(matches!(renewed[0], Renewed::Renewed { .. }), "{renewed:?}");
 }
 
@@ -93,7 +94,7 @@ async fn a_lease_that_something_else_overwrote_is_lost_and_the_key_left_alone() 
     let claim = claim("k", "node-1");
     let grant = granted(&store, &claim).await;
     text(&server, &["SET", "k", "thief"]);
-    assert_eq!(store.renew(&[renewal(&claim, &grant)]).await.unwrap(), [Renewed::Lost(End::Gone)]);
+    assert_eq!(renewals(store.renew(&[renewal(&claim, &grant)]).await), [Renewed::Lost(End::Gone)]);
     assert_eq!(store.release(release(&claim)).await.unwrap(), Released::NotHeld);
     assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("thief"));
     assert_eq!(int(&server, &["PTTL", "k"]), -1);
@@ -107,7 +108,7 @@ async fn the_same_name_in_a_key_that_was_set_again_is_no_lease() {
     let grant = granted(&store, &claim).await;
     assert_eq!(store.release(release(&claim)).await.unwrap(), Released::Released);
     text(&server, &["SET", "k", "node-1", "PX", "9000"]);
-    assert_eq!(store.renew(&[renewal(&claim, &grant)]).await.unwrap(), [Renewed::Lost(End::Released)]);
+    assert_eq!(renewals(store.renew(&[renewal(&claim, &grant)]).await), [Renewed::Lost(End::Released)]);
     assert_eq!(store.release(release(&claim)).await.unwrap(), Released::NotHeld);
     assert_eq!(text(&server, &["GET", "k"]).as_deref(), Some("node-1"));
 }
@@ -120,9 +121,9 @@ async fn scripts_that_compare_and_extend_or_delete_work_on_our_keys() {
     let grant = granted(&store, &mine).await;
     assert_eq!(int(&server, &["EVAL", EXTEND, "1", "k", "node-1", "15000"]), 1);
     assert_eq!(int(&server, &["EVAL", EXTEND, "1", "k", "node-2", "15000"]), 0);
-    assert!(matches!(store.renew(&[renewal(&mine, &grant)]).await.unwrap()[..], [Renewed::Renewed { .. }]));
+    assert!(matches!(renewals(store.renew(&[renewal(&mine, &grant)]).await)[..], [Renewed::Renewed { .. }]));
     assert_eq!(int(&server, &["EVAL", DELETE, "1", "k", "node-1"]), 1);
-    assert_eq!(store.renew(&[renewal(&mine, &grant)]).await.unwrap(), [Renewed::Lost(End::Gone)]);
+    assert_eq!(renewals(store.renew(&[renewal(&mine, &grant)]).await), [Renewed::Lost(End::Gone)]);
     let next = granted(&store, &claim("k", "node-2")).await;
     assert!(next.lease.generation > grant.lease.generation);
 }
@@ -147,7 +148,7 @@ async fn scripts_are_loaded_again_after_the_server_forgot_them() {
     let mine = claim("k", "node-1");
     let grant = granted(&store, &mine).await;
     text(&server, &["SCRIPT", "FLUSH"]);
-    assert!(matches!(store.renew(&[renewal(&mine, &grant)]).await.unwrap()[..], [Renewed::Renewed { .. }]));
+    assert!(matches!(renewals(store.renew(&[renewal(&mine, &grant)]).await)[..], [Renewed::Renewed { .. }]));
     text(&server, &["SCRIPT", "FLUSH"]);
     assert_eq!(store.release(release(&mine)).await.unwrap(), Released::Released);
 }

@@ -80,7 +80,7 @@ impl StoreLayer for Recorder {
         })
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
         let mut ops = Vec::with_capacity(items.len());
         for item in items {
             let mut asked = call(CallVerb::Renew, &item.key, &item.token);
@@ -92,8 +92,9 @@ impl StoreLayer for Recorder {
         for (i, op) in ops.into_iter().enumerate() {
             let answer = match &answers {
                 Ok(answers) => match answers.get(i) {
-                    Some(Renewed::Renewed { .. }) => yes("renewed", Some(items[i].generation)),
-                    Some(Renewed::Lost(end)) => no("lost", Some(end.as_str().into())),
+                    Some(Ok(Renewed::Renewed { .. })) => yes("renewed", Some(items[i].generation)),
+                    Some(Ok(Renewed::Lost(end))) => no("lost", Some(end.as_str().into())),
+                    Some(Err(error)) => failed(error),
                     // An answer that is not there says nothing.
                     None => Answer { outcome: Outcome::Unknown, ..no("unknown", None) },
                 },

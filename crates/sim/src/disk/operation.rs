@@ -103,7 +103,7 @@ impl Operation {
     async fn put(self, store: &dyn Store) -> tenure_lease::Result<Answer> {
         Ok(match self {
             Self::Acquire(claim) => acquired(&store.acquire(claim).await?),
-            Self::Renew(item) => match store.renew(&[item]).await?.first() {
+            Self::Renew(item) => match store.renew(&[item]).await?.pop().transpose()? {
                 Some(Renewed::Renewed { .. }) => ok("renewed", None),
                 Some(Renewed::Lost(end)) => {
                     Answer { why: Some(end.as_str().into()), ..refused("lost", None) }

@@ -244,8 +244,9 @@ impl Leases for Connection {
         }
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
-        self.request(|client, cluster, now| client.renew(cluster, now, items)).await
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
+        let renewed = self.request(|client, cluster, now| client.renew(cluster, now, items)).await?;
+        Ok(renewed.into_iter().map(Ok).collect())
     }
 
     async fn release(&self, release: Release) -> Result<Released> {

@@ -218,11 +218,11 @@ impl Server {
     }
 
     /// Writes down until when renewed reigns last.
-    fn promise(&self, items: &[Renewal], answers: &[Renewed]) {
+    fn promise(&self, items: &[Renewal], answers: &[Result<Renewed>]) {
         let now = self.simulation.now();
         let mut state = self.simulation.lock();
         for (item, answer) in items.iter().zip(answers) {
-            if let Renewed::Renewed { remaining } = answer {
+            if let Ok(Renewed::Renewed { remaining }) = answer {
                 let until = now + self.clock.true_span(remaining.as_nanos() as u64);
                 let token = Some(token_id(item.token.digest().as_bytes()));
                 let step = Step::Renewed { until };

@@ -218,7 +218,7 @@ impl Leases for Stub {
         ask!(self, Operation::Acquire(claim.remote()), Acquired)
     }
 
-    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Renewed>> {
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
         ask!(self, Operation::Renew(items.to_vec()), Renewed)
     }
 

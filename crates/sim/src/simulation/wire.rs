@@ -51,7 +51,7 @@ pub(crate) enum Operation {
 #[derive(Debug)]
 pub(crate) enum Reply {
     Acquired(Acquired),
-    Renewed(Vec<Renewed>),
+    Renewed(Vec<tenure_lease::Result<Renewed>>),
     Released(Released),
     Transferred(Transferred),
     Revoked(Revoked),

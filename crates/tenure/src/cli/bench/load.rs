@@ -140,6 +140,6 @@ impl BenchClient {
     async fn renew(&self, token: &Token, generation: Generation) -> bool {
         let items = [Renewal { key: self.key.clone(), token: token.clone(), generation, ttl: None }];
         let answer = self.store.renew(&items).await;
-        answer.is_ok_and(|answers| matches!(answers.first(), Some(Renewed::Renewed { .. })))
+        answer.is_ok_and(|answers| matches!(answers.first(), Some(Ok(Renewed::Renewed { .. }))))
     }
 }

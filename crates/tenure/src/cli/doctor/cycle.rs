@@ -134,7 +134,7 @@ impl<'a> LeaseCheck<'a> {
     async fn renew(&self, lease: &Lease, token: &Token) -> Result<Renewed> {
         let (key, generation) = (self.key.clone(), lease.generation);
         let items = [Renewal { key, token: token.clone(), generation, ttl: None }];
-        let answer = self.store.renew(&items).await?.first().copied();
+        let answer = self.store.renew(&items).await?.pop().transpose()?;
         answer.ok_or_else(|| Failure::internal("the store returned no result for the renewal"))
     }
 

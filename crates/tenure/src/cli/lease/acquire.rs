@@ -79,7 +79,7 @@ async fn acquire(store: &Arc<dyn Store>, claim: Claim) -> Result<Acquired> {
     let answer = store.acquire(claim).await?;
     if let Acquired::Granted(Grant { lease, parked: true }) = &answer {
         let item = [Renewal { key, token, generation: lease.generation, ttl: None }];
-        if let Some(Renewed::Lost(end)) = store.renew(&item).await?.first() {
+        if let Some(Renewed::Lost(end)) = store.renew(&item).await?.pop().transpose()? {
             let detail = format!("{} was granted and lost at once: {end}", lease.key);
             return Err(Failure::new(exit::LOST, "NOT_HELD", detail));
         }

@@ -37,8 +37,8 @@ struct RenewedView {
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     let Args { key, token, generation, ttl, target } = args;
     let store = connect(&target).await?;
-    let answers = store.renew(&[Renewal { key: key.clone(), token, generation, ttl }]).await?;
-    let answer = answers.first().copied();
+    let mut answers = store.renew(&[Renewal { key: key.clone(), token, generation, ttl }]).await?;
+    let answer = answers.pop().transpose()?;
     let answer = answer.ok_or_else(|| Failure::internal("the store returned no result for the renewal"))?;
     let (outcome, remaining_ms, reason) = match answer {
         Renewed::Renewed { remaining } => ("renewed", Some(remaining.as_millis() as u64), None),
