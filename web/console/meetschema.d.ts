@@ -20,6 +20,9 @@ export interface ClientMessage {
   end_meeting_request?: EndMeetingRequest;
   ping?: Ping;
   media_grant_request?: MediaGrantRequest;
+  raise_hand?: RaiseHand;
+  admit?: AdmitRequest;
+  lift_ban?: LiftBan;
   trace_parent: string;
   trace_state: string;
   seq: number;
@@ -50,6 +53,9 @@ export interface ServerMessage {
   frozen?: Frozen;
   pong?: Pong;
   media_servers_changed?: MediaServersChanged;
+  hand?: HandUpdate;
+  waiting?: WaitingRoom;
+  banned?: BannedUsers;
   trace_parent: string;
   trace_state: string;
   seq: number;
@@ -109,6 +115,7 @@ export interface Participant {
   role: number;
   presence: number;
   mute?: ParticipantMuteUpdate;
+  hand_raised_at: number;
 }
 
 export interface MediaStream {
@@ -191,6 +198,50 @@ export interface LeaveRequest {
 export interface KickRequest {
   participant_id: string;
   reason: string;
+}
+
+export interface RaiseHand {
+  raised: boolean;
+  participant_id: string;
+}
+
+export interface HandUpdate {
+  participant_id: string;
+  raised: boolean;
+  raised_at: number;
+}
+
+export interface AdmitRequest {
+  participant_ids: string[];
+  all: boolean;
+}
+
+export interface WaitingRoom {
+  participants: WaitingParticipant[];
+  waits: boolean;
+  host_present: boolean;
+}
+
+export interface WaitingParticipant {
+  participant_id: string;
+  name: string;
+  user_id: string;
+  role: number;
+  since: number;
+}
+
+export interface LiftBan {
+  user_id: string;
+}
+
+export interface BannedUsers {
+  users: BannedUser[];
+}
+
+export interface BannedUser {
+  user_id: string;
+  name: string;
+  banned_at: number;
 }
 
 export interface EndMeetingRequest {

@@ -22,6 +22,9 @@ export const MESSAGES = {
     end_meeting_request: [35, "EndMeetingRequest"],
     ping: [36, "Ping"],
     media_grant_request: [37, "MediaGrantRequest"],
+    raise_hand: [38, "RaiseHand"],
+    admit: [39, "AdmitRequest"],
+    lift_ban: [40, "LiftBan"],
     trace_parent: [20, "string"],
     trace_state: [21, "string"],
     seq: [22, "uint"],
@@ -51,6 +54,9 @@ export const MESSAGES = {
     frozen: [39, "Frozen"],
     pong: [40, "Pong"],
     media_servers_changed: [41, "MediaServersChanged"],
+    hand: [44, "HandUpdate"],
+    waiting: [45, "WaitingRoom"],
+    banned: [46, "BannedUsers"],
     trace_parent: [20, "string"],
     trace_state: [21, "string"],
     seq: [22, "uint"],
@@ -105,6 +111,7 @@ export const MESSAGES = {
     role: [6, "uint"],
     presence: [7, "uint"],
     mute: [8, "ParticipantMuteUpdate"],
+    hand_raised_at: [9, "uint"],
   },
   MediaStream: {
     stream_id: [1, "uint"],
@@ -172,6 +179,42 @@ export const MESSAGES = {
   KickRequest: {
     participant_id: [1, "string"],
     reason: [2, "string"],
+  },
+  RaiseHand: {
+    raised: [1, "bool"],
+    participant_id: [2, "string"],
+  },
+  HandUpdate: {
+    participant_id: [1, "string"],
+    raised: [2, "bool"],
+    raised_at: [3, "uint"],
+  },
+  AdmitRequest: {
+    participant_ids: [1, "string", "repeated"],
+    all: [2, "bool"],
+  },
+  WaitingRoom: {
+    participants: [1, "WaitingParticipant", "repeated"],
+    waits: [2, "bool"],
+    host_present: [3, "bool"],
+  },
+  WaitingParticipant: {
+    participant_id: [1, "string"],
+    name: [2, "string"],
+    user_id: [3, "string"],
+    role: [4, "uint"],
+    since: [5, "uint"],
+  },
+  LiftBan: {
+    user_id: [1, "string"],
+  },
+  BannedUsers: {
+    users: [1, "BannedUser", "repeated"],
+  },
+  BannedUser: {
+    user_id: [1, "string"],
+    name: [2, "string"],
+    banned_at: [3, "uint"],
   },
   EndMeetingRequest: {},
   MeetingEnded: {

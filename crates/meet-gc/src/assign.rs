@@ -191,6 +191,7 @@ impl GcState {
                 max_participants: meeting.max_participants,
                 allow_guests: meeting.allow_guests,
                 host_user_id: meeting.host_user_id.clone(),
+                ..MeetingSettings::default()
             }),
             degraded_placement,
         }

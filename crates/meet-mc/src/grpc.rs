@@ -15,9 +15,9 @@ use tenure_meet_wire::internal::meeting_controller_service_server::{
 };
 use tenure_meet_wire::internal::{
     AssignMeetingRequest, AssignMeetingResponse, ControllerCapacity, HealthStatus, MediaNotificationResponse,
-    MhAssignment, MhLoadNotification, MhRole, MigrateMeetingsRequest, MigrateMeetingsResponse,
-    ParticipantMediaConnected, ParticipantMediaDisconnected, ProbeRequest, ProbeResponse, RejectionReason,
-    RequestDrainRequest, RequestDrainResponse,
+    MeetingSpeakers, MhAssignment, MhLoadNotification, MhRole, MigrateMeetingsRequest,
+    MigrateMeetingsResponse, ParticipantMediaConnected, ParticipantMediaDisconnected, ProbeRequest,
+    ProbeResponse, RejectionReason, RequestDrainRequest, RequestDrainResponse,
 };
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
@@ -224,6 +224,13 @@ impl MediaCoordinationService for GrpcService {
         request: Request<ParticipantMediaDisconnected>,
     ) -> Result<Response<MediaNotificationResponse>, Status> {
         self.notified("disconnected", &request.into_inner().meeting_id).await
+    }
+
+    async fn notify_speakers(
+        &self,
+        request: Request<MeetingSpeakers>,
+    ) -> Result<Response<MediaNotificationResponse>, Status> {
+        self.notified("speakers", &request.into_inner().meeting_id).await
     }
 
     async fn notify_load(

@@ -118,6 +118,7 @@ impl Peers {
             meeting_id: meeting.to_string(),
             failed_mh_ids: failed.iter().map(|handler| handler.id.clone()).collect(),
             reason: reason.into(),
+            ..RequestMhReplacementRequest::default()
         };
         match self.gc()?.request_mh_replacement(request).await {
             Ok(answer) => grpc::handlers(answer.into_inner().new_mhs),

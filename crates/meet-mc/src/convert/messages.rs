@@ -96,6 +96,9 @@ pub fn request_from_wire(payload: Option<ClientPayload>) -> Result<Option<Reques
             Request::Kick { participant: participant_id(&kick.participant_id)? }
         }
         ClientPayload::EndMeetingRequest(_) => Request::End,
+        ClientPayload::RaiseHand(_) | ClientPayload::Admit(_) | ClientPayload::LiftBan(_) => {
+            return Err(Refusal::Invalid("not supported yet"));
+        }
     }))
 }
 
@@ -222,6 +225,7 @@ pub fn participant_to_wire(profile: &Profile) -> wire::Participant {
         role: role_to_wire(profile.role),
         presence: presence(profile.connected),
         mute: Some(mutes_to_wire(profile.participant, &profile.mutes)),
+        ..wire::Participant::default()
     }
 }
 
