@@ -93,19 +93,26 @@ pub(super) fn token_of(ask: &Operation, i: usize) -> Option<(&Key, &Token)> {
     }
 }
 
+fn say_error(error: &Error) -> Answer {
+    match error {
+        Error::Refused(tenure_lease::Refusal::TokenSpent) => plain(Refused, "token_spent"),
+        Error::Unknown { .. } => plain(Unknown, "unknown"),
+        Error::Unavailable { .. } => plain(Refused, "unavailable"),
+        Error::Invalid { .. } | Error::Refused(_) => plain(Refused, "refused"),
+    }
+}
+
 /// An answer, as a history has it.
 pub(super) fn say(answer: &Result<Reply>, i: usize) -> Answer {
     match answer {
-        Err(error) => match error {
-            Error::Refused(tenure_lease::Refusal::TokenSpent) => plain(Refused, "token_spent"),
-            Error::Unknown { .. } => plain(Unknown, "unknown"),
-            Error::Unavailable { .. } => plain(Refused, "unavailable"),
-            Error::Invalid { .. } | Error::Refused(_) => plain(Refused, "refused"),
-        },
+        Err(error) => say_error(error),
         Ok(Reply::Acquired(acquired)) => say_acquired(acquired),
         Ok(Reply::Renewed(answers)) => match answers.get(i) {
-            Some(Renewed::Renewed { .. }) => plain(Yes, "renewed"),
-            Some(Renewed::Lost(end)) => Answer { why: Some(end.as_str().into()), ..plain(Refused, "lost") },
+            Some(Ok(Renewed::Renewed { .. })) => plain(Yes, "renewed"),
+            Some(Ok(Renewed::Lost(end))) => {
+                Answer { why: Some(end.as_str().into()), ..plain(Refused, "lost") }
+            }
+            Some(Err(error)) => say_error(error),
             None => plain(Unknown, "unknown"),
         },
         Ok(Reply::Released(Released::Released)) => plain(Yes, "released"),
