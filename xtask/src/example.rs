@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn an_example_that_fails_is_an_error_with_its_status() {
         let error = shell("fails", "echo so far; exit 4", BOUND).unwrap_err().to_string();
-        assert!(error.starts_with("ended with exit status: 4"), "{error}");
+        assert!(error.starts_with("failed with exit status: 4"), "{error}");
     }
 
     #[test]

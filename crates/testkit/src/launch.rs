@@ -136,6 +136,6 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo out of luck; exit 3"]);
         let error = anyhow::Error::from(launch.run(command, |_| false).err().unwrap()).to_string();
-        assert!(error.contains("sh ended while starting") && error.contains("out of luck"), "{error}");
+        assert!(error.contains("sh exited during the start") && error.contains("out of luck"), "{error}");
     }
 }

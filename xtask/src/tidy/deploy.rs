@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn files_that_do_not_parse_are_named_with_the_line() {
         let found = shown(&[("deploy/a.yaml", "a: 1\nb: [1\n"), ("deploy/b.json", "{\n\"a\": }")]);
-        assert!(found[0].starts_with("deploy/a.yaml:") && found[0].contains("is no YAML"), "{found:#?}");
-        assert!(found[1].starts_with("deploy/b.json:2: is no JSON"), "{found:#?}");
+        assert!(found[0].starts_with("deploy/a.yaml:") && found[0].contains("is not YAML"), "{found:#?}");
+        assert!(found[1].starts_with("deploy/b.json:2: is not JSON"), "{found:#?}");
         assert_eq!(shown(&[("deploy/a.yaml", "a: 1\na: 2\n")]).len(), 1, "duplicate key");
     }
 
@@ -311,7 +311,7 @@ mod tests {
         let found = shown(&[("deploy/a.yaml", &bad), ("docs/runbooks/Gone.md", "")]);
         assert_eq!(found.len(), 3, "{found:#?}");
         assert!(found[0].starts_with("deploy/a.yaml:3: alert `Lost` has no severity"), "{found:#?}");
-        assert_eq!(found[2], "docs/runbooks/Gone.md:1: no alert `Gone` is in deploy");
+        assert_eq!(found[2], "docs/runbooks/Gone.md:1: there is no alert `Gone` in deploy");
     }
 
     #[test]

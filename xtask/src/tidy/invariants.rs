@@ -165,7 +165,7 @@ mod tests {
             ("| I-01 | s | w | one_holder | m |\n", "no test in backticks"),
             ("| I-01 | s | w | `one_holder` | |\n", "empty cell `metric`"),
             ("| I-01 | s | `one_holder` |\n", "3 cells"),
-            ("| I-01 | s | w | `one_holder` | m |\n| I-01 | s | w | `one_holder` | m |\n", "twice"),
+            ("| I-01 | s | w | `one_holder` | m |\n| I-01 | s | w | `one_holder` | m |\n", "duplicate id"),
             ("", "no rows"),
         ] {
             let shown = shown(rows);

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:#?}");
         assert_eq!(
             found[0],
-            "deploy/grafana/a.json:2: reads the metric `tenure_lease_gone_total`, which nothing in crates/ records"
+            "deploy/grafana/a.json:2: uses the metric `tenure_lease_gone_total`, which nothing in crates/ records"
         );
     }
 

@@ -107,7 +107,7 @@ mod tests {
             ["crates/service/src/code.rs:2: `LEASE_BUSY` has no page docs/errors/LEASE_BUSY.md"]
         );
         let ghost = shown(&[(CODES, TABLE), ("docs/errors/LEASE_BUSY.md", ""), ("docs/errors/GONE.md", "")]);
-        assert_eq!(ghost, ["docs/errors/GONE.md:1: no code `GONE` is in crates/service/src/code.rs"]);
+        assert_eq!(ghost, ["docs/errors/GONE.md:1: there is no code `GONE` in crates/service/src/code.rs"]);
     }
 
     #[test]
