@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tenure_lease::{
-    Acquired, Busy, BusyReason, Claim, Deadline, End, Error as StoreError, Generation, Grant, Key, Outcome,
-    Renewal, Renewed, Tick, Token,
+    Acquired, Busy, BusyReason, Claim, End, Error as StoreError, Generation, Grant, Key, Outcome, Renewal,
+    Renewed, Tick, Token,
 };
 
 use tenure_lease::breaks::{Break, broken};
@@ -12,7 +12,7 @@ use tenure_lease::breaks::{Break, broken};
 use crate::entropy::Jitter;
 use crate::keeper::Keeper;
 use crate::reaper::PendingRelease;
-use crate::reign::ReignState;
+use crate::reign::{Confirmation, ReignState};
 use crate::{Error, Guard, Lost, Result, Terms, telemetry};
 
 /// How a key is acquired.
@@ -149,20 +149,26 @@ impl<'k> Acquisition<'k> {
             self.terms.ttl = lease.ttl;
             self.terms.heartbeat = self.terms.heartbeat.min(lease.ttl.as_duration() / 3);
         }
+        let remaining = lease.ttl.as_duration();
         if parked && broken(Break::ParkedFromReply) {
-            return Ok(Step::Done(Box::new(self.guard(lease, self.keeper.clock().now()))));
+            let replied = Confirmation { sent: self.keeper.clock().now(), remaining };
+            return Ok(Step::Done(Box::new(self.guard(lease, replied))));
         }
-        if !parked && !self.deadline_passed(sent) {
-            return Ok(Step::Done(Box::new(self.guard(lease, sent))));
+        let confirmation = Confirmation { sent, remaining };
+        if !parked && !self.deadline_passed(confirmation) {
+            return Ok(Step::Done(Box::new(self.guard(lease, confirmation))));
         }
         let confirm_end = self.keeper.clock().now() + self.terms.ttl.as_duration();
         self.failures = 0;
         loop {
             match self.confirm(lease.generation).await {
-                (sent, Ok(Renewed::Renewed { .. })) if !self.deadline_passed(sent) => {
-                    return Ok(Step::Done(Box::new(self.guard(lease, sent))));
+                (sent, Ok(Renewed::Renewed { remaining })) => {
+                    let confirmation = Confirmation { sent, remaining };
+                    if !self.deadline_passed(confirmation) {
+                        return Ok(Step::Done(Box::new(self.guard(lease, confirmation))));
+                    }
+                    self.failed(unknown(self.keeper), confirm_end).await?;
                 }
-                (_, Ok(Renewed::Renewed { .. })) => self.failed(unknown(self.keeper), confirm_end).await?,
                 (_, Ok(Renewed::Lost(end))) => return self.lost(end),
                 (_, Err(error)) => self.failed(error, confirm_end).await?,
             }
@@ -224,15 +230,16 @@ impl<'k> Acquisition<'k> {
         Ok(())
     }
 
-    fn deadline_passed(&self, sent: Tick) -> bool {
-        let deadline = Deadline::from_send(sent, self.terms.ttl, &self.keeper.state().margins);
+    fn deadline_passed(&self, confirmation: Confirmation) -> bool {
+        let deadline = confirmation.deadline(&self.terms, &self.keeper.state().margins);
         deadline.passed(self.keeper.clock().now())
     }
 
-    fn guard(&mut self, lease: tenure_lease::Lease, sent: Tick) -> Guard {
+    fn guard(&mut self, lease: tenure_lease::Lease, confirmation: Confirmation) -> Guard {
         let state = self.keeper.state();
         let jitter = Jitter::draw(&*state.entropy);
-        let reign = ReignState::new(self.terms.clone(), state.margins, sent, state.clock.now(), jitter);
+        let reign =
+            ReignState::new(self.terms.clone(), state.margins, confirmation, state.clock.now(), jitter);
         self.needs_release = false;
         Guard::new(self.keeper, lease, self.token.clone(), reign)
     }
@@ -243,7 +250,8 @@ impl Drop for Acquisition<'_> {
     fn drop(&mut self) {
         if self.needs_release {
             let (key, token) = (self.key.clone(), self.token.clone());
-            let release = PendingRelease { key, token, ttl: self.terms.ttl, expires_by: self.expires_by };
+            let (ttl, expires_by) = (self.terms.ttl, self.expires_by);
+            let release = PendingRelease { lease: None, key, token, ttl, expires_by };
             self.keeper.state().reaper.enqueue(release);
         }
     }

@@ -107,6 +107,8 @@ impl Bundle {
     /// Releases everything in reverse order. Continues after a failure, which the reaper retries, and returns the first
     /// one.
     pub async fn release(mut self) -> Result<()> {
+        // All permits end while the first release waits for its own.
+        self.guards.iter().for_each(|guard| guard.held_lease().drain(true));
         let mut result = Ok(());
         while let Some(guard) = self.guards.pop() {
             let released = guard.release().await.map(drop);

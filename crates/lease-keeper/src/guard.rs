@@ -45,11 +45,15 @@ impl Guard {
     }
 
     /// Releases the key to the next waiter. If this fails, the reaper retries.
+    ///
+    /// No new permit is given from now on. The release is sent when those of shared handles were dropped, or at their
+    /// deadline.
     pub async fn release(self) -> Result<Released> {
         self.release_with(None).await
     }
 
-    /// Releases the key for `successor`: granted at once if it waits, else reserved for two seconds.
+    /// Releases the key for `successor`: granted at once if it waits, else reserved for two seconds. Waits for permits as
+    /// [`Guard::release`] does.
     pub async fn release_to(self, successor: Holder) -> Result<Released> {
         self.release_with(Some(successor)).await
     }
@@ -60,6 +64,7 @@ impl Guard {
             self.needs_release = false;
             return Ok(Released::NotHeld);
         }
+        self.held_lease().permits_ended().await;
         let release =
             Release { to, generation: None, key: self.key().clone(), token: self.held_lease().token.clone() };
         let result = self.bounded(self.keeper.store().release(release)).await;
@@ -73,10 +78,12 @@ impl Guard {
         Ok(result?)
     }
 
-    /// Transfers the key to `to`, which must wait for it. Permits are refused meanwhile.
+    /// Transfers the key to `to`, which must wait for it. Permits are refused meanwhile; those of shared handles end
+    /// first, as in [`Guard::release`].
     pub async fn transfer(mut self, to: Holder) -> Result<TransferOutcome> {
         let drained = self.held_lease().draining();
         self.held_lease().drain(true);
+        self.held_lease().permits_ended().await;
         let end = self.keeper.clock().now() + self.held_lease().ttl().as_duration() / 3;
         let mut failures = 0;
         loop {
@@ -165,8 +172,8 @@ impl Drop for Guard {
         let ttl = lease.ttl();
         // A renewal in flight may extend it by one TTL from now.
         let expires_by = lease.clock.now() + ttl.as_duration();
-        let release =
-            PendingRelease { key: lease.lease.key.clone(), token: lease.token.clone(), ttl, expires_by };
+        let (key, token) = (lease.lease.key.clone(), lease.token.clone());
+        let release = PendingRelease { lease: Some(lease.clone()), key, token, ttl, expires_by };
         self.keeper.state().reaper.enqueue(release);
     }
 }

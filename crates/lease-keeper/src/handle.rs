@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::held_lease::HeldLease;
 use crate::permit::{Permit, PermitError};
-use crate::{GuardState, Lost, telemetry};
+use crate::{GuardState, Lost};
 
 /// A lease for workers: permits, states and the deadline. Its [`Guard`](crate::Guard) decides when the lease ends; after
 /// that every permit is refused.
@@ -75,29 +75,11 @@ impl LeaseHandle {
 
     /// Allows one act that takes up to `need`, if it ends before the deadline. Reads the clock itself.
     pub fn permit(&self, need: Duration) -> Result<Permit<'_>, PermitError> {
-        let now = self.lease.clock.now();
         if broken(Break::PermitByTimer) && self.lease.states().borrow().is_exclusive() {
-            let deadline = self.lease.deadline().max(Deadline::at(now + self.lease.ttl().as_duration() / 6));
-            return Ok(Permit::new(&self.lease, deadline));
+            let soon = self.lease.clock.now() + self.lease.ttl().as_duration() / 6;
+            return Ok(self.lease.count_permit(self.lease.deadline().max(Deadline::at(soon))));
         }
-        let state = self.lease.state();
-        match state {
-            GuardState::Lost(lost) => return Err(PermitError::Lost(lost)),
-            GuardState::Suspended => return Err(PermitError::Suspended),
-            GuardState::Held | GuardState::Jeopardy
-                if self.lease.draining() && !broken(Break::PermitWhileMoving) =>
-            {
-                return Err(PermitError::Draining);
-            }
-            GuardState::Held | GuardState::Jeopardy => {}
-        }
-        let deadline = self.lease.deadline();
-        let left = deadline.left(now);
-        if left.is_zero() || need > left {
-            return Err(PermitError::TooLate { left });
-        }
-        telemetry::permitted(left);
-        Ok(Permit::new(&self.lease, deadline))
+        self.lease.permit(need)
     }
 
     /// Waits for the end of the lease.

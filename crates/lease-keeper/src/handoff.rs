@@ -54,7 +54,8 @@ impl<D: Future> Handoff<D> {
     }
 
     /// Hands over within `limit`: drains, transfers as soon as the successor waits for the key, and releases the key for
-    /// the successor if it does not do so in time.
+    /// the successor if it does not do so in time. Permits that were given before end first, at the latest at their
+    /// deadline, also after `limit`.
     pub async fn within(self, limit: Duration) -> Result<HandoffOutcome> {
         let Self { mut guard, successor, drain } = self;
         let clock = guard.keeper().clock().clone();

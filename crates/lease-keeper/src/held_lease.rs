@@ -1,15 +1,17 @@
 //! The state of one lease, shared by its guard, its handles and the renewer.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tenure_lease::{Clock, Deadline, Lease, Renewal, Tick, Token, Ttl};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::entropy::Jitter;
-use crate::reign::{Attempt, ReignState};
+use crate::permit::{Permit, PermitError};
+use crate::reign::{Attempt, Confirmation, ReignState};
 use crate::{GuardState, Lost, telemetry};
 
 /// One lease of this process. The reign is behind a lock that is never held across an await. The state is published under
@@ -21,6 +23,8 @@ pub(crate) struct HeldLease {
     reign: Mutex<ReignState>,
     /// Written under the lock of the reign.
     published: watch::Sender<GuardState>,
+    /// Notified when the last permit was dropped.
+    no_permits: Notify,
 }
 
 impl HeldLease {
@@ -32,7 +36,60 @@ impl HeldLease {
             clock,
             reign: Mutex::new(reign),
             published: watch::channel(GuardState::Held).0,
+            no_permits: Notify::new(),
         })
+    }
+
+    /// Gives a permit and counts it, in one step with the check, so that none is given after a release has begun.
+    pub(crate) fn permit(&self, need: Duration) -> Result<Permit<'_>, PermitError> {
+        let now = self.clock.now();
+        let mut given = Err(PermitError::Suspended);
+        self.change(|reign| {
+            given = reign.permit(need, now);
+            reign.settle(now)
+        });
+        let deadline = given?;
+        telemetry::permitted(deadline.left(now));
+        Ok(Permit::new(self, deadline))
+    }
+
+    /// Counts a permit that was given without a check.
+    pub(crate) fn count_permit(&self, deadline: Deadline) -> Permit<'_> {
+        self.reign.lock().permits().add(deadline);
+        Permit::new(self, deadline)
+    }
+
+    /// Forgets a permit that was dropped.
+    pub(crate) fn end_permit(&self) {
+        let none_left = self.reign.lock().permits().remove();
+        if none_left {
+            self.no_permits.notify_waiters();
+        }
+    }
+
+    /// Whether a permit is alive: neither dropped nor past its deadline.
+    pub(crate) fn has_permits(&self) -> bool {
+        self.live_permits_until().is_some()
+    }
+
+    /// Waits until no permit is alive. The caller has stopped giving new ones.
+    pub(crate) async fn permits_ended(&self) {
+        loop {
+            let mut dropped = pin!(self.no_permits.notified());
+            // From here on no notification is missed.
+            dropped.as_mut().enable();
+            let Some(until) = self.live_permits_until() else { return };
+            tokio::select! {
+                biased;
+                () = dropped => {}
+                () = self.clock.sleep_until(until.tick()) => {}
+            }
+        }
+    }
+
+    fn live_permits_until(&self) -> Option<Deadline> {
+        let now = self.clock.now();
+        self.reign.lock().permits().until().filter(|until| !until.passed(now))
     }
 
     /// The state at this moment.
@@ -92,9 +149,9 @@ impl HeldLease {
         attempt
     }
 
-    pub(crate) fn renewed(&self, number: u64, sent: Tick, remaining: Duration, jitter: Jitter) {
+    pub(crate) fn renewed(&self, number: u64, confirmation: Confirmation, jitter: Jitter) {
         let now = self.clock.now();
-        self.change(|reign| reign.renewed(number, sent, remaining, now, jitter));
+        self.change(|reign| reign.renewed(number, confirmation, now, jitter));
         telemetry::renewed(&self.lease);
     }
 

@@ -1,7 +1,7 @@
 //! Releases leases whose guards or futures were dropped.
 //!
-//! A drop cannot wait for a response, so it queues a release here, which carries the token alone. Once the TTL has ended
-//! the release is no longer needed.
+//! A drop cannot wait for a response, so it queues a release here, which carries the token alone. It is sent when no permit
+//! of the lease is alive. Once the TTL has ended the release is no longer needed.
 
 use std::sync::Arc;
 
@@ -10,11 +10,14 @@ use tenure_lease::{Clock, Error, Key, Release, Released, Store, Tick, Token, Ttl
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::held_lease::HeldLease;
 use crate::{limits, telemetry, terms};
 
 /// A release that must be sent.
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
+    /// The lease, if it may have permits, which end first.
+    pub(crate) lease: Option<Arc<HeldLease>>,
     pub(crate) key: Key,
     pub(crate) token: Token,
     pub(crate) ttl: Ttl,
@@ -72,18 +75,28 @@ pub(crate) async fn run(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) {
-    let mut sending = JoinSet::new();
-    loop {
-        tokio::select! {
+    let (mut waiting, mut sending) = (JoinSet::new(), JoinSet::new());
+    let mut open = true;
+    while open || !waiting.is_empty() || !sending.is_empty() {
+        let has_room = sending.len() < limits::CONCURRENT_RELEASES;
+        let counted = tokio::select! {
             biased;
-            Some(_) = sending.join_next(), if !sending.is_empty() => {}
-            counted = releases.recv(), if sending.len() < limits::CONCURRENT_RELEASES => match counted {
-                Some(counted) => drop(sending.spawn(process(counted, store.clone(), clock.clone()))),
-                None => break,
-            },
+            Some(_) = sending.join_next(), if !sending.is_empty() => continue,
+            Some(ended) = waiting.join_next(), if has_room && !waiting.is_empty() => ended.ok(),
+            counted = releases.recv(), if open && has_room && waiting.len() < limits::PENDING_RELEASES => {
+                open = counted.is_some();
+                counted
+            }
+        };
+        let Some(counted) = counted else { continue };
+        match counted.release.lease.clone().filter(|lease| lease.has_permits()) {
+            Some(lease) => drop(waiting.spawn(async move {
+                lease.permits_ended().await;
+                counted
+            })),
+            None => drop(sending.spawn(process(counted, store.clone(), clock.clone()))),
         }
     }
-    while sending.join_next().await.is_some() {}
 }
 
 async fn process(counted: CountedRelease, store: Arc<dyn Store>, clock: Arc<dyn Clock>) {

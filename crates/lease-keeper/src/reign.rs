@@ -6,6 +6,7 @@ use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Deadline, Margins, Tick, Ttl};
 
 use crate::entropy::Jitter;
+use crate::permit::{OutstandingPermits, PermitError};
 use crate::terms::{Liveness, Policy, Terms};
 use crate::{GuardState, Lost};
 
@@ -14,10 +15,12 @@ use crate::{GuardState, Lost};
 pub(crate) struct ReignState {
     terms: Terms,
     margins: Margins,
-    /// Computed from `confirmed`; only moves forward.
+    /// Computed from `confirmed` and what the store reported.
     deadline: Deadline,
-    /// The send time of the last confirmed request.
+    /// The latest send time of a confirmed request.
     confirmed: Tick,
+    /// Set while the store reports less than the TTL.
+    shortened: Option<Shortened>,
     /// When the next renewal should be sent.
     due: Tick,
     attempt: Option<Attempt>,
@@ -29,6 +32,23 @@ pub(crate) struct ReignState {
     draining: bool,
     hold_until: Option<Tick>,
     lost: Option<Lost>,
+    permits: OutstandingPermits,
+}
+
+/// What the store confirmed to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Confirmation {
+    /// When the request was sent.
+    pub(crate) sent: Tick,
+    /// The time that the store reported as left.
+    pub(crate) remaining: Duration,
+}
+
+/// A response that reported less than the TTL.
+#[derive(Clone, Copy, Debug)]
+struct Shortened {
+    received: Tick,
+    remaining: Duration,
 }
 
 /// One renewal in flight.
@@ -41,13 +61,23 @@ pub(crate) struct Attempt {
 }
 
 impl ReignState {
-    /// A reign confirmed by a request that was sent at `sent`.
-    pub(crate) fn new(terms: Terms, margins: Margins, sent: Tick, now: Tick, jitter: Jitter) -> Self {
+    /// A reign confirmed by a request.
+    pub(crate) fn new(
+        terms: Terms,
+        margins: Margins,
+        confirmation: Confirmation,
+        now: Tick,
+        jitter: Jitter,
+    ) -> Self {
+        let Confirmation { sent, remaining } = confirmation;
         let sent = if broken(Break::DeadlineFromReply) { now } else { sent };
+        let shortened =
+            (remaining < terms.ttl.as_duration()).then_some(Shortened { received: now, remaining });
         Self {
-            deadline: Deadline::from_send(sent, terms.ttl, &margins),
+            deadline: Confirmation { sent, remaining }.deadline(&terms, &margins),
             confirmed: sent,
-            due: sent + jitter.shorten(terms.heartbeat),
+            shortened,
+            due: sent + jitter.shorten(terms.renewal_interval(remaining)),
             attempt: None,
             attempts: 0,
             failures: 0,
@@ -56,9 +86,33 @@ impl ReignState {
             draining: false,
             hold_until: terms.max_hold.map(|limit| now + limit),
             lost: None,
+            permits: OutstandingPermits::default(),
             margins,
             terms,
         }
+    }
+
+    /// Gives a permit for an act that takes up to `need`, if it ends before the deadline, and counts it.
+    pub(crate) fn permit(&mut self, need: Duration, now: Tick) -> Result<Deadline, PermitError> {
+        match self.settle(now) {
+            GuardState::Lost(lost) => return Err(PermitError::Lost(lost)),
+            GuardState::Suspended => return Err(PermitError::Suspended),
+            GuardState::Held | GuardState::Jeopardy if self.draining && !broken(Break::PermitWhileMoving) => {
+                return Err(PermitError::Draining);
+            }
+            GuardState::Held | GuardState::Jeopardy => {}
+        }
+        let deadline = self.deadline();
+        let left = deadline.left(now);
+        if left.is_zero() || need > left {
+            return Err(PermitError::TooLate { left });
+        }
+        self.permits.add(deadline);
+        Ok(deadline)
+    }
+
+    pub(crate) fn permits(&mut self) -> &mut OutstandingPermits {
+        &mut self.permits
     }
 
     /// The end of exclusive acts.
@@ -151,14 +205,13 @@ impl ReignState {
         attempt
     }
 
-    /// The store extended the reign: the request was sent at `sent`, and the store reported `remaining`.
+    /// The store confirmed the reign to the attempt `number`.
     ///
     /// Counts for any attempt, even one that timed out before. A reign that time has ended meanwhile stays ended.
     pub(crate) fn renewed(
         &mut self,
         number: u64,
-        sent: Tick,
-        remaining: Duration,
+        confirmation: Confirmation,
         now: Tick,
         jitter: Jitter,
     ) -> GuardState {
@@ -166,17 +219,23 @@ impl ReignState {
         if let GuardState::Lost(lost) = self.settle(now) {
             return GuardState::Lost(lost);
         }
+        let Confirmation { sent, mut remaining } = confirmation;
         let sent = if broken(Break::DeadlineFromReply) { now } else { sent };
-        // Never beyond what the store reported, which may be less than was requested.
-        let kept = Ttl::from_millis(remaining.as_millis() as u64).unwrap_or(self.terms.ttl);
-        let kept = kept.min(self.terms.ttl);
-        self.deadline = self.deadline.max(Deadline::from_send(sent, kept, &self.margins));
-        if sent > self.confirmed {
-            self.confirmed = sent;
+        // The store may have processed two requests in flight in either order. Whichever came last, it came after both
+        // were sent, so the shorter time counts from the later send.
+        if let Some(shortened) = self.shortened.filter(|shortened| sent < shortened.received) {
+            remaining = remaining.min(shortened.remaining);
+        }
+        let is_short = remaining < self.terms.ttl.as_duration();
+        self.shortened = is_short.then_some(Shortened { received: now, remaining });
+        let latest = sent.max(self.confirmed);
+        self.deadline = Confirmation { sent: latest, remaining }.deadline(&self.terms, &self.margins);
+        if sent > self.confirmed || is_short {
+            self.confirmed = latest;
             // Holders that failed together retry together, so jitter spreads them again. Otherwise the jitter of the
             // first interval suffices, and no renewal is sent earlier than the heartbeat requires.
-            let every = self.terms.heartbeat;
-            self.due = sent + if self.failures > 0 { jitter.shorten(every) } else { every };
+            let every = self.terms.renewal_interval(remaining);
+            self.due = latest + if self.failures > 0 { jitter.shorten(every) } else { every };
         }
         self.failures = 0;
         self.settle(now)
@@ -240,191 +299,17 @@ impl ReignState {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tenure_lease::{End, Entropy};
-
-    struct Zero;
-    impl Entropy for Zero {
-        fn fill(&self, bytes: &mut [u8]) {
-            bytes.fill(0);
+impl Confirmation {
+    /// The deadline that it gives, never beyond the TTL of the terms.
+    pub(crate) fn deadline(self, terms: &Terms, margins: &Margins) -> Deadline {
+        let kept = self.remaining.min(terms.ttl.as_duration());
+        match Ttl::from_millis(kept.as_millis() as u64) {
+            Ok(kept) => Deadline::from_send(self.sent, kept, margins),
+            // Less than a millisecond is nothing.
+            Err(_) => Deadline::at(self.sent),
         }
-    }
-
-    fn at(ms: u64) -> Tick {
-        Tick::from_nanos(1_000_000_000_000 + ms * 1_000_000)
-    }
-
-    fn none() -> Jitter {
-        Jitter::draw(&Zero)
-    }
-
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    /// 15 s from 0: due at 5 s, overdue at 10 s, deadline at 14.55 s, grace until 29.55 s.
-    fn reign(policy: Policy) -> ReignState {
-        let terms = Terms::new(Ttl::from_secs(15).unwrap()).policy(policy);
-        ReignState::new(terms, Margins::default(), at(0), at(0), none())
-    }
-
-    #[test]
-    fn time_alone_leads_from_held_to_lost() {
-        let unconfirmed = GuardState::Lost(Lost::Unconfirmed);
-        let table = [
-            (Policy::Pause, 9_999, GuardState::Held),
-            (Policy::Pause, 10_000, GuardState::Jeopardy),
-            (Policy::Pause, 14_549, GuardState::Jeopardy),
-            (Policy::Pause, 14_550, GuardState::Suspended),
-            (Policy::Pause, 29_549, GuardState::Suspended),
-            (Policy::Pause, 29_550, unconfirmed),
-            (Policy::Abort, 14_549, GuardState::Jeopardy),
-            (Policy::Abort, 14_550, unconfirmed),
-            (Policy::FailClosed, 14_549, GuardState::Held),
-            (Policy::FailClosed, 14_550, unconfirmed),
-        ];
-        for (i, (policy, now, expected)) in table.into_iter().enumerate() {
-            assert_eq!(reign(policy).settle(at(now)), expected, "row {i}");
-        }
-    }
-
-    #[test]
-    fn a_failure_is_jeopardy_and_the_first_one_ends_a_fail_closed_reign() {
-        for (policy, expected) in [
-            (Policy::Pause, GuardState::Jeopardy),
-            (Policy::Abort, GuardState::Jeopardy),
-            (Policy::FailClosed, GuardState::Lost(Lost::Unconfirmed)),
-        ] {
-            let mut reign = reign(policy);
-            let attempt = reign.begin(at(5_000));
-            assert_eq!(reign.failed(attempt.number, at(5_100), none()), expected, "{policy:?}");
-        }
-    }
-
-    #[test]
-    fn a_failure_leaves_the_deadline_and_backs_off() {
-        let mut reign = reign(Policy::Pause);
-        let before = reign.deadline();
-        for (n, wait) in [(1, 300), (2, 600), (3, 1_200), (4, 1_500), (5, 1_500)] {
-            let attempt = reign.begin(at(5_000));
-            assert_eq!(reign.failed(attempt.number, at(5_000), none()), GuardState::Jeopardy);
-            assert_eq!(reign.wake(at(5_000)), Some(at(5_000 + wait)), "failure {n}");
-        }
-        assert_eq!(reign.deadline(), before);
-    }
-
-    #[test]
-    fn a_success_counts_from_its_own_send_and_never_moves_the_deadline_back() {
-        let mut reign = reign(Policy::Pause);
-        let first = reign.begin(at(5_000));
-        assert_eq!(first.limit, at(7_500));
-        reign.expire_attempt(at(7_500), none());
-        let second = reign.begin(at(7_800));
-        // The response to the later attempt arrives first.
-        assert_eq!(reign.renewed(second.number, at(7_800), ms(15_000), at(7_900), none()), GuardState::Held);
-        assert_eq!(reign.deadline().tick(), at(7_800 + 14_550));
-        assert_eq!(reign.renewed(first.number, at(5_000), ms(15_000), at(8_000), none()), GuardState::Held);
-        assert_eq!(reign.deadline().tick(), at(7_800 + 14_550));
-    }
-
-    #[test]
-    fn jitter_shortens_the_first_interval_and_the_one_after_a_failure_and_no_other() {
-        struct Most;
-        impl Entropy for Most {
-            fn fill(&self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&1_000_u64.to_le_bytes());
-            }
-        }
-        let most = Jitter::draw(&Most);
-        let terms = Terms::new(Ttl::from_secs(15).unwrap());
-        let mut reign = ReignState::new(terms, Margins::default(), at(0), at(0), most);
-        assert_eq!(reign.wake(at(0)), Some(at(4_500)));
-        for sent in [4_500, 9_500] {
-            let attempt = reign.begin(at(sent));
-            reign.renewed(attempt.number, at(sent), ms(15_000), at(sent + 1), most);
-            assert_eq!(reign.wake(at(sent + 1)), Some(at(sent + 5_000)));
-        }
-        let failed = reign.begin(at(14_500));
-        reign.failed(failed.number, at(14_600), most);
-        let attempt = reign.begin(at(15_000));
-        reign.renewed(attempt.number, at(15_000), ms(15_000), at(15_001), most);
-        assert_eq!(reign.wake(at(15_001)), Some(at(19_500)));
-    }
-
-    #[test]
-    fn an_attempt_never_outlasts_the_deadline() {
-        let mut reign = reign(Policy::Pause);
-        assert_eq!(reign.begin(at(14_000)).limit, at(14_550));
-        assert_eq!(reign.begin(at(14_550)).limit, at(14_550 + 2_500));
-    }
-
-    #[test]
-    fn a_store_that_granted_less_than_requested_is_believed() {
-        let mut reign = reign(Policy::Pause);
-        let attempt = reign.begin(at(12_000));
-        reign.renewed(attempt.number, at(12_000), ms(10_000), at(12_001), none());
-        assert_eq!(reign.deadline().tick(), at(12_000 + 9_700));
-    }
-
-    #[test]
-    fn a_confirmation_ends_suspension_unless_its_own_deadline_has_passed() {
-        let mut late = reign(Policy::Pause);
-        let attempt = late.begin(at(5_000));
-        assert_eq!(
-            late.renewed(attempt.number, at(5_000), ms(15_000), at(20_000), none()),
-            GuardState::Suspended
-        );
-        let mut fresh = reign(Policy::Pause);
-        let attempt = fresh.begin(at(16_000));
-        assert_eq!(
-            fresh.renewed(attempt.number, at(16_000), ms(15_000), at(16_010), none()),
-            GuardState::Held
-        );
-    }
-
-    #[test]
-    fn a_loss_by_time_is_final() {
-        for policy in [Policy::Pause, Policy::Abort, Policy::FailClosed] {
-            let mut reign = reign(policy);
-            let attempt = reign.begin(at(29_000));
-            let state = reign.renewed(attempt.number, at(29_000), ms(15_000), at(29_550), none());
-            assert_eq!(state, GuardState::Lost(Lost::Unconfirmed), "{policy:?}");
-            assert_eq!(reign.lose(Lost::Ended(End::Expired), at(29_560)), state, "{policy:?}");
-            assert_eq!(reign.wake(at(29_560)), None);
-        }
-    }
-
-    #[test]
-    fn a_stalled_worker_is_not_renewed_and_loses_at_the_deadline() {
-        let terms = Terms::new(Ttl::from_secs(15).unwrap())
-            .liveness(Liveness::Progress { max_silence: Duration::from_secs(2) });
-        let mut reign = ReignState::new(terms, Margins::default(), at(0), at(0), none());
-        assert!(!reign.is_renewal_due(at(5_000), ms(0)));
-        reign.tick(at(6_000));
-        assert!(reign.is_renewal_due(at(6_500), ms(0)));
-        assert!(!reign.is_renewal_due(at(8_001), ms(0)));
-        assert_eq!(reign.settle(at(14_549)), GuardState::Jeopardy);
-        assert_eq!(reign.settle(at(14_550)), GuardState::Lost(Lost::Silent));
-        reign.tick(at(14_551));
-        assert_eq!(reign.settle(at(14_552)), GuardState::Lost(Lost::Silent));
-    }
-
-    #[test]
-    fn a_hold_ends_when_its_terms_say_so() {
-        let terms = Terms::new(Ttl::from_secs(15).unwrap()).max_hold(Duration::from_secs(4));
-        let mut reign = ReignState::new(terms, Margins::default(), at(0), at(0), none());
-        assert_eq!(reign.deadline().tick(), at(4_000));
-        assert_eq!(reign.wake(at(0)), Some(at(4_000)));
-        assert_eq!(reign.settle(at(4_000)), GuardState::Lost(Lost::HeldTooLong));
-    }
-
-    #[test]
-    fn renewals_due_soon_may_leave_early_but_not_by_more_than_a_tenth() {
-        let mut reign = reign(Policy::Pause);
-        assert!(!reign.is_renewal_due(at(4_899), ms(100)));
-        assert!(reign.is_renewal_due(at(4_900), ms(100)));
-        assert!(!reign.is_renewal_due(at(4_499), ms(10_000)));
     }
 }
+
+#[cfg(test)]
+mod tests;

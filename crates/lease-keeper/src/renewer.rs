@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::entropy::Jitter;
 use crate::held_lease::HeldLease;
 use crate::keeper::State;
-use crate::reign::Attempt;
+use crate::reign::{Attempt, Confirmation};
 use crate::schedule::EntryId;
 use crate::{Lost, telemetry};
 
@@ -125,7 +125,8 @@ impl Call {
             match answer {
                 Ok(Renewed::Renewed { remaining }) => {
                     renewed += 1;
-                    item.lease.renewed(item.attempt.number, sent, remaining, self.jitter);
+                    let confirmation = Confirmation { sent, remaining };
+                    item.lease.renewed(item.attempt.number, confirmation, self.jitter);
                     if let Some(observer) = &self.state.observer {
                         observer.renewed(&item.lease.lease);
                     }

@@ -155,6 +155,12 @@ impl Terms {
         back_off(self.ttl, failures)
     }
 
+    /// The time between two renewals when the store reported `remaining`: the heartbeat, or sooner if that is less than the
+    /// TTL.
+    pub(crate) fn renewal_interval(&self, remaining: Duration) -> Duration {
+        self.heartbeat.min((remaining / 3).max(self.back_off(1)))
+    }
+
     /// How much before it is due a renewal may be sent to share a call.
     pub(crate) fn early(&self, window: Duration) -> Duration {
         window.min(self.renew_early.unwrap_or(self.heartbeat / 10))

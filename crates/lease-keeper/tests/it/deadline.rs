@@ -105,3 +105,42 @@ async fn the_fence_of_a_permit_is_accepted_until_the_lease_ends() {
     assert!(matches!(fixture.store.write_fenced(&fence, &[]).await.unwrap(), Committed::FencedOut { .. }));
     assert!(matches!(held.permit(ms(0)), Err(PermitError::Lost(_))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_reports_less_shortens_the_lease_and_the_permits_of_it() {
+    let fixture = Fixture::new();
+    let guard = fixture.take("k", terms()).await;
+    fixture.pass(4_000).await;
+    let permit = guard.permit(ms(0)).unwrap();
+    let short = Ttl::from_millis(3_000).unwrap();
+    fixture.store.shorten("k", short);
+    fixture.pass(1_100).await;
+    let sent = fixture.store.calls("renew")[0].at;
+    let expected = Deadline::from_send(sent, short, &Margins::default());
+    assert_eq!((guard.deadline(), permit.deadline()), (expected, expected));
+    drop(permit);
+    // It is renewed often enough to be kept.
+    for _ in 0..100 {
+        fixture.pass(100).await;
+        assert!(guard.state().is_exclusive());
+        assert!(guard.deadline().left(fixture.clock.now()) <= ms(3_000));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_grant_counts_only_for_what_its_renewal_reported() {
+    let fixture = Fixture::new();
+    let first = fixture.take("k", terms()).await;
+    let other = fixture.other("b");
+    let (store, short) = (fixture.store.clone(), Ttl::from_millis(3_000).unwrap());
+    fixture.store.faults.inject("renew", Kind::Late(ms(100)), 1);
+    let releasing = async {
+        fixture.pass(100).await;
+        first.release().await.unwrap();
+        fixture.pass(50).await;
+        store.shorten("k", short);
+    };
+    let (second, ()) = tokio::join!(other.acquire(key("k"), terms(), ms(60_000)), releasing);
+    let sent = fixture.store.calls("renew")[0].at;
+    assert_eq!(second.unwrap().deadline(), Deadline::from_send(sent, short, &Margins::default()));
+}

@@ -10,7 +10,7 @@ use tenure_lease::{
     Acquired, Announcement, Capabilities, Claim, Clock, Committed, End, Error, Event, Fence, Floor,
     Generation, Grant, Holder, Key, Lease, Leases, LogEntry, Op, Page, Phase, Prefix, Query, Record, Records,
     Refusal, Reign, Release, Released, Renewal, Renewed, Result, Revision, Revoke, Revoked, Status, Tick,
-    Token, Transfer, Transferred, Verb, Verified, Watch, Watched, Wipe, Wiped, fallback,
+    Token, Transfer, Transferred, Ttl, Verb, Verified, Watch, Watched, Wipe, Wiped, fallback,
 };
 use tokio::sync::{Notify, broadcast};
 
@@ -76,6 +76,14 @@ impl FakeStore {
     pub(crate) fn end(&self, key: &str, end: End) {
         let key = Key::new(key).unwrap();
         self.finish(&mut self.state.lock(), &key, end, State::Free);
+    }
+
+    /// Shortens the TTL of a live reign, as a renewal by another copy of its holder may.
+    pub(crate) fn shorten(&self, key: &str, ttl: Ttl) {
+        let mut state = self.state.lock();
+        let Some(Entry { state: State::Held(tenant), .. }) = state.entries.get_mut(key) else { panic!() };
+        tenant.ttl = ttl;
+        tenant.expires = self.clock.now() + ttl.as_duration();
     }
 
     fn arrive(&self, verb: &'static str, keys: Vec<String>) -> Option<faults::Kind> {

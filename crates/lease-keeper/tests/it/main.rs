@@ -12,6 +12,7 @@ mod fixture;
 mod gate;
 mod handoff;
 mod observer;
+mod permits;
 mod process;
 mod release;
 mod renewals;

@@ -13,7 +13,7 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::faults::Kind;
 use crate::fixture::{Fixture, TTL, holder, key, ms, terms};
 
-/// Records every event of the ownership target.
+/// Records every event, and the fields of every span.
 #[derive(Clone, Default)]
 struct Scribe(Arc<Mutex<String>>);
 
@@ -30,11 +30,19 @@ impl Subscriber for Scribe {
         true
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut text = self.0.lock();
+        write!(text, "span {} ", span.metadata().name()).unwrap();
+        span.record(&mut Line(&mut text));
+        text.push('\n');
         Id::from_u64(1)
     }
 
-    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        let mut text = self.0.lock();
+        values.record(&mut Line(&mut text));
+        text.push('\n');
+    }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
@@ -50,6 +58,22 @@ impl Subscriber for Scribe {
     fn exit(&self, _: &Id) {}
 }
 
+#[test]
+fn the_scribe_reads_events_spans_and_what_is_recorded_later() {
+    let _second = tracing::Dispatch::new(Scribe::default());
+    let scribe = Scribe::default();
+    tracing::subscriber::with_default(scribe.clone(), || {
+        let span = tracing::info_span!("work", first = "one", later = tracing::field::Empty);
+        span.record("later", "two");
+        let _entered = span.enter();
+        tracing::info!(third = "three", "said");
+    });
+    let log = scribe.0.lock().clone();
+    for word in ["one", "two", "three", "said"] {
+        assert!(log.contains(word), "{word} is not in {log}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_log_event_and_no_debug_output_contains_a_token() {
     // With a single subscriber, a callsite that another test's thread meets first would be switched off for
@@ -63,6 +87,7 @@ async fn no_log_event_and_no_debug_output_contains_a_token() {
     let fence = permit.fence(Mode::Strict);
     let token = fence.token.reveal().to_owned();
     let mut shown = format!("{guard:?} {permit:?} {fence:?} {:?} {:?}", guard.share(), fixture.keeper);
+    drop(permit);
 
     let gate = Gate::open_with(&fixture.keeper, key("gate"), terms(), |_| ()).await.unwrap();
     let secret = gate.proof().unwrap().token.reveal().to_owned();

@@ -161,8 +161,10 @@ impl Ledger {
             if in_doubt && now.since(began) > DOUBT {
                 return Err(LedgerError::Lost);
             }
-            let permit = self.held.permit(Duration::ZERO).map_err(|_| LedgerError::Lost)?;
-            let fence = permit.fence(Mode::Strict);
+            let fence = match self.held.permit(Duration::ZERO) {
+                Ok(permit) => permit.fence(Mode::Strict),
+                Err(_) => return Err(LedgerError::Lost),
+            };
             if !self.shared.breaker.lock().allows(now) {
                 if !in_doubt {
                     return Err(breaker_open());
