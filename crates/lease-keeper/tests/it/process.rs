@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use tenure_keeper::{Keeper, Terms};
-use tenure_lease::{Clock, Committed, Holder, Key, Mode, Op, Tick, Ttl};
+use tenure_keeper::{Guard, Keeper, Terms};
+use tenure_lease::{Clock, Committed, Holder, Key, Mode, Op, Phase, Tick, Ttl};
 use tenure_store::{BootClock, Store};
 use tenure_testkit::{Process, RedisServer};
 
@@ -109,6 +109,86 @@ async fn a_killed_holder_is_replaced_once_its_ttl_is_over() {
     let key = Key::new("tuner").unwrap();
     let guard = keeper.acquire(key, terms, LIMIT).await.unwrap();
     assert!(format!("held {}", guard.generation()) > held, "{held}");
+}
+
+/// One reign over a slot: its index, its generation, and from when to when it was held.
+fn slot_reign(line: &str) -> (u64, u64, [Tick; 2]) {
+    let numbers: Vec<u64> = line.split(' ').skip(1).map(|number| number.parse().unwrap()).collect();
+    let [index, generation, from, until] = numbers[..] else { panic!("no reign: {line}") };
+    (index, generation, [from, until].map(Tick::from_nanos))
+}
+
+#[test]
+fn callers_in_many_processes_never_share_a_slot() {
+    const SLOTS: u64 = 3;
+    const ROUNDS: usize = 8;
+    let redis = RedisServer::start().unwrap();
+    let url = format!("{}?quarantine_ms=0", redis.url());
+    let spawn = |_| {
+        let mut command = Command::new(tenure_testkit::helper_bin("slot_user").unwrap());
+        command.args([&url, "tuner", &SLOTS.to_string(), &ROUNDS.to_string()]);
+        Process::spawn(command).unwrap()
+    };
+    let processes: Vec<_> = (0..6).map(spawn).collect();
+    let mut reigns = Vec::new();
+    for process in &processes {
+        for _ in 0..ROUNDS {
+            let line = process.wait_for_line(|line| line.starts_with("held "), LIMIT).unwrap();
+            reigns.push(slot_reign(&line));
+        }
+        assert!(process.wait(LIMIT).unwrap().success());
+    }
+    reigns.sort_by_key(|(index, generation, _)| (*index, *generation));
+    assert_eq!(reigns.len(), 6 * ROUNDS);
+    for pair in reigns.windows(2) {
+        let [(slot, generation, held), (next_slot, next_generation, next)] = pair else { unreachable!() };
+        assert!(*next_slot < SLOTS, "{pair:?}");
+        if slot == next_slot {
+            assert!(generation < next_generation, "one generation, one holder: {pair:?}");
+            assert!(held[1] <= next[0], "held at the same time: {pair:?}");
+        }
+    }
+}
+
+/// Polls a claim so often, and drops it.
+async fn drop_after(polls: usize, claim: impl Future<Output = tenure_keeper::Result<Guard>>) {
+    let mut claim = std::pin::pin!(claim);
+    for _ in 0..polls {
+        if futures_util::poll!(&mut claim).is_ready() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn claims_dropped_at_any_point_leave_nothing_held_on_redis() {
+    let redis = RedisServer::start().unwrap();
+    let store = Store::open(&format!("{}?quarantine_ms=0", redis.url())).await.unwrap();
+    let keeper = Keeper::new(store.clone(), Holder::new("a").unwrap());
+    let terms = || Terms::new(Ttl::from_secs(30).unwrap());
+    let key = Key::new("k").unwrap();
+    for polls in 0..60 {
+        drop_after(polls, keeper.acquire(key.clone(), terms(), Duration::ZERO)).await;
+        keeper.settled().await;
+        let status = store.inspect(&key).await.unwrap();
+        assert_eq!((status.phase, status.waiters), (Phase::Free, 0), "dropped after {polls} polls");
+    }
+    // The same in a queue, whose head leaves while the claim arrives, waits or is granted.
+    let other = Keeper::new(store.clone(), Holder::new("b").unwrap());
+    for polls in 0..60 {
+        let first = other.acquire(key.clone(), terms(), LIMIT).await.unwrap();
+        let waiting = drop_after(polls, keeper.acquire(key.clone(), terms(), LIMIT));
+        let (_, released) = tokio::join!(waiting, first.release());
+        released.unwrap();
+        keeper.settled().await;
+        let status = store.inspect(&key).await.unwrap();
+        assert_eq!(
+            (status.phase, status.waiters),
+            (Phase::Free, 0),
+            "dropped after {polls} polls in the queue"
+        );
+    }
 }
 
 /// When an act behind a gate was requested, and the deadline of its permit; none for any other line.

@@ -98,7 +98,7 @@ async fn growing_wakes_waiters_and_shrinking_drains() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_in_many_processes_never_share_a_slot() {
+async fn concurrent_callers_never_share_a_slot() {
     let fixture = Fixture::new();
     let mut takers = JoinSet::new();
     for i in 0..12 {
