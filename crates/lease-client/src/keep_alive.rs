@@ -32,6 +32,10 @@ use crate::headers::RequestHeaders;
 const OUTGOING: usize = 256;
 /// Claims that wait on one stream; a server accepts 1,024.
 const WAITING_CLAIMS: usize = 1_000;
+/// Claims and releases in flight on one stream; more wait here. A server queues 1,024.
+const IN_FLIGHT: usize = 1_000;
+/// Batches of renewals in flight on one stream; more wait here. A server runs 256.
+const RENEWALS_IN_FLIGHT: usize = 200;
 
 const STREAM_BROKE: &str = "the keep-alive stream broke";
 
@@ -39,6 +43,8 @@ const STREAM_BROKE: &str = "the keep-alive stream broke";
 pub(crate) struct KeepAliveStream {
     state: Arc<StreamState>,
     waiting: Arc<Semaphore>,
+    in_flight: Semaphore,
+    renewals_in_flight: Semaphore,
     _task: JoinSet<()>,
 }
 
@@ -47,8 +53,8 @@ struct StreamState {
     pending: Mutex<Pending>,
     /// Notified when the caller of a waiting claim gave up.
     cancelled: Notify,
-    /// Requests in flight, waiting claims excluded.
-    in_flight: AtomicUsize,
+    /// Requests in flight and those that wait to be sent, waiting claims excluded.
+    load: AtomicUsize,
 }
 
 /// The requests of the current stream.
@@ -80,26 +86,33 @@ impl KeepAliveStream {
         let state = Arc::new(StreamState::new(writer));
         let mut task = JoinSet::new();
         task.spawn(executor.run(run(leases, headers, state.clone(), outgoing)));
-        Self { state, waiting: Arc::new(Semaphore::new(WAITING_CLAIMS)), _task: task }
+        Self {
+            state,
+            waiting: Arc::new(Semaphore::new(WAITING_CLAIMS)),
+            in_flight: Semaphore::new(IN_FLIGHT),
+            renewals_in_flight: Semaphore::new(RENEWALS_IN_FLIGHT),
+            _task: task,
+        }
     }
 
     pub(crate) async fn renew(&self, items: Vec<Renewal>) -> Result<RenewResponse, CallError> {
-        match self.send(Action::Renew(RenewRequest { items }), None).await? {
+        let action = Action::Renew(RenewRequest { items });
+        match self.send_within(&self.renewals_in_flight, action).await? {
             Outcome::Renewed(response) => Ok(response),
             _ => Err(unexpected_response()),
         }
     }
 
     pub(crate) async fn acquire(&self, claim: AcquireRequest) -> Result<AcquireResponse, CallError> {
-        match self.send(Action::Acquire(claim), None).await? {
+        match self.send_within(&self.in_flight, Action::Acquire(claim)).await? {
             Outcome::Acquired(response) => Ok(response),
             _ => Err(unexpected_response()),
         }
     }
 
-    /// How many requests are in flight, waiting claims excluded.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.state.in_flight.load(Ordering::Relaxed)
+    /// How many requests are in flight or wait to be sent, waiting claims excluded.
+    pub(crate) fn load(&self) -> usize {
+        self.state.load.load(Ordering::Relaxed)
     }
 
     /// A permit for a waiting claim, if one is left.
@@ -120,23 +133,50 @@ impl KeepAliveStream {
     }
 
     pub(crate) async fn release(&self, release: ReleaseRequest) -> Result<ReleaseResponse, CallError> {
-        match self.send(Action::Release(release), None).await? {
+        match self.send_within(&self.in_flight, Action::Release(release)).await? {
             Outcome::Released(response) => Ok(response),
             _ => Err(unexpected_response()),
         }
+    }
+
+    /// Sends one request when a permit of `limit` is free, and waits for its response.
+    ///
+    /// A server that does not keep up would otherwise buffer the requests of all callers, and close the connection with
+    /// every stream and queue position on it.
+    async fn send_within(&self, limit: &Semaphore, action: Action) -> Result<Outcome, CallError> {
+        let _load = Load::add(&self.state.load);
+        // The semaphore is never closed.
+        let _permit = limit.acquire().await;
+        self.send(action, None).await
     }
 
     /// Sends one request and waits for its response.
     async fn send(&self, action: Action, permit: Option<WaiterPermit>) -> Result<Outcome, CallError> {
         let (sender, response) = oneshot::channel();
         let (id, writer) = self.state.pending.lock().register(sender);
-        let mut request = RequestGuard::new(&self.state, id, permit);
+        let mut request = RequestGuard { state: &self.state, id, permit, answered: false };
         if writer.send(KeepAliveRequest { id, action: Some(action) }).await.is_err() {
             return Err(CallError::lost(STREAM_BROKE));
         }
         let outcome = response.await.unwrap_or_else(|_| Err(CallError::lost(STREAM_BROKE)));
         request.answered = true;
         outcome
+    }
+}
+
+/// One more request, until dropped.
+struct Load<'a>(&'a AtomicUsize);
+
+impl<'a> Load<'a> {
+    fn add(load: &'a AtomicUsize) -> Self {
+        load.fetch_add(1, Ordering::Relaxed);
+        Self(load)
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -148,20 +188,8 @@ struct RequestGuard<'a> {
     answered: bool,
 }
 
-impl<'a> RequestGuard<'a> {
-    fn new(state: &'a StreamState, id: u64, permit: Option<WaiterPermit>) -> Self {
-        if permit.is_none() {
-            state.in_flight.fetch_add(1, Ordering::Relaxed);
-        }
-        Self { state, id, permit, answered: false }
-    }
-}
-
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        if self.permit.is_none() {
-            self.state.in_flight.fetch_sub(1, Ordering::Relaxed);
-        }
         if self.answered {
             return;
         }
@@ -191,7 +219,7 @@ impl StreamState {
             last_id: 0,
             response_count: 0,
         };
-        Self { pending: Mutex::new(pending), cancelled: Notify::new(), in_flight: AtomicUsize::new(0) }
+        Self { pending: Mutex::new(pending), cancelled: Notify::new(), load: AtomicUsize::new(0) }
     }
 
     /// Prepares a new stream. Requests that wait on the old one fail as lost.

@@ -15,7 +15,7 @@ use crate::headers::RequestHeaders;
 use crate::keep_alive::KeepAliveStream;
 use crate::options::ClientOptions;
 
-/// Requests in flight on the first stream before the second one is used.
+/// Requests on the first stream before the second one is used.
 const FIRST_STREAM_LOAD: usize = 32;
 
 /// The first stream, which renewals and waiting claims always use, and a second one that is opened when needed.
@@ -39,13 +39,13 @@ impl KeepAlivePool {
 
     /// The first stream while its load is low, then the less loaded one.
     pub(crate) fn least_busy(&self) -> &KeepAliveStream {
-        let load = self.first.in_flight();
+        let load = self.first.load();
         if load < FIRST_STREAM_LOAD {
             return &self.first;
         }
         // If the second one cannot be started, the first one serves alone.
         match self.second.get_or_init(|| self.start_second().ok()) {
-            Some(second) if second.in_flight() < load => second,
+            Some(second) if second.load() < load => second,
             _ => &self.first,
         }
     }
@@ -112,6 +112,6 @@ mod tests {
         for claim in &mut waiting {
             assert!(poll!(claim).is_pending());
         }
-        assert_eq!(pool.first.in_flight(), 0);
+        assert_eq!(pool.first.load(), 0);
     }
 }

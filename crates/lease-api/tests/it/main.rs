@@ -13,5 +13,6 @@ mod open_by_url;
 mod openapi;
 mod records;
 mod server;
+mod slow_disk;
 mod sse;
 mod waiting;
