@@ -40,11 +40,9 @@ impl RecordsRpc {
         for op in &ops {
             access.require_key(op.key())?;
         }
-        let store = &self.service.store;
-        Ok(match fence {
-            Some(fence) => store.write_fenced(&fence, &ops).await?,
-            None => store.commit(&ops).await?,
-        })
+        let Some(fence) = fence else { return Ok(self.service.store.commit(&ops).await?) };
+        access.require_key(&fence.key)?;
+        Ok(self.service.write_fenced(&fence, &ops).await?)
     }
 
     async fn read_record(&self, request: Request<GetRequest>) -> Result<Option<Record>, ApiError> {
@@ -81,7 +79,7 @@ impl RecordsRpc {
         let mut items = Vec::new();
         for item in request.into_inner().items {
             let item = Announcement::try_from(item)?;
-            for key in [&item.channel, &item.latest, &item.log] {
+            for key in [&item.fence.key, &item.channel, &item.latest, &item.log] {
                 access.require_key(key)?;
             }
             items.push(item);

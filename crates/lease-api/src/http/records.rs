@@ -90,8 +90,9 @@ pub(super) async fn write(
         generation: Generation::parse(&body.fence.generation)?,
         mode: Mode::Strict,
     };
+    reserved::check(&fence.key)?;
     let put = Op::Put { key: key.clone(), value: body.value.get().as_bytes().into(), ttl: None };
-    match service.store.write_fenced(&fence, &[put]).await? {
+    match service.write_fenced(&fence, &[put]).await? {
         Committed::Written { revision } => Ok(RecordBody::new(&key, body.value, revision)),
         Committed::FencedOut { current } => {
             let detail = match current {

@@ -287,7 +287,9 @@ async fn records_logs_and_fences() {
     let fence = Fence { key: key("gate"), token, generation, mode: Mode::Strict };
     let answer = client.write_fenced(&fence, &[Op::Delete { key: key("r/1") }]).await.unwrap();
     assert_eq!(answer, Committed::FencedOut { current: None });
-    let fence = Fence { mode: Mode::Monotonic, ..fence };
+    let claim = claim("gate", "a");
+    let (token, generation) = (claim.token.clone(), take(&client, claim).await.lease.generation);
+    let fence = Fence { token, generation, mode: Mode::Monotonic, ..fence };
     let answer = client.write_fenced(&fence, &[Op::Delete { key: key("r/1") }]).await.unwrap();
     assert!(matches!(answer, Committed::Written { .. }), "{answer:?}");
 }

@@ -5,6 +5,7 @@ mod client;
 mod conformance;
 mod discovery;
 mod faults;
+mod fencing;
 mod http;
 mod invalid;
 mod keeper;
