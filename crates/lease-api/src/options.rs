@@ -51,9 +51,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Limits the concurrent watches, over HTTP and gRPC together.
+    /// Limits the concurrent watches, over HTTP and gRPC together, to at most what a store allows.
     pub fn max_watchers(mut self, max: usize) -> Self {
-        self.watchers = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
+        let max = max.min(limits::WATCHERS);
+        self.watchers = Arc::new(Semaphore::new(max));
         self.max_watchers = max;
         self
     }

@@ -3,18 +3,24 @@
 
 use async_trait::async_trait;
 use axum::Router;
+use tenure_lease::limits;
 use tenure_service::Settings;
 use tokio::task::JoinSet;
 use utoipa::openapi::OpenApi;
 
-use crate::cli::Result;
+use crate::cli::{Failure, Result};
 use crate::engine::{self, StoreHealth};
 use crate::services::{Definition, Prepared, Process, ReadinessCheck, Roles, Service, no_defaults};
 
 pub(crate) const SERVICE: Definition =
     Definition { name: "lease", settings: &[], always: true, set_defaults: no_defaults, prepare };
 
-fn prepare(_: &Settings, _: &Roles) -> Result<Box<dyn Prepared>> {
+fn prepare(settings: &Settings, _: &Roles) -> Result<Box<dyn Prepared>> {
+    let (asked, most) = (settings.limits.max_watchers, limits::WATCHERS);
+    if asked > most {
+        let detail = format!("limits.max_watchers is {asked}, but a store serves at most {most} watchers");
+        return Err(Failure::usage(detail).hint(format!("set it to {most} or less")));
+    }
     Ok(Box::new(PreparedLeaseApi))
 }
 
@@ -59,4 +65,21 @@ impl Service for LeaseApi {
     }
 
     async fn stop(self: Box<Self>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_watchers_than_a_store_serves_are_refused_at_start() {
+        let mut settings = Settings::default();
+        for (watchers, accepted) in [(1, true), (1_024, true), (1_025, false), (1_000_000, false)] {
+            settings.limits.max_watchers = watchers;
+            let refused = prepare(&settings, &Roles::default()).err();
+            assert_eq!(refused.is_none(), accepted, "{watchers}");
+            let words = ["limits.max_watchers", &watchers.to_string(), "at most 1024"];
+            assert!(refused.is_none_or(|failure| words.iter().all(|word| failure.detail().contains(word))));
+        }
+    }
 }
