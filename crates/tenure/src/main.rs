@@ -22,7 +22,7 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    // The watchdog runs without a runtime and without threads.
+    // The watchdog runs without tasks and without threads.
     if let Some(cli::Command::Watchdog(args)) = &cli.command {
         return watchdog::run(args).map_or(ExitCode::from(cli::exit::INTERNAL), |()| ExitCode::SUCCESS);
     }

@@ -85,7 +85,7 @@ impl WatchdogHandle {
         Ok(Self { socket: UnixStream::from_std(ours)?, lines: LineBuffer::default(), watchdog, session })
     }
 
-    /// Sends later times after a renewal.
+    /// Sends the times of a deadline that moved.
     pub(crate) async fn extend(&mut self, times: StopTimes) -> io::Result<()> {
         self.send(Instruction::Until(times)).await
     }

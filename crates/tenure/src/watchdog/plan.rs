@@ -65,9 +65,9 @@ impl Plan {
         }
     }
 
-    /// Takes later times, as long as nothing was done yet. Earlier ones are ignored.
-    pub(super) fn extend(&mut self, times: StopTimes) {
-        if self.stage == Stage::Running && times.kill > self.times.kill {
+    /// Takes new times, as long as nothing was done yet. They may be earlier, if the store shortened the lease.
+    pub(super) fn set_times(&mut self, times: StopTimes) {
+        if self.stage == Stage::Running {
             self.times = times;
         }
     }
@@ -137,14 +137,21 @@ mod tests {
     }
 
     #[test]
-    fn later_times_are_accepted_only_before_the_stop() {
+    fn new_times_are_accepted_only_before_the_stop() {
         let mut plan = Plan::new(times(10, 20));
-        plan.extend(times(30, 40));
-        plan.extend(times(5, 15));
+        plan.set_times(times(30, 40));
         assert_eq!(plan.due(at(29)), None);
         assert_eq!(plan.due(at(30)), Some(Action::Stop));
-        plan.extend(times(50, 60));
+        plan.set_times(times(50, 60));
         assert_eq!(plan.due(at(40)), Some(Action::Kill));
+    }
+
+    #[test]
+    fn a_shortened_lease_stops_the_work_earlier() {
+        let mut plan = Plan::new(times(30, 40));
+        plan.set_times(times(10, 20));
+        assert_eq!(plan.next_check(at(0)), at(10));
+        assert_eq!(plan.due(at(20)), Some(Action::Kill));
     }
 
     #[test]

@@ -8,12 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
-use nix::sys::signal::{SigSet, Signal as Blocked};
+use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, setsid};
 use tenure_lease::Clock;
 use tenure_store::BootClock;
+use tokio::signal::unix::SignalKind;
 
 use super::alarm::Alarm;
 use super::message::{EndReason, Instruction, LineBuffer, WorkReport};
@@ -31,9 +32,7 @@ pub(crate) struct Args {
 
 /// Runs the work until it ends or must be killed. Standard input is the socket to the holder.
 pub(crate) fn run(args: &Args) -> io::Result<()> {
-    // A service manager signals every process of a unit; only the holder decides which signals the work gets.
-    let blocked = SigSet::from_iter([Blocked::SIGINT, Blocked::SIGTERM, Blocked::SIGHUP, Blocked::SIGQUIT]);
-    blocked.thread_block()?;
+    disregard_signals()?;
     let session = Session::of(setsid()?);
     let mut holder = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut lines = LineBuffer::default();
@@ -50,6 +49,22 @@ pub(crate) fn run(args: &Args) -> io::Result<()> {
         Ok(child) => Supervisor::new(holder, lines, child, session, times)?.run(),
         Err(error) => send(&mut holder, WorkReport::Failed(error.raw_os_error().unwrap_or(0))),
     }
+}
+
+/// Handles signals by doing nothing: a service manager signals every process of a unit, and only the holder decides which
+/// signals the work gets.
+///
+/// The work inherits blocked and ignored signals, but not handlers. So nothing is blocked, and each of these signals has
+/// its default action in the work, whatever this process inherited.
+fn disregard_signals() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _context = runtime.enter();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()] {
+        // The handler stays installed for the life of the process.
+        drop(tokio::signal::unix::signal(kind)?);
+    }
+    SigSet::empty().thread_set_mask()?;
+    Ok(())
 }
 
 /// Receives the first times and the standard input of the work.
@@ -193,7 +208,7 @@ impl Supervisor {
         };
         while let Some(line) = self.lines.pop() {
             match Instruction::parse(&line) {
-                Some(Instruction::Until(times)) => self.plan.extend(times),
+                Some(Instruction::Until(times)) => self.plan.set_times(times),
                 Some(Instruction::Signal(number)) => {
                     if let Some(named) = Signal::from_named_raw(number) {
                         signal(self.command, named);

@@ -100,6 +100,27 @@ fn signals_are_forwarded_and_the_exit_code_is_returned() {
 }
 
 #[test]
+fn sigterm_ends_a_sleep_at_once() {
+    let harness = Harness::new();
+    let ran = harness.run(&harness.store(), "k", &[], "echo ready; exec sleep 1000");
+    ran.wait_for_line(|line| line == "ready", LIMIT).unwrap();
+    ran.terminate().unwrap();
+    assert_eq!(code(&ran), 128 + Signal::SIGTERM as i32);
+    assert_eq!(harness.json(&["lease", "get", "k"])["state"], "free");
+}
+
+#[test]
+fn the_command_has_no_blocked_and_no_ignored_signals() {
+    let harness = Harness::new();
+    let ran = harness.run(&harness.store(), "k", &[], "exec grep -E '^Sig(Blk|Ign)' /proc/self/status");
+    for name in ["SigBlk", "SigIgn"] {
+        let line = ran.wait_for_line(|line| line.starts_with(name), LIMIT).unwrap();
+        assert_eq!(line.split_whitespace().last(), Some("0000000000000000"), "{line}");
+    }
+    assert_eq!(code(&ran), 0);
+}
+
+#[test]
 fn a_signal_ends_the_wait_and_leaves_no_claim() {
     let harness = Harness::new();
     let held = harness.json(&["lease", "acquire", "k"]);

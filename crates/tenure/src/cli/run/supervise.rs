@@ -97,7 +97,7 @@ impl Supervisor<'_> {
             drop(self.watchdog.kill().await);
         }
         let deadline = self.guard.deadline();
-        if self.lost.is_none() && deadline > self.deadline {
+        if self.lost.is_none() && deadline != self.deadline {
             self.deadline = deadline;
             self.times = StopTimes::of(deadline, self.guard.lease().ttl);
             drop(self.watchdog.extend(self.times).await);
