@@ -8,8 +8,6 @@
 //! randomness through [`Entropy`], and encodings belong to other crates.
 
 mod announce;
-#[doc(hidden)]
-pub mod breaks;
 mod capabilities;
 mod claim;
 mod clock;
@@ -49,6 +47,8 @@ pub use outcome::{
 pub use placement::{Placement, seed_weight};
 pub use record::{LogEntry, Op, Page, Query, Record};
 pub use store::{Leases, Records, Store, fallback};
+#[doc(hidden)]
+pub use tenure_breaks as breaks;
 pub use token::{Digest, Token};
 pub use ttl::Ttl;
 

@@ -17,18 +17,20 @@ use tenure_sim::timeline::timeline;
 use tenure_sim::{clock, disk, mutants, redis};
 
 const HELP: &str = "\
-Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED] [--world kernel|embedded|redis]
+Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED] [--world kernel|embedded|redis|each]
        cargo xtask sim --seed SEED | --disk SEED | --redis SEED
        cargo xtask sim --mutants [--seeds N] [--from SEED]
 
 Runs N seeds of the kernel, and a tenth as many of the embedded engine and of the Redis
 engine, or as many as fit into N seconds, from SEED on; fresh ones unless SEED is given.
-With `--world`, runs N seeds of that one. Stops at the first failure, cuts it down, and
+With `--world`, runs N seeds of that one, or of each, whatever fails in the others, and
+prints a row for docs/proof.md. Stops at the first failure of a world, cuts it down, and
 shows it as a timeline. `--seed` replays a seed of the kernel, `--disk` one of the
 embedded engine, `--redis` one of the Redis engine. `--mutants` switches each known
 break on and shows which sentence of the judge caught it, and how many seeds that took.";
 
-const WORLDS: [&str; 3] = ["kernel", "embedded", "redis"];
+const WORLDS: [&str; 4] = ["kernel", "embedded", "redis", EACH];
+const EACH: &str = "each";
 
 #[derive(Default)]
 struct Args {
@@ -92,19 +94,46 @@ fn sweep(args: &Args) -> bool {
     // Two thirds of the time are for the kernel, the rest for the engines.
     let worlds =
         [("kernel", kernel as SeedRunner, 4, 1), ("embedded", embedded, 1, 10), ("redis", replicated, 1, 10)];
+    let mut summary = Vec::new();
     for (name, world, part, less) in worlds {
         let time = args.seconds.map(Duration::from_secs);
         let range = match args.world.as_deref() {
             None => Range { from, count: count / less, budget: time.map(|time| time * part / 6) },
-            Some(only) if only == name => Range { from, count, budget: time },
+            Some(only) if only == name || only == EACH => Range { from, count, budget: time },
             Some(_) => continue,
         };
-        if let Some(seed) = through(name, world, range) {
-            explain(name, seed);
-            return false;
+        let done = through(name, world, range);
+        if let Some((seed, _)) = &done.failed {
+            explain(name, *seed);
+            if args.world.is_none() {
+                return false;
+            }
         }
+        summary.push((name, done));
     }
-    true
+    if args.world.is_some() {
+        println!("| simulation | seeds | time | result |\n|---|---|---|---|");
+        summary.iter().for_each(|(name, done)| println!("{}", summary_row(name, from, done)));
+    }
+    summary.iter().all(|(_, done)| done.failed.is_none())
+}
+
+/// A row of the table `What was run` of docs/proof.md.
+fn summary_row(name: &str, from: u64, done: &SeedReport) -> String {
+    let result = match &done.failed {
+        None => "no failure".to_owned(),
+        Some((seed, _)) => format!("seed {seed} failed"),
+    };
+    let (order, seconds) = (done.order, done.took.as_secs_f64());
+    format!(
+        "| {name} | {} from {from} | {seconds:.0} s, {:.1} M events | {result}; orders of {} operations on {} keys, \
+         {} given up |",
+        done.seeds,
+        done.events as f64 / 1e6,
+        order.operations,
+        order.keys,
+        order.given_up
+    )
 }
 
 fn explain(world: &str, seed: u64) {
@@ -121,8 +150,8 @@ fn explain(world: &str, seed: u64) {
     println!("replay: cargo xtask sim {flag} {seed}");
 }
 
-/// Runs a range of seeds and answers the one that failed.
-fn through(name: &str, world: SeedRunner, range: Range) -> Option<u64> {
+/// Runs a range of seeds and prints what came of it.
+fn through(name: &str, world: SeedRunner, range: Range) -> SeedReport {
     println!("sim: {name}: seeds from {}", range.from);
     let done = run_seeds(world, range, |done| eprint!("\r{}   ", rate(done)));
     eprintln!("\r{}   ", rate(&done));
@@ -133,10 +162,11 @@ fn through(name: &str, world: SeedRunner, range: Range) -> Option<u64> {
         "sim: {name}: orders of {} operations on {} keys, {} keys given up as too long",
         order.operations, order.keys, order.given_up
     );
-    let (seed, wrong) = done.failed?;
-    println!("sim: {name}: seed {seed} failed:");
-    wrong.iter().for_each(|line| println!("  {line}"));
-    Some(seed)
+    if let Some((seed, wrong)) = &done.failed {
+        println!("sim: {name}: seed {seed} failed:");
+        wrong.iter().for_each(|line| println!("  {line}"));
+    }
+    done
 }
 
 fn show_small(seed: u64, invariant: tenure_sim::judge::Invariant) {
@@ -180,14 +210,14 @@ fn hunt(args: &Args) -> bool {
     let (from, most) = (args.from.unwrap_or(1), args.seeds.unwrap_or(mutants::MAX_SEEDS));
     println!("| mutant | caught by | seeds needed |\n|---|---|---|");
     let mut good = true;
-    for what in Break::ALL {
+    for what in Break::SIMULATED.iter().copied() {
         let caught = mutants::hunt(what, from, most);
         let (by, seeds) = match (&caught.first, caught.seeds) {
             (Some(first), Some(seeds)) => (first.invariant.sentence(), seeds.to_string()),
             _ => ("SURVIVED", format!("> {most}")),
         };
         good &= caught.seeds.is_some();
-        println!("| {} | {by} | {seeds} |", mutants::describe(what));
+        println!("| {} | {by} | {seeds} |", what.describe());
     }
     for how in disk::Break::ALL {
         let caught = (0..most).find(|number| disk::run_broken(from.wrapping_add(*number), how).is_err());

@@ -47,39 +47,3 @@ pub fn hunt(what: Break, from: u64, _: u64) -> HuntResult {
     let _ = (run, Plan::of, from);
     HuntResult { what, seeds: None, seed: 0, first: None }
 }
-
-/// The break in words.
-pub const fn describe(what: Break) -> &'static str {
-    match what {
-        Break::DeadlineFromReply => "deadline from reply time",
-        Break::ParkedFromReply => "parked grant held without a renewal",
-        Break::NoMargin => "no margin for drift and stopping",
-        Break::PermitByTimer => "permit by the last state a timer set",
-        Break::UnknownIsYes => "unanswered renewal counts as success",
-        Break::PermitWhileMoving => "permits while handing over",
-        Break::SuspendBlind => "suspend-blind clock",
-        Break::NonceReuse => "nonce reuse: one token for all",
-        Break::NewTokenOnRetry => "retry with a new token",
-        Break::BusyIsSettled => "a wait in vain leaves its copies in the queue",
-        Break::NoReaper => "no reaper",
-        Break::SlotsInMemory => "slots counted in the process",
-        Break::PlainCounter => "plain INCR for generations",
-        Break::SweeperOnly => "expiry only in a sweeper",
-        Break::RenewCreates => "renewal that re-creates",
-        Break::RenewLate => "renewal extends after expiry",
-        Break::ReleaseUnchecked => "release without token check",
-        Break::NameOnly => "name-only ownership",
-        Break::TransferKeeps => "transfer without a greater generation",
-        Break::NoDelay => "lock-delay lost",
-        Break::WakeWithoutTimer => "wake without timer",
-        Break::LostWake => "release wakes no waiter",
-        Break::LastInFirstOut => "last in, first out",
-        Break::Overtake => "claims overtake the queue",
-        Break::WipeFirst => "wipe before proof",
-        Break::NoTombstone => "no tombstone",
-        Break::TokenReuse => "spent tokens granted again",
-        Break::FenceBlind => "store's fence lets every generation in",
-        Break::ResourceBlind => "resource lets every generation in",
-        Break::DelayInMemory => "lock-delay in memory",
-    }
-}

@@ -65,7 +65,7 @@ pub fn replicated(seed: u64) -> Result<(u64, SearchStats), Vec<String>> {
     }
 }
 
-/// Runs seeds until one fails, the range is done or the budget is used up. X/// second.
+/// Runs seeds until one fails, the range is done or the budget is used up. Calls `progress` about once a second.
 pub fn run_seeds(world: SeedRunner, range: Range, progress: impl Fn(&SeedReport) + Sync) -> SeedReport {
     let run = Run {
         start: clock::start(),

@@ -25,6 +25,8 @@ impl Process {
     /// Starts `command` with piped standard input and output. Standard error is as set in the command.
     pub fn spawn(mut command: Command) -> Result<Self> {
         let missing = format!("{} not found", command.get_program().display());
+        // Also for a child whose environment was cleared: `cargo xtask mutants` breaks every process under test.
+        command.envs(std::env::var_os(tenure_breaks::VARIABLE).map(|what| (tenure_breaks::VARIABLE, what)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let (child, (stdin, stdout)) =
             Child::spawn_with(&mut command, &missing, |child| (child.stdin.take(), child.stdout.take()))?;
