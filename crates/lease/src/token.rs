@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::breaks::{Break, broken};
 use crate::{Entropy, Error};
 
 /// The secret of one reign: 22 to 128 characters of base64url, made by the client before the first send.
@@ -86,7 +87,10 @@ impl Eq for Digest {}
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(hidden)")
+        match broken(Break::ShowsTokens) {
+            true => f.write_str(&self.text),
+            false => f.write_str("Token(hidden)"),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{
     Acquired, Announcement, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Op,
     Page, Prefix, Query, Record, Records, Refusal, Reign, Release, Released, Renewal, Renewed, Result,
@@ -217,7 +218,9 @@ impl Engine {
 
     /// Waits for journal room for `bytes` besides the effects that wait for it.
     async fn wait_for_room(&self, bytes: u64) -> Result<()> {
-        let Some(durable) = &self.durable else { return Ok(()) };
+        let Some(durable) = self.durable.as_ref().filter(|_| !broken(Break::NoRoomCheck)) else {
+            return Ok(());
+        };
         let deadline = self.clock.now() + ROOM_TIMEOUT;
         loop {
             let room_freed = durable.room_freed.notified();
@@ -254,6 +257,7 @@ impl Engine {
     /// Refuses while the heartbeat on disk is too old for a restart to honour a renewal.
     pub(crate) fn check_heartbeat(&self, now: Tick) -> Result<()> {
         match &self.durable {
+            _ if broken(Break::RenewsWithoutHeartbeat) => Ok(()),
             Some(durable)
                 if now.since(Tick::from_nanos(durable.last_heartbeat.load(Ordering::Acquire)))
                     > MAX_HEARTBEAT_AGE =>

@@ -1,5 +1,6 @@
 //! The table's steps on records, and its listings.
 
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::rules;
 use tenure_lease::{
     Committed, Digest, Fence, HighWaterMark, Key, Mode, Op, Page, Phase, Query, Refusal, Result, Status, Verb,
@@ -29,7 +30,9 @@ impl Table {
                 return Err(Refusal::KeyIsLeased { key: op.key().to_string() }.into());
             }
         }
-        if let Some(conflict) = self.data.conflict(ops, now.tick) {
+        if let Some(conflict) = self.data.conflict(ops, now.tick)
+            && !broken(Break::ConflictIsWritten)
+        {
             return Ok(conflict);
         }
         // A strict write raises the mark, too: an older monotonic write must not land after it.

@@ -3,6 +3,8 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use tenure_lease::breaks::{Break, broken};
+
 use super::engine::Engine;
 
 /// How many keys one batch settles before it gives up the lock.
@@ -38,6 +40,9 @@ fn settle_due(engine: &Engine) -> Option<tenure_lease::Tick> {
     let (mut state, now) = engine.enter();
     if state.closed {
         return None;
+    }
+    if broken(Break::NoSweeper) {
+        return Some(now.tick + IDLE);
     }
     if !engine.has_room(&state, BATCH as u64 * BYTES_PER_KEY) {
         return Some(now.tick + ROOM_RETRY);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_lease::breaks::{Break, broken};
+
 use super::client::{Client, Retry};
 use super::prefix_cache::PrefixCache;
 use super::protocol::server;
@@ -19,6 +21,9 @@ pub(super) async fn run(client: Arc<Client>, cache: Arc<PrefixCache>) {
     loop {
         client.clock.sleep_until(client.clock.now() + INTERVAL).await;
         cache.drop_unused(client.clock.now());
+        if broken(Break::NoSweeper) {
+            continue;
+        }
         for _ in 0..MAX_CALLS {
             match sweep_batch(&client).await {
                 Ok(count) if count == SWEEP_BATCH => {}

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Error, Result};
 
 use super::storage::{Storage, StorageFile};
@@ -83,7 +84,9 @@ impl Journal {
         self.frame[4..8].copy_from_slice(&crc.to_le_bytes());
         let segment = &mut self.segments[self.active];
         segment.write(self.offset, &self.frame)?;
-        segment.sync()?;
+        if !broken(Break::AnswersUnsynced) {
+            segment.sync()?;
+        }
         self.offset += self.frame.len() as u64;
         self.frames += 1;
         Ok(())

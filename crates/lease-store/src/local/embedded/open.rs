@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Capabilities, Clock, Durability, Error, Result};
 
 use super::base::Base;
@@ -145,6 +146,7 @@ fn lock(directory: &PathBuf) -> Result<File> {
         .open(directory.join("lock"))
         .map_err(unusable)?;
     match file.try_lock() {
+        _ if broken(Break::NoDirectoryLock) => {}
         Ok(()) => {}
         Err(std::fs::TryLockError::WouldBlock) => {
             let pid = std::fs::read_to_string(directory.join("lock")).unwrap_or_default();

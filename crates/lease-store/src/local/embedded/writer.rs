@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tenure_lease::Error;
+use tenure_lease::breaks::{Break, broken};
 
 use super::checkpoint::Checkpoint;
 use super::journal::{Journal, Segment, describe_io_error};
@@ -70,7 +71,9 @@ impl Writer {
         durable: &DurableState,
     ) -> bool {
         let rows = std::mem::take(&mut effects.rows);
-        if let Err(error) = self.write(&rows, engine, durable) {
+        if let Err(error) = self.write(&rows, engine, durable)
+            && !broken(Break::IgnoresFailedSync)
+        {
             fail(engine, replies, &error);
             return false;
         }

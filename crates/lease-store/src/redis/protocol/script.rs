@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use redis::Value;
-use tenure_lease::Result;
+use tenure_lease::{Result, breaks};
 
 use super::header::{self, Signature};
 use super::reply::Fields;
@@ -35,7 +35,7 @@ const LIBS: [(&str, &str); 2] = [
 impl Script {
     fn new(name: &'static str, body: &'static str) -> Self {
         let signature = Signature::parse(body);
-        let text = header::assemble(&signature, &LIBS, body);
+        let text = breaks::patched(header::assemble(&signature, &LIBS, body));
         let sha = redis::Script::new(&text).get_hash().to_owned();
         Self { name, text, sha, signature }
     }
@@ -130,6 +130,14 @@ mod tests {
             .collect();
         files.sort_unstable();
         assert_eq!(files, all().iter().map(|script| script.name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_patch_of_a_known_break_changes_a_script() {
+        for (what, correct, _) in breaks::PATCHES {
+            let applies = all().iter().any(|script| script.text.contains(correct));
+            assert!(applies || breaks::broken(*what), "no script contains what {what:?} replaces");
+        }
     }
 
     #[test]
