@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{
     Busy, BusyReason, Error as StoreError, Key, Phase, Prefix, Query, Status, Tick, Verb, Watch, Watched,
 };
@@ -142,7 +143,11 @@ impl Slots {
     }
 
     async fn claim(&self, index: u32, terms: &Terms) -> Result<Option<Slot>> {
-        let guard = self.state.keeper.try_acquire(self.key(index)?, terms.clone()).await?;
+        let key = match broken(Break::SlotsPerHolder) {
+            true => Key::new(format!("{}{index}/{}", self.state.prefix, self.state.keeper.holder()))?,
+            false => self.key(index)?,
+        };
+        let guard = self.state.keeper.try_acquire(key, terms.clone()).await?;
         if self.state.offered.borrow().contains(&index) {
             return Ok(Some(Slot { index, guard }));
         }
