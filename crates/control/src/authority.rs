@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tenure_keeper::{Gate, Guard, Lost, Policy, Terms};
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{End, Fence, Key, Meta, Mode, Prefix, Ttl};
 use tokio_util::sync::CancellationToken;
 
@@ -178,7 +179,7 @@ async fn serve(service: &Arc<ControlService>, serving: Arc<Serving>) {
         tokio::select! {
             biased;
             () = service.shutdown.cancelled() => {}
-            () = serving.ended.cancelled() => {}
+            () = serving.ended.cancelled(), if !broken(Break::ServesWithoutGate) => {}
         }
         if service.shutdown.is_cancelled() {
             // The gate still permits the write.

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 use tenure_lease::Tick;
+use tenure_lease::breaks::{Break, broken};
 use tenure_service::{Area, Caller, Level};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -110,7 +111,9 @@ struct DisconnectGuard<'a> {
 
 impl Drop for DisconnectGuard<'_> {
     fn drop(&mut self) {
-        self.service.disconnect(self.client);
+        if !broken(Break::LeaseOutlivesConnection) {
+            self.service.disconnect(self.client);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tenure_keeper::OsEntropy;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Entropy, Mode};
 
 use super::{Command, Outcome, Run};
@@ -105,7 +106,8 @@ async fn acquire(service: &Arc<ControlService>, requester: &Requester, args: &Ar
     let view = state.lease.grant(id, token.clone(), owner, service.now());
     state.guard = Some(guard);
     let reply = json!(AcquireReply::new(&view, &token));
-    service.publish_lease(&mut state, LeaseEvent::Acquired, &view, "acquire");
+    let reason = if broken(Break::ShowsControlToken) { token.reveal() } else { "acquire" };
+    service.publish_lease(&mut state, LeaseEvent::Acquired, &view, reason);
     drop(state);
     service.expiry_wake.notify_one();
     Ok(reply)
