@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tenure_keeper::Guard;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Clock, Holder, Released, Wall};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -71,6 +72,7 @@ impl OwnedTarget {
         self.stop.cancel();
         tokio::select! {
             biased;
+            () = std::future::ready(()), if broken(Break::ReleasesDuringPoll) => {}
             _ = &mut self.worker => {}
             () = clock.sleep_until(clock.now() + limits::STOP_TIMEOUT) => {
                 self.worker.abort();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ::http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use tenure_keeper::{GuardState, LeaseHandle, Lost, OsEntropy};
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Clock, Entropy, Fence, Mode, Tick};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -125,11 +126,12 @@ impl Worker {
 
     /// Whether a request may start: the lease is held and certain. The first failed renewal ends that.
     fn permitted(held: &LeaseHandle) -> bool {
-        held.state() == GuardState::Held && held.permit(Duration::ZERO).is_ok()
+        let certain = held.state() == GuardState::Held || broken(Break::PollsInJeopardy);
+        certain && held.permit(Duration::ZERO).is_ok()
     }
 
     fn permit(&self) -> Option<Fence> {
-        if self.held.state() != GuardState::Held {
+        if !Self::permitted(&self.held) {
             return None;
         }
         self.held.permit(Duration::ZERO).ok().map(|permit| permit.fence(Mode::Strict))

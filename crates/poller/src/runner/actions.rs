@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_keeper::{Error, Guard, Lost};
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Error as StoreError, Holder, Tick};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,8 @@ use crate::{Target, discovery, keys};
 
 impl Runner {
     pub(super) fn claim(&mut self, id: String) {
-        let Ok(key) = keys::lease(&id) else { return };
+        let instance = if broken(Break::KeyPerNode) { &*self.state.instance } else { "" };
+        let Ok(key) = keys::lease(&format!("{id}{instance}")) else { return };
         if !self.state.cluster.lock().in_transition.insert(id.clone()) {
             return;
         }
