@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tenure_breaks::{Break, broken};
 use tenure_service::Code;
 
 use crate::error::ApiError;
@@ -44,7 +45,7 @@ impl RecordLimit {
             let api = api.clone();
             api.options.tasks.clone().spawn(async move { api.record_limit.count(&api).await });
         }
-        match entered {
+        match entered || broken(Break::NoRecordLimit) {
             true => Ok(()),
             false => {
                 let detail =

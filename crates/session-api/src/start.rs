@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tenure_breaks::{Break, broken};
 use tenure_service::Code;
 use tenure_session::{
     Admission, AdmissionOutcome, CreateOutcome, Error, IdempotencyKey, Mapping, Session, SessionId,
@@ -79,6 +80,9 @@ async fn handle_start(api: &Arc<ApiState>, intent: StartIntent) -> StartResult {
             }
         }
     };
+    if broken(Break::StartsInRequest) {
+        return work.await;
+    }
     // In its own task, so that a client that disconnects does not cancel it.
     let result = api.options.tasks.spawn(work.in_current_span()).await;
     result.unwrap_or_else(|error| {
@@ -207,7 +211,8 @@ fn new_session(
 }
 
 fn active_session(found: &Mapping) -> Option<&Session> {
-    found.session.as_ref().filter(|session| !session.state.is_terminal())
+    let active = |session: &&Session| !session.state.is_terminal() && !broken(Break::IgnoresActiveSession);
+    found.session.as_ref().filter(active)
 }
 
 fn accepted(session: &Session) -> IntentOutcome {

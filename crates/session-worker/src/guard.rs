@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use tenure_keeper::{Error, Gate, Keeper, Lost, OsEntropy, Terms};
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{BusyReason, Holder, Key, Meta, Status, Store, Ttl};
 
 use crate::state::GuardLoss;
@@ -55,6 +56,7 @@ fn is_dead(store: &dyn Store, options: &Options) -> impl Fn(&Status) -> bool + S
     move |status| {
         let other = rows::decode_identity(status.meta.as_str());
         let dead = match (&me, &other) {
+            _ if broken(Break::EveryHolderIsDead) => true,
             (Some(me), Some(other)) => me.proves_dead(other, identity::read_process),
             _ => false,
         };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure_keeper::Lost;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Committed, End, Fence, Mode, Op, Revision, Ttl};
 use tenure_session::{Detail, Reason, Session, SessionEvent};
 
@@ -77,7 +78,10 @@ impl SessionRecord {
             }];
             ops.append(&mut extras.clone());
             let fence = fence(worker)?;
-            let written = worker.call_store(worker.store.write_fenced(&fence, &ops)).await;
+            let written = match broken(Break::WritesUnfenced) {
+                true => worker.call_store(worker.store.commit(&ops)).await,
+                false => worker.call_store(worker.store.write_fenced(&fence, &ops)).await,
+            };
             match written {
                 Ok(Committed::Written { revision }) => {
                     (self.session, self.revision) = (next, revision);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tenure_keeper::{Bundle, Lost};
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Key, Tick};
 use tenure_session::{Detail, PipelineState, Reason, SessionEvent};
 use tokio::sync::watch;
@@ -169,7 +170,7 @@ impl SessionTask {
             let (timed, next_poll) = (pipeline.has_deadline(), worker.clock.now() + limits::OUTPUT_POLL);
             let event = tokio::select! {
                 biased;
-                (key, how) = &mut lost => return Ok(Ending::Fail(lease_lost(&key, how))),
+                (key, how) = &mut lost, if !broken(Break::IgnoresLostLease) => return Ok(Ending::Fail(lease_lost(&key, how))),
                 ending = next_command(&worker, &mut self.commands) => return ending,
                 event = pipeline.next_event(), if drained.is_none() => event,
                 () = worker.clock.sleep_until(drained.unwrap_or_default()), if drained.is_some() => {
@@ -285,6 +286,9 @@ impl SessionTask {
                 () = worker.keeper.settled() => {}
                 () = worker.pause(limits::GUARD_RELEASE) => {}
             }
+        }
+        if broken(Break::LeavesOutput) {
+            return;
         }
         let (id, root) = (self.entry.session.id.clone(), worker.options.output_dir.clone());
         let removed = tokio::task::spawn_blocking(move || output_dir::remove(&output_dir::of(&root, &id)));

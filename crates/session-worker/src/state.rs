@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tenure_keeper::{Keeper, LeaseHandle, Lost, Slots};
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Clock, Store};
 use tenure_session::{SessionId, UnixMs};
 use tokio::sync::Semaphore;
@@ -119,6 +120,12 @@ impl WorkerState {
         let shortest = self.options.lease_ttl.min(self.options.guard_ttl);
         let ttl =
             tenure_lease::Ttl::from_millis(shortest.as_millis() as u64).unwrap_or(self.guard.lease().ttl);
+        if broken(Break::PipelinesOutliveLeases) {
+            return StopTimes::of(
+                tenure_lease::Deadline::at(deadline.tick() + Duration::from_secs(3_600)),
+                ttl,
+            );
+        }
         StopTimes::of(deadline, ttl)
     }
 
