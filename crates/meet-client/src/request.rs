@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure_lease::Tick;
+use tenure_lease::breaks::{Break, broken};
 use tenure_meet_wire::signaling::client_message::Payload;
 use tenure_meet_wire::signaling::{ErrorCode, ErrorMessage};
 use tokio::sync::oneshot;
@@ -108,7 +109,9 @@ impl InFlightRequest {
     /// After a resume: requests up to `applied` took effect.
     pub(crate) fn resumed(self, applied: u64) -> Verdict {
         match self.sent {
-            Some(seq) if seq <= applied => Verdict::Done(self.asked, Ok(())),
+            Some(seq) if seq <= applied && !broken(Break::ResendsApplied) => {
+                Verdict::Done(self.asked, Ok(()))
+            }
             _ => Verdict::Later(Self { sent: None, ..self }),
         }
     }

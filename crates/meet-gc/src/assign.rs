@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Key, Phase, Tick};
 use tenure_meet_rpc::{Kind, NodeInfo};
 use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
@@ -132,6 +133,7 @@ impl GcState {
                     }));
                 }
                 AssignOutcome::Owned(owner) => {
+                    let owner = if broken(Break::IgnoresOwner) { chosen.id.clone() } else { owner };
                     metric::assigned("already_owned");
                     let node_info = self.node_info(Kind::Controller, &owner).await?;
                     return Ok(node_info.map(|node_info| Assignment { mc_id: owner, node_info }));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tenure_lease::Clock;
+use tenure_lease::breaks::{Break, broken};
 use tenure_meet_wire::transport::{Listener, Offer};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -40,10 +41,11 @@ pub struct SessionAcceptor {
 impl SessionAcceptor {
     /// An acceptor in front of this controller.
     pub fn new(controller: Controller, clock: Arc<dyn Clock>, limits: AcceptLimits) -> Self {
+        let connections = if broken(Break::NoConnectionLimit) { usize::MAX } else { limits.connections };
         Self {
             controller,
             clock,
-            connections: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
+            connections: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))),
             pending: Arc::new(Semaphore::new(limits.pending.min(Semaphore::MAX_PERMITS))),
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             tasks: TaskTracker::new(),

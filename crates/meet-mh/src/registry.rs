@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tenure_lease::Tick;
+use tenure_lease::breaks::{Break, broken};
 use tenure_meet_wire::internal::MhRejectionReason;
 use tenure_meet_wire::{Id, MeetingId};
 
@@ -72,7 +73,7 @@ impl MeetingRegistry {
         now: Tick,
     ) -> Result<(), MhRejectionReason> {
         if let Some(entry) = self.meetings.get_mut(meeting) {
-            if generation < entry.generation {
+            if generation < entry.generation && !broken(Break::AcceptsOlderOwner) {
                 return Err(MhRejectionReason::StaleGeneration);
             }
             entry.generation = generation;

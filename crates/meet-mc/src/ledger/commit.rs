@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Clock, Committed, Error, Generation, Key, Mode, Op, Outcome, Record, Revision};
 
 use crate::breaker::TIMEOUT;
@@ -95,7 +96,9 @@ impl OwnerRecords {
 
     /// Whether controller `mc_id` may write with generation `own`.
     pub(super) fn check(&self, own: Generation, mc_id: &str) -> Result<(), LedgerError> {
-        let Some(record) = &self.generation else { return Ok(()) };
+        let Some(record) = self.generation.as_ref().filter(|_| !broken(Break::TrustsOwnerRecords)) else {
+            return Ok(());
+        };
         let text = std::str::from_utf8(&record.value).unwrap_or_default();
         let controller =
             self.controller.as_ref().map(|record| String::from_utf8_lossy(&record.value).into_owned());

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use tenure_lease::breaks::{Break, broken};
+
 use crate::meeting::{Event, limits};
 
 /// An event with its number.
@@ -58,7 +60,7 @@ impl EventLog {
     }
 
     pub(super) fn append(&mut self, event: Event) {
-        self.last += 1;
+        self.last += if broken(Break::SkipsEventNumbers) { 2 } else { 1 };
         self.bytes += event.size_estimate();
         self.events.push_back(LoggedEvent { seq: self.last, event });
         self.shrink();

@@ -1,5 +1,6 @@
 //! Joining a meeting, and resuming a seat after a lost connection.
 
+use tenure_lease::breaks::{Break, broken};
 use tenure_meet_wire::CloseCode;
 use tenure_meet_wire::binding::{BindingToken, Bound};
 use tenure_meet_wire::seq::Applied;
@@ -43,7 +44,7 @@ fn verify<'a>(
     };
     let bound =
         Bound { meeting: &meeting.id, correlation: proof.correlation, participant: seat.participant, nonce };
-    if !context.secrets.verify(&bound, &proof.token) {
+    if !context.secrets.verify(&bound, &proof.token) && !broken(Break::AcceptsAnyProof) {
         return None;
     }
     if seat.binding.correlation == proof.correlation {
