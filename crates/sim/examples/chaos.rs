@@ -63,7 +63,7 @@ fn main() -> Result<ExitCode> {
             good = false;
         }
         if !verdict.is_meaningful() {
-            println!("too little happened to mean anything");
+            println!("too little happened for this run to count");
             good = false;
         }
     }

@@ -191,6 +191,18 @@ impl ChaosCluster {
         Ok(())
     }
 
+    /// Whether a fault would change anything: what is gone cannot be stopped or killed.
+    pub(super) fn can_begin(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::StopHolder(who) | Fault::KillHolder(who) => self.seats[who].process.is_some(),
+            Fault::StopServer | Fault::KillServer => match &self.server {
+                Server::Redis { up, .. } => *up,
+                Server::Tenure { process, .. } => process.is_some(),
+            },
+            _ => true,
+        }
+    }
+
     /// Begins a fault.
     pub(super) fn begin(&mut self, fault: Fault) -> Result<()> {
         let proxy = |who: usize| &self.seats[who].proxy;

@@ -82,9 +82,14 @@ pub struct Step {
 pub fn plan(seed: u64, length: Duration, holders: usize, ttl: Duration) -> Vec<Step> {
     let mut rng = SeededRng::new(seed);
     let mut steps = Vec::new();
+    let mut kinds = Vec::new();
+    let mut server_up = Duration::ZERO;
     let mut from = Duration::from_millis(500);
     while from < length {
-        let fault = fault(&mut rng, holders, ttl);
+        if kinds.is_empty() {
+            kinds = round(&mut rng);
+        }
+        let fault = fault(kinds.pop().unwrap_or(0), &mut rng, holders, ttl);
         let lasts = match fault {
             Fault::Cut(_) | Fault::CutReply(_) => Duration::ZERO,
             // From a hiccup to well past the deadline, so that both sides of it are met.
@@ -94,16 +99,31 @@ pub fn plan(seed: u64, length: Duration, holders: usize, ttl: Duration) -> Vec<S
             Fault::KillHolder(_) => rng.time(Duration::ZERO, ttl),
             Fault::StopServer | Fault::KillServer | Fault::Delay(..) => rng.time(ttl / 10, ttl * 3 / 2),
         };
+        if matches!(fault, Fault::StopServer | Fault::KillServer) {
+            // A server that is gone cannot be stopped.
+            from = from.max(server_up);
+            server_up = from + lasts + ttl / 10;
+        }
         steps.push(Step { from, until: (from + lasts).min(length), fault });
         from += rng.time(ttl / 10, ttl * 2 / 3);
     }
     steps
 }
 
-fn fault(rng: &mut SeededRng, holders: usize, ttl: Duration) -> Fault {
+/// The numbers of kinds, as often as each has its turn in a round, in a random order: every round of faults has every
+/// kind, also the rare ones.
+fn round(rng: &mut SeededRng) -> Vec<u64> {
+    let mut kinds: Vec<u64> = (0..20).collect();
+    for last in (1..kinds.len()).rev() {
+        kinds.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+    kinds
+}
+
+fn fault(kind: u64, rng: &mut SeededRng, holders: usize, ttl: Duration) -> Fault {
     let who = rng.below(holders as u64) as usize;
     let way = if rng.below(2) == 0 { Direction::ToServer } else { Direction::ToClient };
-    match rng.below(20) {
+    match kind {
         0..=4 => Fault::StopHolder(who),
         5..=7 => Fault::KillHolder(who),
         8 => Fault::StopServer,
@@ -143,10 +163,21 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_has_its_turn() {
-        let steps: Vec<Step> = (0..20).flat_map(of).collect();
-        let kinds: std::collections::HashSet<_> =
-            steps.iter().map(|step| std::mem::discriminant(&step.fault)).collect();
-        assert_eq!(kinds.len(), 10);
+    fn a_server_is_up_when_it_is_stopped_or_killed() {
+        let is_server = |step: &Step| matches!(step.fault, Fault::StopServer | Fault::KillServer);
+        for seed in 0..20 {
+            let steps: Vec<Step> = of(seed).into_iter().filter(is_server).collect();
+            assert!(steps.windows(2).all(|pair| pair[0].until <= pair[1].from), "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_fault_has_its_turn_within_twenty() {
+        for seed in 0..20 {
+            let steps = of(seed);
+            let kinds: std::collections::HashSet<_> =
+                steps.iter().take(20).map(|step| std::mem::discriminant(&step.fault)).collect();
+            assert_eq!(kinds.len(), 10);
+        }
     }
 }

@@ -107,6 +107,7 @@ fn carry_out(
         clock::sleep_until(start + at);
         let fault = steps[i].fault;
         match begins {
+            true if !cluster.can_begin(fault) => {}
             true => {
                 let host = match fault {
                     Fault::StopServer | Fault::KillServer => 0,

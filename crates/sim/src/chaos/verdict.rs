@@ -7,6 +7,21 @@ use crate::history::{Call, CallVerb, Event, History, Nanos, OpId, Outcome, Token
 use crate::judge::{Invariant, Violation, judge};
 use crate::linear::{self, NotLinearizable, SearchStats};
 
+/// How often what must have happened in a run.
+const MINIMUM: [(&str, u64); 11] = [
+    ("grants", 5),
+    ("renewals", 5),
+    ("permits", 5),
+    ("writes to files", 5),
+    ("writes to records", 5),
+    ("servers killed", 1),
+    ("servers stopped", 1),
+    ("holders killed", 1),
+    ("holders stopped", 2),
+    ("connections cut", 2),
+    ("connections slow or silent", 2),
+];
+
 /// The judgement and what it rests on.
 #[derive(Debug)]
 pub struct Verdict {
@@ -38,11 +53,15 @@ impl Verdict {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    /// Whether the run was busy enough to mean something.
+    /// What happened too seldom for the run to count: each with how often it did and how often it must.
+    pub fn missing(&self) -> Vec<(&'static str, u64, u64)> {
+        let counted = MINIMUM.iter().map(|(what, least)| (*what, self.count(what), *least));
+        counted.filter(|(_, count, least)| count < least).collect()
+    }
+
+    /// Whether enough was done, and enough went wrong, for the run to count as one.
     pub fn is_meaningful(&self) -> bool {
-        ["grants", "renewals", "permits", "writes to files", "writes to records", "faults"]
-            .iter()
-            .all(|what| self.count(what) >= 5)
+        self.missing().is_empty()
     }
 }
 
@@ -50,6 +69,9 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts: Vec<String> = self.counts.iter().map(|(what, n)| format!("{n} {what}")).collect();
         writeln!(f, "{} events: {}", self.history.events.len(), counts.join(", "))?;
+        for (what, count, least) in self.missing() {
+            writeln!(f, "{count} {what} are too few, {least} are the least")?;
+        }
         match self.violations.len() {
             0 => write!(f, "nothing is wrong"),
             n => {
@@ -76,13 +98,26 @@ fn count(history: &History) -> BTreeMap<&'static str, u64> {
             What::Permit { .. } => "permits",
             What::Wrote { accepted: true, .. } => "writes to files",
             What::Wrote { accepted: false, .. } => "writes kept out of files",
-            What::Fault { .. } => "faults",
+            What::Fault { name, host, .. } => fault_kind(name, *host == Some(0)),
             What::Started { .. } => "lives",
             _ => continue,
         };
         *counts.entry(word).or_default() += 1;
     }
     counts
+}
+
+/// The kind of a fault, by its name in the history.
+fn fault_kind(name: &str, server: bool) -> &'static str {
+    match (name.split('(').next().unwrap_or(name), server) {
+        ("crash", true) => "servers killed",
+        ("crash", false) => "holders killed",
+        ("StopServer", _) => "servers stopped",
+        ("StopHolder", _) => "holders stopped",
+        ("Cut" | "CutReply" | "Refuse", _) => "connections cut",
+        ("Delay" | "Stall" | "Lose", _) => "connections slow or silent",
+        _ => "other faults",
+    }
 }
 
 /// Generation, token, and when it was answered.
@@ -170,6 +205,26 @@ mod tests {
         let invoked = What::Invoked { op, client: op as u32, call };
         let returned = What::Returned { op, answer };
         [Event { at: from, what: invoked }, Event { at: from + 1_000_000, what: returned }]
+    }
+
+    fn fault(name: &str, host: u32) -> Event {
+        Event { at: 0, what: What::Fault { name: name.to_owned().into(), host: Some(host), until: 1 } }
+    }
+
+    #[test]
+    fn faults_are_counted_by_kind_and_a_run_in_which_no_server_was_killed_does_not_count() {
+        let others = ["StopServer", "crash", "StopHolder(1)", "Cut(0)", "CutReply(1)", "Stall(1, ToServer)"];
+        let mut events: Vec<Event> = others.iter().map(|name| fault(name, 1)).collect();
+        let missing = |events: &[Event]| -> Vec<&str> {
+            let history = History { setting: Setting::default(), events: events.to_vec() };
+            Verdict::of(history).missing().iter().map(|(what, ..)| *what).collect()
+        };
+        let without = missing(&events);
+        assert!(without.contains(&"servers killed") && without.contains(&"grants"), "{without:?}");
+        assert!(!without.contains(&"holders killed") && !without.contains(&"connections cut"), "{without:?}");
+        events.push(fault("crash", 0));
+        assert!(!missing(&events).contains(&"servers killed"));
+        assert!(Verdict::of(History { setting: Setting::default(), events }).count("other faults") == 0);
     }
 
     #[test]
