@@ -14,9 +14,7 @@ pub async fn the_stated_bounds_make_sense(harness: &Harness) {
 }
 
 pub async fn the_stated_capabilities_are_those_of_the_contract(harness: &Harness) {
-    if let Some(contract) = harness.contract() {
-        assert_eq!(harness.capabilities(), contract);
-    }
+    assert_eq!(harness.capabilities(), harness.contract());
 }
 
 pub async fn the_shortest_and_the_longest_ttl_are_granted(harness: &Harness) {

@@ -27,7 +27,7 @@ pub struct Harness {
 }
 
 type Reopen = Box<dyn Fn() -> BoxFuture<'static, Store> + Send + Sync>;
-type Stall = Box<dyn Fn(Duration) + Send + Sync>;
+type Stall = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The longest TTL the suite uses: nothing expires that is not meant to.
 const LONG: Duration = Duration::from_secs(25);
@@ -82,8 +82,11 @@ impl Harness {
         self
     }
 
-    /// With a way to stall the store's process while time passes.
-    pub fn with_stall(mut self, stall: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+    /// With a way to stall the store for a time: its process stands still, or its disk does.
+    pub fn with_stall(
+        mut self,
+        stall: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
         self.stall = Some(Box::new(stall));
         self
     }
@@ -127,11 +130,11 @@ impl Harness {
         *self.handles.lock() = Some((store.clone(), store));
     }
 
-    /// Stalls the store's process for `time`, or at least lets that time pass.
+    /// Stalls the store for `time`.
     pub async fn stall(&self, time: Duration) {
         match &self.stall {
-            Some(stall) => stall(time),
-            None => self.pass(time).await,
+            Some(stall) => stall(time).await,
+            None => panic!("this harness cannot stall its store; a sleep would show nothing"),
         }
     }
 
@@ -140,9 +143,12 @@ impl Harness {
         self.capabilities
     }
 
-    /// What the contract demands of the engine, where it does.
-    pub fn contract(&self) -> Option<Capabilities> {
-        self.contract
+    /// What the contract demands of the engine.
+    pub fn contract(&self) -> Capabilities {
+        match self.contract {
+            Some(contract) => contract,
+            None => panic!("this harness does not say what the contract demands of {:?}", self.capabilities),
+        }
     }
 
     /// The clock of the test.

@@ -68,12 +68,19 @@ pub async fn a_history_says_why_each_reign_ended(harness: &Harness) {
 }
 
 pub async fn an_expiry_is_in_the_history_within_the_lag(harness: &Harness) {
+    let mut tail = harness.watch(&harness.prefix(), None).await;
     let held = harness.hold_briefly(&harness.key("k"), "ann").await;
-    harness.outlive(held.lease.ttl).await;
-    harness.pass(harness.capabilities().expiry_lag).await;
+    // Nothing is read until the end was written: a read of the history would end the reign itself.
+    tail.granted(harness, &held).await;
+    let ended = tail.ended(harness, &held, End::Expired).await;
     let reigns = history(harness, held.key()).await;
     assert_eq!(reigns.len(), 1);
     assert_reign(&reigns[0], &held, Some(End::Expired));
+    assert_eq!(
+        reigns[0].until,
+        Some(ended.at),
+        "the history has the end that was seen, not that of the read"
+    );
 }
 
 pub async fn an_expired_reign_ends_before_the_next_begins(harness: &Harness) {

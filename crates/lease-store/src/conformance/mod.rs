@@ -1,11 +1,13 @@
 //! The contract of [`tenure_lease::Store`], one test per sentence, for every engine.
 //!
 //! A test is a function over a [`Harness`]: a part of a store that no other test uses. An engine joins with one line, and
-//! with a second one if it survives a restart:
+//! with a second one if it survives a restart,
+//! and a third one if a restart may make it forget holders:
 //!
 //! ```ignore
 //! tenure_store::conformance::suite!(memory, memory_harness, start_paused = true);
 //! tenure_store::conformance::restarts!(embedded, embedded_harness);
+//! tenure_store::conformance::quarantines!(redis, quarantined_redis);
 //! ```
 //!
 //! The suite runs on tokio's paused time and on real servers alike, so nothing here depends on speed: it
@@ -17,6 +19,7 @@
 mod harness;
 mod leases;
 mod sentences;
+mod stall;
 mod suite;
 mod time;
 mod verbs;
@@ -36,6 +39,7 @@ pub mod inspect;
 pub mod limit;
 pub mod list;
 pub mod log;
+pub mod quarantine;
 pub mod race;
 pub mod record;
 pub mod release;
@@ -53,9 +57,12 @@ pub mod watch;
 pub mod watch_resume;
 pub mod wipe;
 
-pub use crate::{conformance_restarts as restarts, conformance_suite as suite};
+pub use crate::{
+    conformance_quarantines as quarantines, conformance_restarts as restarts, conformance_suite as suite,
+};
 pub use harness::Harness;
 pub use leases::{HeldLease, ParkedClaim};
+pub use stall::stall_runtime;
 pub use time::Span;
 pub use watcher::Watcher;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tenure_lease::{Committed, Deadline, End, Margins, Mode, Phase, Query, Renewed, Watched};
 
+use super::record::put_for;
 use super::verbs::{append, put, written};
 use super::{Harness, HeldLease, expect_ok, expect_renewals};
 
@@ -72,6 +73,23 @@ pub async fn generations_rise_over_restarts(harness: &Harness) {
     }
 }
 
+pub async fn the_floor_is_raised_once_per_incarnation(harness: &Harness) {
+    // A key that was never held begins right above the floor.
+    let floor = async |name: &str| {
+        let held = harness.hold(&harness.key(name), "ann").await;
+        harness.release_held(&held).await;
+        held.generation()
+    };
+    let mut before = None;
+    for life in 0..3 {
+        let first = floor(&format!("{life}/a")).await;
+        assert_eq!(floor(&format!("{life}/b")).await, first, "within one life it stays");
+        assert!(before < Some(first), "{before:?} before the restart, {first:?} after it");
+        before = Some(first);
+        harness.restart().await;
+    }
+}
+
 pub async fn spent_tokens_stay_spent(harness: &Harness) {
     let claim = harness.claim(&harness.key("k"), "ann").remote();
     let held = harness.grant(claim.clone()).await;
@@ -112,6 +130,17 @@ pub async fn records_and_logs_survive(harness: &Harness) {
     harness.write(&[append(&log, "next", 10)]).await;
     let entries: Vec<_> = harness.log(&log).await.iter().map(|entry| entry.seq).collect();
     assert_eq!(entries, [1, 2]);
+}
+
+pub async fn a_record_with_a_ttl_survives_and_expires(harness: &Harness) {
+    let (brief, long, sent) = (harness.key("brief"), harness.key("long"), harness.now());
+    harness.write(&[put_for(&brief, "1", harness.ttl()), put_for(&long, "1", harness.long_ttl())]).await;
+    harness.restart().await;
+    harness.assert_record(&long, Some("1")).await;
+    // Gone at its time, however long the store was away, and not before.
+    harness.until("the brief record expires", || async { harness.get(&brief).await.is_none() }).await;
+    assert!(harness.now().since(sent) + super::time::ROUNDING >= harness.ttl().as_duration());
+    harness.assert_record(&long, Some("1")).await;
 }
 
 pub async fn the_mark_of_a_fence_survives(harness: &Harness) {

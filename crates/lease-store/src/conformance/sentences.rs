@@ -247,9 +247,24 @@ macro_rules! conformance_restart_list {
                 local_leases_end_with_their_process remote_leases_come_back
                 remote_leases_come_back_with_the_time_their_holders_rely_on
                 a_lengthened_lease_comes_back_with_its_longer_ttl generations_rise_over_restarts
-                spent_tokens_stay_spent a_lock_delay_survives a_history_survives records_and_logs_survive
-                the_mark_of_a_fence_survives a_wiped_lease_stays_wiped revisions_rise_over_restarts
+                the_floor_is_raised_once_per_incarnation spent_tokens_stay_spent a_lock_delay_survives a_history_survives records_and_logs_survive
+                a_record_with_a_ttl_survives_and_expires the_mark_of_a_fence_survives a_wiped_lease_stays_wiped revisions_rise_over_restarts
                 a_watch_resumed_over_a_restart_misses_nothing_silently
+            }
+        }
+    };
+}
+
+/// Every test of a store that a restart puts into quarantine.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_quarantine_list {
+    ([$($then:tt)*] $args:tt) => {
+        $($then)*! { $args
+            quarantine {
+                a_free_key_is_not_granted_during_a_quarantine
+                a_key_that_is_released_during_a_quarantine_is_not_granted
+                a_claim_may_wait_for_the_end_of_a_quarantine
             }
         }
     };

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tenure_lease::{Capabilities, Durability, Limits, Ttl, Wakeup};
-use tenure_store::conformance::{Harness, restarts, suite};
-use tenure_store::{Local, Options, Redis, Store, TokioClock};
+use tenure_lease::{Capabilities, Clock, Durability, Limits, Ttl, Wakeup};
+use tenure_store::conformance::{Harness, quarantines, restarts, stall_runtime, suite};
+use tenure_store::{BootClock, Local, Options, Redis, Store, TokioClock};
 use tenure_testkit::{AppendFsync, RedisServer};
+
+use crate::forgetful_storage::{ForgetfulStorage, Stalled};
 
 suite!(memory, memory_harness, start_paused = true);
 suite!(memory_in_real_time, threads_harness, flavor = "multi_thread", worker_threads = 2);
@@ -15,6 +17,10 @@ suite!(embedded, embedded_harness, flavor = "multi_thread", worker_threads = 2);
 suite!(redis, redis_harness, flavor = "multi_thread", worker_threads = 2);
 restarts!(embedded_after_a_restart, embedded_harness, flavor = "multi_thread", worker_threads = 2);
 restarts!(redis_after_a_restart, lasting_redis_world, flavor = "multi_thread", worker_threads = 2);
+quarantines!(redis_in_quarantine, quarantined_redis, flavor = "multi_thread", worker_threads = 2);
+
+/// The threads of the runtime of a test.
+const WORKERS: usize = 2;
 
 const LIMITS: Limits = Limits { commit_operations: 64, commit_bytes: 4 << 20, wiped_leases: 10_000 };
 
@@ -42,35 +48,53 @@ async fn memory_harness() -> Harness {
     Harness::new(store)
         .with_contract(in_process("memory", Durability::Volatile))
         .on_virtual_time()
-        .with_stall(move |time| clock.step(time))
+        .with_stall(move |time| {
+            clock.step(time);
+            Box::pin(std::future::ready(()))
+        })
 }
 
 /// Memory on the machine's clock, with several threads at once.
 async fn threads_harness() -> Harness {
     Harness::new(Store::new(Local::memory()))
+        .with_contract(in_process("memory", Durability::Volatile))
+        .with_stall(|time| Box::pin(stall_runtime(WORKERS, time)))
 }
 
-/// A folder of its own for every test.
+/// A folder of its own for every test, on a disk that can stand still and that forgets what was not synced whenever
+/// the store is closed.
 async fn embedded_harness() -> Harness {
     let folder = Arc::new(TempDir::new().unwrap());
-    let again = folder.clone();
-    Harness::new(open(&folder).await)
+    let stalled = Stalled::default();
+    let (again, disk) = (folder.clone(), stalled.clone());
+    Harness::new(open(&folder, &disk).await)
         .with_contract(in_process("embedded", Durability::Synced))
+        .with_stall(move |time| {
+            let stalled = stalled.clone();
+            Box::pin(async move {
+                let stalled = stalled.begin();
+                let clock = BootClock;
+                clock.sleep_until(clock.now() + time).await;
+                drop(stalled);
+            })
+        })
         .with_restart(move || {
-            let folder = again.clone();
-            Box::pin(async move { open(&folder).await })
+            let (folder, disk) = (again.clone(), disk.clone());
+            Box::pin(async move { open(&folder, &disk).await })
         })
         .keeping(folder)
 }
 
-async fn open(folder: &TempDir) -> Store {
-    Store::new(Local::open(folder.path(), Options::default()).await.unwrap())
+async fn open(folder: &TempDir, stalled: &Stalled) -> Store {
+    let storage = ForgetfulStorage::new(folder.path(), stalled);
+    Store::new(Local::open_on(Arc::new(storage), Options::default(), None).await.unwrap())
 }
 
 /// A new server, and two engines with connections of their own.
 async fn redis_harness() -> Harness {
     let server = Arc::new(RedisServer::start().unwrap());
     let (first, second) = (connect(&server).await, connect(&server).await);
+    let stalled = server.clone();
     let contract = Capabilities {
         engine: "redis",
         dies_with_process: false,
@@ -84,19 +108,42 @@ async fn redis_harness() -> Harness {
         wakes_waiters: Wakeup::Push,
         proof_of_death: true,
     };
-    Harness::new(first).with_second(second).with_contract(contract).over_network().keeping(server)
+    Harness::new(first)
+        .with_second(second)
+        .with_contract(contract)
+        .with_stall(move |time| {
+            let server = stalled.clone();
+            Box::pin(async move {
+                server.pause().unwrap();
+                let clock = BootClock;
+                clock.sleep_until(clock.now() + time).await;
+                server.resume().unwrap();
+            })
+        })
+        .over_network()
+        .keeping(server)
 }
 
 /// A server that forgets nothing when it is killed.
 async fn lasting_redis_world() -> Harness {
+    restarting_redis("quarantine_ms=0", "quarantine_ms=0").await
+}
+
+/// A server whose restart begins a quarantine. It lasts as long as the longest TTL.
+async fn quarantined_redis() -> Harness {
+    restarting_redis("max_ttl_ms=5000&quarantine_ms=0", "max_ttl_ms=5000").await
+}
+
+/// A server that is opened with these settings before and after it was killed.
+async fn restarting_redis(before: &str, after: &'static str) -> Harness {
     let server = Arc::new(RedisServer::builder().appendonly(AppendFsync::Always).start().unwrap());
     let again = server.clone();
-    Harness::new(connect(&server).await)
+    Harness::new(connect_with(&server, before).await)
         .with_restart(move || {
             let server = again.clone();
             Box::pin(async move {
                 server.restart().unwrap();
-                connect(&server).await
+                connect_with(&server, after).await
             })
         })
         .over_network()
@@ -105,5 +152,9 @@ async fn lasting_redis_world() -> Harness {
 
 /// The server is known to have lost nothing.
 async fn connect(server: &RedisServer) -> Store {
-    Store::new(Redis::open(&format!("{}?quarantine_ms=0", server.url())).await.unwrap())
+    connect_with(server, "quarantine_ms=0").await
+}
+
+async fn connect_with(server: &RedisServer, settings: &str) -> Store {
+    Store::new(Redis::open(&format!("{}?{settings}", server.url())).await.unwrap())
 }

@@ -6,6 +6,7 @@ mod conformance;
 mod embedded;
 mod embedded_tokens;
 mod failed_store;
+mod forgetful_storage;
 mod redis_discovery;
 mod redis_fault;
 mod redis_fixture;
@@ -14,6 +15,7 @@ mod redis_queue;
 mod redis_renew;
 mod redis_successor;
 mod redis_wake_ups;
+mod stalled_disk;
 mod successor;
 mod writer;
 
