@@ -15,6 +15,7 @@ mod features;
 mod freshness;
 mod luacheck;
 mod metadata;
+mod mutants;
 mod openapi;
 mod screenshots;
 mod sim;
@@ -47,6 +48,7 @@ Commands:
   tidy --record    lower the numbers in xtask/ratchet.txt to what the files have shrunk to
   bench [ARGS...]  run the load generators in release mode with ARGS
   sim [ARGS...]    run seeds of the simulator (--seeds N, --seconds N, --from S, --seed S), or --mutants
+  mutants [ID...]  run the tests of docs/invariants.md with each known break, each of which must turn one red: I-04, RenewLate, --package NAME
   chaos [ARGS...]  run real holders and servers under faults and judge them: --minutes N, --seed S, --engine NAME
   screenshots      take the pictures of the console in docs/images anew, in a real browser
   help             print this text
@@ -78,6 +80,11 @@ fn run(args: &[String]) -> Result<()> {
         ["tidy", "--record"] => tidy::record(&Workspace::find()?),
         ["screenshots"] => screenshots::run(&Workspace::find()?),
         ["sim", rest @ ..] => sim::run(&Workspace::find()?, rest),
+        ["mutants", rest @ ..] => {
+            let workspace = Workspace::find()?;
+            let _fresh = freshness::hold(&workspace)?;
+            mutants::run(&workspace, rest)
+        }
         ["bench", rest @ ..] => {
             let workspace = Workspace::find()?;
             let _fresh = freshness::lock_target(&workspace)?;

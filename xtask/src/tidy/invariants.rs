@@ -1,65 +1,113 @@
-//! docs/invariants.md: every invariant is a sentence, a place, a test that exists, and a metric.
+//! docs/invariants.md: every invariant is a sentence, a place, a test of the product that exists, a known break that
+//! `cargo xtask mutants` switches on, and a metric.
 use std::collections::BTreeSet;
+
+use tenure_breaks::Break;
 
 use crate::tidy::Violation;
 use crate::tidy::markdown::{row, spans};
 use crate::tidy::source::is_word;
 use crate::tidy::tree::{Tree, under};
 
-const INVARIANTS: &str = "docs/invariants.md";
+/// The document.
+pub(crate) const INVARIANTS: &str = "docs/invariants.md";
 const COLUMNS: [&str; 5] = ["id", "sentence", "where enforced", "test", "metric"];
+/// Unit tests here read histories that were made by hand: they pass whatever the product does.
+const JUDGE: &str = "crates/sim/src";
 
-/// Rows that are incomplete, repeat an id, or name a test that does not exist.
-pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    let Some(text) = tree.text(INVARIANTS) else {
-        return vec![Violation::new(INVARIANTS, 1, "is missing; it lists the invariants and their tests")];
-    };
-    let tests = tests(tree);
-    let mut violations = Vec::new();
-    let mut ids = BTreeSet::new();
-    let mut tables = 0;
+/// An invariant.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) id: String,
+    /// All cells, the id included.
+    pub(crate) cells: Vec<String>,
+    /// Its line in the document.
+    pub(crate) line: usize,
+}
+
+impl Row {
+    /// The names of its tests, without the paths to them.
+    pub(crate) fn tests(&self) -> Vec<&str> {
+        let named = self.cells.get(3).map(|cell| spans(cell)).unwrap_or_default();
+        named.into_iter().map(|name| name.rsplit("::").next().unwrap_or(name)).collect()
+    }
+}
+
+/// The rows of the tables of invariants in a document.
+pub(crate) fn rows(text: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
     let mut in_table = false;
-    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line)) {
-        let cells = row(line);
-        if cells.is_none() && !line.trim_start().starts_with('|') {
+    for (line, text) in text.lines().enumerate().map(|(index, text)| (index + 1, text)) {
+        let cells = row(text);
+        if cells.is_none() && !text.trim_start().starts_with('|') {
             in_table = false;
         }
         let Some(cells) = cells else { continue };
         if cells.iter().map(|cell| cell.to_lowercase()).eq(COLUMNS) {
             in_table = true;
-            tables += 1;
         } else if in_table {
-            let fresh = cells.first().is_none_or(|id| ids.insert(id.clone()));
-            let problems = problems(&cells, fresh, tree, &tests);
-            violations
-                .extend(problems.into_iter().map(|message| Violation::new(INVARIANTS, number, message)));
+            rows.push(Row { id: cells.first().cloned().unwrap_or_default(), cells, line });
         }
     }
-    if tables == 0 || ids.is_empty() {
+    rows
+}
+
+/// Rows that are incomplete, repeat an id, have no known break, or name no test of the product or one that does not
+/// exist.
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    let Some(text) = tree.text(INVARIANTS) else {
+        return vec![Violation::new(
+            INVARIANTS,
+            1,
+            "is missing; it says what always holds and which test shows it",
+        )];
+    };
+    let tests = tests(tree);
+    let mut violations = Vec::new();
+    let mut ids = BTreeSet::new();
+    for row in rows(text) {
+        let fresh = ids.insert(row.id.clone());
+        let troubles = troubles(&row, fresh, tree, &tests);
+        violations.extend(troubles.into_iter().map(|message| Violation::new(INVARIANTS, row.line, message)));
+    }
+    if ids.is_empty() {
         let message = format!("has no rows under the columns {}", COLUMNS.join(" | "));
         violations.push(Violation::new(INVARIANTS, 1, message));
     }
     violations
 }
 
-fn problems(cells: &[String], fresh: bool, tree: &Tree, tests: &[Test<'_>]) -> Vec<String> {
-    let [id, .., test, _] = cells else { return vec!["is no complete row".into()] };
+fn troubles(row: &Row, fresh: bool, tree: &Tree, tests: &[Test<'_>]) -> Vec<String> {
+    let Row { id, cells, .. } = row;
+    let [_, .., test, _] = cells.as_slice() else { return vec!["is no complete row".into()] };
     if cells.len() != COLUMNS.len() {
         return vec![format!("`{id}` has {} cells instead of {}", cells.len(), COLUMNS.len())];
     }
-    let mut problems = Vec::new();
+    let mut troubles = Vec::new();
     if !fresh {
-        problems.push(format!("duplicate id `{id}`"));
+        troubles.push(format!("the id `{id}` stands here twice"));
     }
     let empty = cells.iter().zip(COLUMNS).filter(|(cell, _)| cell.is_empty());
-    problems.extend(empty.map(|(_, column)| format!("`{id}` has an empty cell `{column}`")));
+    troubles.extend(empty.map(|(_, column)| format!("`{id}` has an empty cell `{column}`")));
     let names = spans(test);
     if names.is_empty() {
-        problems.push(format!("`{id}` names no test in backticks"));
+        troubles.push(format!("`{id}` names no test in backticks"));
     }
-    let ghosts = names.iter().filter(|name| !tests.iter().any(|test| test.is(name, tree)));
-    problems.extend(ghosts.map(|ghost| format!("`{id}` names the test `{ghost}`, which does not exist")));
-    problems
+    let mut product = false;
+    for name in &names {
+        let mut found = tests.iter().filter(|test| test.is(name, tree)).peekable();
+        if found.peek().is_none() {
+            troubles.push(format!("`{id}` names the test `{name}`, which does not exist"));
+        }
+        product |= found.any(|test| !under(test.path, JUDGE));
+    }
+    if troubles.is_empty() && !product {
+        troubles.push(format!("`{id}` names no test that runs the product, only tests of the judge"));
+    }
+    if !Break::ALL.iter().any(|what| what.invariants().contains(&id.as_str())) {
+        troubles.push(format!("`{id}` has no known break in crates/breaks"));
+    }
+    troubles
 }
 
 /// A function with a test attribute, or one on the list of a conformance suite, and its file.
@@ -96,7 +144,7 @@ fn tests(tree: &Tree) -> Vec<Test<'_>> {
     tests
 }
 
-/// The tests that the list of a conformance suite, `sentences.rs`, has for the topic at `path`.
+/// What the list of a conformance suite, `sentences.rs` beside the files of its topics, has for the topic at `path`.
 fn list<'a>(tree: &'a Tree, path: &str) -> Vec<&'a str> {
     let Some((dir, file)) = path.rsplit_once('/') else { return Vec::new() };
     if !under(path, "crates") || !dir.ends_with("/src/conformance") {
@@ -135,6 +183,7 @@ mod tests {
                 "crates/lease-store/tests/it/main.rs",
                 "#[tokio::test(start_paused = true)]\nasync fn survives_kill() {}\nfn survives_nothing() {}\n",
             ),
+            ("crates/sim/src/judge/permits.rs", "#[test]\nfn two_holders_are_found() {}\n"),
         ]);
         check(&tree).iter().map(ToString::to_string).collect()
     }
@@ -165,7 +214,7 @@ mod tests {
             ("| I-01 | s | w | one_holder | m |\n", "no test in backticks"),
             ("| I-01 | s | w | `one_holder` | |\n", "empty cell `metric`"),
             ("| I-01 | s | `one_holder` |\n", "3 cells"),
-            ("| I-01 | s | w | `one_holder` | m |\n| I-01 | s | w | `one_holder` | m |\n", "duplicate id"),
+            ("| I-01 | s | w | `one_holder` | m |\n| I-01 | s | w | `one_holder` | m |\n", "twice"),
             ("", "no rows"),
         ] {
             let shown = shown(rows);
@@ -173,6 +222,22 @@ mod tests {
             assert!(shown[0].contains(part), "{shown:?}");
         }
         assert_eq!(check(&Tree::of(&[])).len(), 1);
+    }
+
+    #[test]
+    fn a_test_of_the_judge_alone_shows_nothing_of_the_product() {
+        let alone = shown("| I-01 | s | w | `two_holders_are_found` | m |\n");
+        assert!(alone.len() == 1 && alone[0].contains("only tests of the judge"), "{alone:?}");
+        assert_eq!(
+            shown("| I-01 | s | w | `two_holders_are_found`, `one_holder` | m |\n"),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn an_invariant_without_a_known_break_is_found() {
+        let shown = shown("| I-99 | s | w | `one_holder` | m |\n");
+        assert!(shown.len() == 1 && shown[0].contains("no known break"), "{shown:?}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::metadata::Graph;
 use crate::tidy::tree::Tree;
 use crate::workspace::Workspace;
 
+pub(crate) use crate::tidy::invariants::{INVARIANTS, Row, rows};
 pub(crate) use crate::tidy::tree::listed;
 
 /// A violated rule and its location.
