@@ -16,6 +16,7 @@ async fn main() -> anyhow::Result<()> {
     // Each act needs a permit, which reads the clock.
     let permit = guard.permit(Duration::from_millis(100))?;
     println!("hello, safely until {:?}", permit.deadline());
+    drop(permit); // the act is over; a release waits for permits
 
     guard.release().await?;
     println!("released");

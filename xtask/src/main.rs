@@ -82,7 +82,7 @@ fn run(args: &[String]) -> Result<()> {
         ["sim", rest @ ..] => sim::run(&Workspace::find()?, rest),
         ["mutants", rest @ ..] => {
             let workspace = Workspace::find()?;
-            let _fresh = freshness::hold(&workspace)?;
+            let _fresh = freshness::lock_target(&workspace)?;
             mutants::run(&workspace, rest)
         }
         ["bench", rest @ ..] => {

@@ -22,7 +22,7 @@ async fn a_renewal_is_refused_while_no_sign_of_life_reaches_the_disk() {
     let renewal = Renewal { key, token: claim.token, generation: grant.lease.generation, ttl: None };
     let is_renewed = async || match store.renew(std::slice::from_ref(&renewal)).await {
         Ok(answers) => {
-            assert!(matches!(answers[..], [Renewed::Renewed { .. }]), "{answers:?}");
+            assert!(matches!(answers[..], [Ok(Renewed::Renewed { .. })]), "{answers:?}");
             true
         }
         Err(error) => {
