@@ -282,7 +282,11 @@ impl Leases for FakeStore {
         faults::before(fault, &*self.clock).await?;
         let answers = {
             let mut state = self.state.lock();
-            items.iter().map(|item| Ok(self.renew_one(&mut state, item))).collect()
+            let renew = |item: &Renewal| match self.faults.draw("renew item", &[item.key.to_string()]) {
+                Some(_) => Err(Error::unavailable("fake", "injected")),
+                None => Ok(self.renew_one(&mut state, item)),
+            };
+            items.iter().map(renew).collect()
         };
         faults::after(fault, &*self.clock, answers).await
     }

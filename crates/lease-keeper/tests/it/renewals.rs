@@ -6,7 +6,7 @@ use tenure_keeper::{GuardState, Terms};
 use tenure_lease::{Clock, Tick, Ttl};
 
 use crate::faults::{ALWAYS, Kind};
-use crate::fixture::{Fixture, TTL, key, ms, terms};
+use crate::fixture::{Fixture, TTL, build, key, ms, terms};
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_guards_are_renewed_in_few_calls() {
@@ -78,6 +78,27 @@ async fn holders_that_start_or_recover_together_do_not_stay_in_step() {
     fixture.pass(5_010).await;
     assert!(times(from).len() > 10, "and so do those after a failure");
     assert!(guards.iter().all(|guard| guard.state() == GuardState::Held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_of_one_call_fail_one_by_one() {
+    let fixture = Fixture::new();
+    let early = ms(2_500);
+    let keeper = build(&fixture.store, "b").window(early).build();
+    let mut guards = Vec::new();
+    for name in ["a", "b", "c"] {
+        guards.push(keeper.try_acquire(key(name), terms().renew_early(early)).await.unwrap());
+    }
+    fixture.store.faults.inject_for("renew item", "b", Kind::Refused, 1);
+    let mut states: Vec<_> = guards.iter().map(|guard| guard.states()).collect();
+    states[1].changed().await.unwrap();
+    assert_eq!(fixture.store.calls("renew")[0].keys.len(), 3, "they share a call");
+    let now: Vec<_> = guards.iter().map(|guard| guard.state()).collect();
+    assert_eq!(now, [GuardState::Held, GuardState::Jeopardy, GuardState::Held]);
+    assert!(guards[1].deadline() < guards[0].deadline(), "only the others were extended");
+    states[1].changed().await.unwrap();
+    assert_eq!(guards[1].state(), GuardState::Held);
+    assert_eq!(fixture.store.calls("renew")[1].keys, ["b"], "only that one is tried again");
 }
 
 #[tokio::test(start_paused = true)]
