@@ -74,6 +74,22 @@ pub mod limits {
     pub const IDLE: Duration = Duration::from_secs(5);
     /// Keep-alive interval of an idle connection.
     pub const KEEP_ALIVE: Duration = Duration::from_millis(1_250);
-    /// Concurrent streams that a client may open.
-    pub const STREAMS: u32 = 16;
+    /// Bidirectional streams that a peer may open, the one of the connect request included.
+    pub const BIDI_STREAMS: u32 = 4;
+    /// Unread data of one stream, in bytes. The window of the connection is shorter until the peer is authenticated.
+    pub const STREAM_WINDOW: u32 = 1024 * 1024;
+    /// Data that a server buffers for a client, in bytes.
+    pub const SEND_WINDOW: u64 = 1024 * 1024;
+    /// Unread datagrams that a server buffers, in bytes.
+    pub const DATAGRAMS_IN: usize = 32 * 1024;
+    /// Datagrams that wait to be sent, in bytes.
+    pub const DATAGRAMS_OUT: usize = 16 * 1024;
+    /// Unidirectional streams that a server may open.
+    pub const CLIENT_UNI_STREAMS: u32 = 256;
+    /// Unread data that a client buffers, in bytes.
+    pub const CLIENT_WINDOW: u32 = 16 * 1024 * 1024;
+    /// Unread datagrams that a client buffers, in bytes.
+    pub const CLIENT_DATAGRAMS_IN: usize = 256 * 1024;
+    /// Addresses whose sessions are counted. Sessions from further ones share one count.
+    pub const ADDRESSES: usize = 16 * 1024;
 }

@@ -60,6 +60,17 @@ impl AudioPacket {
     }
 }
 
+/// An audio datagram with another alias; `from` is a datagram that [`decode`] accepted.
+pub fn with_alias(from: &Bytes, alias: Alias) -> Result<Bytes, MediaError> {
+    let rest = from.get(1..).ok_or(MediaError::Truncated)?;
+    let (_, len) = varint::get(rest)?.ok_or(MediaError::Truncated)?;
+    let mut bytes = BytesMut::with_capacity(from.len() + 2);
+    bytes.put_u8(AUDIO);
+    varint::put(&mut bytes, u64::from(alias.number()))?;
+    bytes.extend_from_slice(rest.get(len..).ok_or(MediaError::Truncated)?);
+    Ok(bytes.freeze())
+}
+
 /// The datagram that shows that a handler is alive.
 pub const fn keep_alive() -> Bytes {
     Bytes::from_static(&[KEEP_ALIVE])
@@ -130,6 +141,15 @@ mod tests {
         let bytes = packet().encode().unwrap();
         assert_eq!(bytes[..], [0x02, 0x05, 0x40, 0x46, 0x80, 0x00, 0x4e, 0x20, 30, 2, 1, 2, 3, 4, 5]);
         assert_eq!(decode(&bytes), Ok(Datagram::Audio(packet())));
+    }
+
+    #[test]
+    fn an_alias_is_replaced_and_all_other_bytes_stay() {
+        let bytes = packet().encode().unwrap();
+        let other = with_alias(&bytes, Alias::new(300).unwrap()).unwrap();
+        let expected = AudioPacket { alias: Alias::new(300).unwrap(), ..packet() };
+        assert_eq!(decode(&other), Ok(Datagram::Audio(expected)));
+        assert_eq!(other[3..], bytes[2..]);
     }
 
     #[test]

@@ -124,6 +124,13 @@ impl HandlerKeys {
     }
 }
 
+/// The meeting that a sealed grant names. Nothing of it is verified: it only says whose keys open the grant.
+pub fn meeting_of(bytes: &[u8]) -> Option<MeetingId> {
+    let content = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?.0;
+    let [VERSION, payload @ ..] = content else { return None };
+    MeetingId::parse(&MediaGrant::decode(payload).ok()?.meeting_id)
+}
+
 fn is_current(grant: &MediaGrant, now_ms: u64) -> bool {
     let skew = limits::GRANT_SKEW.as_millis() as u64;
     let longest = grant.issued_at_ms.saturating_add(limits::GRANT.as_millis() as u64);
@@ -214,6 +221,13 @@ mod tests {
         }
         let long = MediaGrant { expires_at_ms: NOW + 3_600_000, ..grant() };
         assert_eq!(open(&key(7, "mh-1").seal(&long), NOW + 65_001), Err(GrantError::Time));
+    }
+
+    #[test]
+    fn the_meeting_of_a_grant_is_read_before_it_is_opened() {
+        assert_eq!(meeting_of(&key(7, "mh-1").seal(&grant())), Some(meeting("abc")));
+        assert_eq!(meeting_of(&[]), None);
+        assert_eq!(meeting_of(&[2; 40]), None);
     }
 
     #[test]

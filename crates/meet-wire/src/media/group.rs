@@ -4,7 +4,7 @@
 //! group. [`GroupParser`] passes payloads on as they arrive, for a handler that forwards them before a frame is
 //! complete. [`GroupDecoder`] collects whole frames, for a client.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Alias, MediaError, limits, varint};
 
@@ -77,6 +77,16 @@ pub fn encode_header(header: &GroupHeader) -> Result<Bytes, MediaError> {
     Ok(bytes.freeze())
 }
 
+/// Encodes the header of a group with the alias of a subscriber; `rest` is [`GroupParser::raw_header`].
+pub fn encode_header_from(alias: Alias, rest: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(HEADER_MAX);
+    // Both numbers are far below the greatest one.
+    let _fits = varint::put(&mut bytes, GROUP_STREAM);
+    let _fits = varint::put(&mut bytes, u64::from(alias.number()));
+    bytes.extend_from_slice(rest);
+    bytes.freeze()
+}
+
 /// Encodes the header of a frame. Its payload follows as it is.
 pub fn encode_frame_header(header: &FrameHeader) -> Result<Bytes, MediaError> {
     if header.len > limits::FRAME {
@@ -122,11 +132,18 @@ pub struct GroupParser {
     expect: Expect,
     total: usize,
     first_delta_us: Option<u64>,
+    raw: Bytes,
 }
 
 impl Default for GroupParser {
     fn default() -> Self {
-        Self { input: BytesMut::new(), expect: Expect::Header, total: 0, first_delta_us: None }
+        Self {
+            input: BytesMut::new(),
+            expect: Expect::Header,
+            total: 0,
+            first_delta_us: None,
+            raw: Bytes::new(),
+        }
     }
 }
 
@@ -153,6 +170,12 @@ impl GroupParser {
         }
     }
 
+    /// The bytes of the last header as they arrived, so that they can be passed on unchanged: of a frame the whole
+    /// header, of a group what follows the alias.
+    pub fn raw_header(&self) -> Bytes {
+        self.raw.clone()
+    }
+
     /// Checks that the stream may end here.
     pub fn finish(&self) -> Result<(), MediaError> {
         let complete = match self.expect {
@@ -171,16 +194,18 @@ impl GroupParser {
             self.expect = Expect::Nothing;
             return Ok(Some(Part::Unknown(kind)));
         }
-        let mut numbers = [0; 4];
+        let Some(alias) = reader.number()? else { return Ok(None) };
+        let mut numbers = [0; 3];
+        let after_alias = reader.used;
         for number in &mut numbers {
             let Some(value) = reader.number()? else { return Ok(None) };
             *number = value;
         }
         let used = reader.used;
-        let [alias, rendition, group, timestamp_us] = numbers;
+        let [rendition, group, timestamp_us] = numbers;
         let alias = Alias::new(alias).ok_or(MediaError::Malformed("alias"))?;
         let rendition = u8::try_from(rendition).map_err(|_| MediaError::Malformed("rendition"))?;
-        self.input.advance(used);
+        self.raw = self.input.split_to(used).freeze().slice(after_alias..);
         self.expect = Expect::Frame;
         Ok(Some(Part::Group(GroupHeader { alias, rendition, group, timestamp_us })))
     }
@@ -203,7 +228,7 @@ impl GroupParser {
         if delta_us.saturating_sub(first) > limits::GROUP_SPAN.as_micros() as u64 {
             return Err(MediaError::TooLarge("group's time"));
         }
-        self.input.advance(used);
+        self.raw = self.input.split_to(used).freeze();
         self.expect = Expect::Payload(header.len);
         Ok(Some(Part::Frame(header)))
     }
@@ -364,6 +389,19 @@ mod tests {
         assert_eq!(parser.next_part(), Ok(None));
         parser.push(&bytes[bytes.len() - 3..]).unwrap();
         assert!(matches!(parser.next_part(), Ok(Some(Part::Payload { last: true, .. }))));
+    }
+
+    #[test]
+    fn headers_are_passed_on_as_they_arrived_but_for_the_alias() {
+        // The timestamp and the length are longer than they must be.
+        let long = [0x01, 0x41, 0x2c, 0x02, 0x07, 0x40, 0x05, 0x40, 0x01, 0x00, 0x01, 9];
+        let mut parser = GroupParser::default();
+        parser.push(&long).unwrap();
+        parser.next_part().unwrap();
+        let alias = Alias::new(9).unwrap();
+        assert_eq!(encode_header_from(alias, &parser.raw_header())[..], [0x01, 0x09, 0x02, 0x07, 0x40, 0x05]);
+        parser.next_part().unwrap();
+        assert_eq!(parser.raw_header()[..], [0x40, 0x01, 0x00, 0x01]);
     }
 
     #[test]

@@ -6,12 +6,15 @@
 pub mod certificate;
 pub mod memory;
 mod message;
+mod origin;
 mod paths;
+mod per_address;
 pub mod quic;
 mod quic_hash;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -19,7 +22,9 @@ use bytes::Bytes;
 use crate::CloseCode;
 
 pub use message::{MessageReader, MessageWriter, ReadError};
+pub use origin::AllowedOrigins;
 pub use paths::{Path, Paths};
+pub use per_address::{AddressLimit, AddressPermit};
 
 /// How a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,6 +50,41 @@ pub enum TransportError {
     /// The session could not be established.
     #[error("cannot establish a session: {0}")]
     Refused(String),
+}
+
+/// What is known of the path to the peer. Counters rise from the start of the session.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PathStats {
+    /// The round trip now.
+    pub rtt: Duration,
+    /// The shortest round trip seen.
+    pub min_rtt: Duration,
+    /// Bytes sent, those sent again included.
+    pub sent_bytes: u64,
+    /// Bytes lost of those sent.
+    pub lost_bytes: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Packets lost of those sent.
+    pub lost_packets: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+}
+
+/// What a peer may send before it must wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiveLimits {
+    /// Data that the other end has not read, over all streams, in bytes.
+    pub window: u32,
+    /// Open unidirectional streams.
+    pub uni_streams: u32,
+}
+
+impl ReceiveLimits {
+    /// Before the peer is authenticated.
+    pub const UNKNOWN_PEER: Self = Self { window: 64 * 1024, uni_streams: 8 };
+    /// An authenticated participant that sends media.
+    pub const MEDIA: Self = Self { window: 2 * 1024 * 1024, uni_streams: 72 };
 }
 
 /// The two halves of a stream.
@@ -73,6 +113,15 @@ pub trait Session: Send + Sync + 'static {
 
     /// The longest datagram that can be sent now, in bytes; 0 if the peer accepts none.
     fn max_datagram(&self) -> usize;
+
+    /// What is known of the path, for rate control.
+    fn stats(&self) -> PathStats;
+
+    /// Limits the data that waits to be sent or acknowledged, in bytes.
+    fn set_send_window(&self, bytes: u64);
+
+    /// Changes what the peer may send.
+    fn set_receive_limits(&self, limits: ReceiveLimits);
 
     /// Closes the session. Data in flight may be lost.
     fn close(&self, code: u32, reason: &str);

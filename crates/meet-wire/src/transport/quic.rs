@@ -17,9 +17,12 @@ use web_transport_quinn::{self as wt, SessionError, WebTransportError};
 
 use crate::limits;
 use crate::transport::{
-    Closed, Connect, Listener as TransportListener, Offer as TransportOffer, RecvStream, SendStream,
-    Session as TransportSession, Streams, TransportError,
+    Closed, Connect, Listener as TransportListener, Offer as TransportOffer, PathStats, ReceiveLimits,
+    RecvStream, SendStream, Session as TransportSession, Streams, TransportError,
 };
+
+/// Application protocols that are confirmed to clients that ask for them.
+const PROTOCOLS: [&str; 1] = ["tenure-media-1"];
 
 /// The endpoint could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -46,14 +49,39 @@ impl Default for Timing {
     }
 }
 
-fn transport(timing: Timing) -> Result<Arc<quinn::TransportConfig>, EndpointError> {
+fn transport(timing: Timing) -> Result<quinn::TransportConfig, EndpointError> {
     let mut config = quinn::TransportConfig::default();
     config
         .max_idle_timeout(Some(timing.idle.try_into().map_err(failed)?))
         .keep_alive_interval(Some(timing.keep_alive))
         .initial_rtt(limits::FIRST_RTT)
-        .max_concurrent_bidi_streams(limits::STREAMS.into())
-        .max_concurrent_uni_streams(limits::STREAMS.into());
+        .send_fairness(false)
+        .datagram_send_buffer_size(limits::DATAGRAMS_OUT);
+    Ok(config)
+}
+
+/// A server accepts little from a peer that it does not know. [`TransportSession::set_receive_limits`] raises that.
+fn server_transport(timing: Timing) -> Result<Arc<quinn::TransportConfig>, EndpointError> {
+    let mut config = transport(timing)?;
+    config
+        .max_concurrent_bidi_streams(limits::BIDI_STREAMS.into())
+        .max_concurrent_uni_streams(ReceiveLimits::UNKNOWN_PEER.uni_streams.into())
+        .receive_window(ReceiveLimits::UNKNOWN_PEER.window.into())
+        .stream_receive_window(limits::STREAM_WINDOW.into())
+        .send_window(limits::SEND_WINDOW)
+        .datagram_receive_buffer_size(Some(limits::DATAGRAMS_IN));
+    Ok(Arc::new(config))
+}
+
+/// A client chose its server, and receives the media of a whole meeting.
+fn client_transport(timing: Timing) -> Result<Arc<quinn::TransportConfig>, EndpointError> {
+    let mut config = transport(timing)?;
+    config
+        .max_concurrent_bidi_streams(limits::BIDI_STREAMS.into())
+        .max_concurrent_uni_streams(limits::CLIENT_UNI_STREAMS.into())
+        .receive_window(limits::CLIENT_WINDOW.into())
+        .stream_receive_window(limits::STREAM_WINDOW.into())
+        .datagram_receive_buffer_size(Some(limits::CLIENT_DATAGRAMS_IN));
     Ok(Arc::new(config))
 }
 
@@ -75,7 +103,7 @@ fn server_config(
     tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
     let crypto = QuicServerConfig::try_from(tls).map_err(failed)?;
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport(timing)?).max_incoming(limits::WAITING);
+    config.transport_config(server_transport(timing)?).max_incoming(limits::WAITING);
     Ok(config)
 }
 
@@ -227,7 +255,15 @@ impl TransportOffer for Offer {
     }
 
     async fn accept(self: Box<Self>) -> Result<Arc<dyn TransportSession>, TransportError> {
-        let session = self.request.ok().await.map_err(|error| TransportError::Refused(error.to_string()))?;
+        let offered = &self.request.connect().protocols;
+        let chosen = PROTOCOLS.into_iter().find(|ours| offered.iter().any(|theirs| theirs == ours));
+        let response = wt::proto::ConnectResponse::OK;
+        let response = match chosen {
+            Some(protocol) => response.with_protocol(protocol),
+            None => response,
+        };
+        let session = self.request.respond(response).await;
+        let session = session.map_err(|error| TransportError::Refused(error.to_string()))?;
         Ok(Arc::new(Session(session)))
     }
 
@@ -306,7 +342,7 @@ fn client_config(
     tls.alpn_protocols = vec![wt::ALPN.as_bytes().to_vec()];
     let crypto = QuicClientConfig::try_from(tls).map_err(failed)?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(timing)?);
+    config.transport_config(client_transport(timing)?);
     Ok(config)
 }
 
@@ -360,6 +396,28 @@ impl TransportSession for Session {
 
     fn max_datagram(&self) -> usize {
         self.0.max_datagram_size()
+    }
+
+    fn stats(&self) -> PathStats {
+        let stats = quinn::Connection::stats(&self.0);
+        PathStats {
+            rtt: stats.path.rtt,
+            min_rtt: stats.path.min_rtt,
+            sent_bytes: stats.udp_tx.bytes,
+            lost_bytes: stats.path.lost_bytes,
+            sent_packets: stats.path.sent_packets,
+            lost_packets: stats.path.lost_packets,
+            received_bytes: stats.udp_rx.bytes,
+        }
+    }
+
+    fn set_send_window(&self, bytes: u64) {
+        quinn::Connection::set_send_window(&self.0, bytes);
+    }
+
+    fn set_receive_limits(&self, limits: ReceiveLimits) {
+        self.0.set_receive_window(limits.window.into());
+        self.0.set_max_concurrent_uni_streams(limits.uni_streams.into());
     }
 
     fn close(&self, code: u32, reason: &str) {
