@@ -1,4 +1,4 @@
-//! Accepts the sessions of clients: checks their token and whether their meeting is registered. Media comes later.
+//! Accepts the sessions of clients and admits those with a valid grant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,45 +8,61 @@ use tenure_meet_wire::internal::media_coordination_service_client::MediaCoordina
 use tenure_meet_wire::internal::{
     MediaDisconnectReason, ParticipantMediaConnected, ParticipantMediaDisconnected,
 };
-use tenure_meet_wire::jwt::{GuestClaims, JwtError, MeetingClaims};
-use tenure_meet_wire::signaling::mh_client_message::Payload as ClientPayload;
-use tenure_meet_wire::signaling::mh_server_message::Payload;
-use tenure_meet_wire::signaling::{
-    ErrorCode, ErrorMessage, MhClientMessage, MhConnectRequest, MhConnectResponse, MhServerMessage,
+use tenure_meet_wire::media::grant::meeting_of;
+use tenure_meet_wire::media::limits::DATAGRAM;
+use tenure_meet_wire::media::message::media_event::Payload;
+use tenure_meet_wire::media::message::media_request::Payload as Request;
+use tenure_meet_wire::media::message::{Hello, MediaEvent, MediaRequest, Welcome};
+use tenure_meet_wire::signaling::{ErrorCode, ErrorMessage};
+use tenure_meet_wire::transport::{
+    AddressLimit, Closed, Listener, MessageReader, MessageWriter, Offer, ReceiveLimits, Session,
 };
-use tenure_meet_wire::transport::{Closed, Listener, MessageReader, MessageWriter, Offer, Session};
-use tenure_meet_wire::{CloseCode, Id, MeetingId};
+use tenure_meet_wire::{CloseCode, Id};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::handler::StreamSlot;
-use crate::registry::RegisteredMeeting;
+use crate::media::{Bucket, Link, Meeting, SessionStart, mute_message, run_session};
+use crate::registry::Refusal;
 use crate::{MediaHandler, limits, metric};
 
 /// The path of sessions.
 pub const PATH: &str = "/wt/mh";
+
+/// The control stream is served before all media.
+const CONTROL_PRIORITY: i32 = i32::MAX;
 
 /// Accepts the sessions of a handler.
 pub struct SessionAcceptor {
     handler: MediaHandler,
     tasks: TaskTracker,
     cancel: CancellationToken,
+    pending: Arc<Semaphore>,
+    addresses: AddressLimit,
 }
 
-/// A client with a verified token.
-struct Client {
-    meeting: MeetingId,
-    participant: Option<Id>,
-    participant_id: String,
+/// A session that sent Hello.
+struct Greeted {
+    session: Arc<dyn Session>,
+    hello: Hello,
+    seq: u64,
+    reader: MessageReader,
+    writer: MessageWriter,
 }
 
 impl SessionAcceptor {
     /// An acceptor in front of this handler.
     pub fn new(handler: MediaHandler) -> Self {
-        Self { handler, tasks: TaskTracker::new(), cancel: CancellationToken::new() }
+        Self {
+            handler,
+            tasks: TaskTracker::new(),
+            cancel: CancellationToken::new(),
+            pending: Arc::new(Semaphore::new(limits::PENDING)),
+            addresses: AddressLimit::new(limits::PENDING_PER_ADDRESS),
+        }
     }
 
-    /// Accepts sessions until `stop`, then closes them.
+    /// Accepts sessions until `stop`. Then asks members to move, waits for that within bounds, and closes the rest.
     pub async fn serve(self, listener: Arc<dyn Listener>, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -58,27 +74,38 @@ impl SessionAcceptor {
                 },
             }
         }
-        self.cancel.cancel();
         self.tasks.close();
+        let members: usize = self.handler.meetings().iter().map(|meeting| meeting.announce_drain()).sum();
+        if members > 0 {
+            let clock = self.handler.options().clock.clone();
+            within(&*clock, limits::DRAIN, self.tasks.wait()).await;
+        }
+        self.cancel.cancel();
+        for meeting in self.handler.meetings() {
+            meeting.close(CloseCode::Draining);
+            meeting.tasks.wait().await;
+        }
         self.tasks.wait().await;
     }
 
     fn accept(&self, offer: Box<dyn Offer>) {
+        let pending = self.pending.clone().try_acquire_owned().ok();
+        let address = self.addresses.take(offer.remote());
+        let permits = self.handler.load().take_session().zip(pending.zip(address));
+        metric::connected(if permits.is_some() { "accepted" } else { "rejected" });
         let (handler, cancel) = (self.handler.clone(), self.cancel.clone());
-        let slot = handler.take_stream_slot();
-        metric::connected(if slot.is_some() { "accepted" } else { "rejected" });
         self.tasks.spawn(async move {
             let clock = handler.options().clock.clone();
-            let Some(slot) = slot else {
-                return within(&*clock, limits::READ_REJECTION, offer.reject(503)).await.unwrap_or_default();
-            };
-            let Some(Ok(session)) = within(&*clock, limits::CONNECT_REQUEST, offer.accept()).await else {
+            let Some((session_slot, pending)) = permits else {
+                within(&*clock, limits::READ_REJECTION, offer.reject(503)).await;
                 return;
             };
+            let Some(Ok(session)) = within(&*clock, limits::HELLO, offer.accept()).await else { return };
             tokio::select! {
-                () = serve_client(&handler, &*session, slot) => {}
+                () = serve_session(&handler, session.clone(), pending) => {}
                 () = cancel.cancelled() => session.close_for(CloseCode::Draining),
             }
+            drop(session_slot);
         });
     }
 }
@@ -90,115 +117,129 @@ async fn within<T>(clock: &dyn Clock, time: Duration, work: impl Future<Output =
     }
 }
 
-fn error(code: ErrorCode, message: &str) -> Payload {
-    Payload::Error(ErrorMessage {
-        code: code.into(),
-        message: message.to_owned(),
-        details: Default::default(),
-    })
-}
-
-/// Serves one client until it disconnects.
-async fn serve_client(handler: &MediaHandler, session: &dyn Session, _slot: StreamSlot) {
+/// Admits a client and serves it until its session ends. `pending` is given back when it is admitted.
+async fn serve_session<P>(handler: &MediaHandler, session: Arc<dyn Session>, pending: P) {
     let clock = handler.options().clock.clone();
-    let Some(Some((request, seq, mut writer, mut reader))) =
-        within(&*clock, limits::CONNECT_REQUEST, read_connect_request(session)).await
-    else {
+    let Some(Some(mut greeted)) = within(&*clock, limits::HELLO, greet(session.clone())).await else {
         return session.close_for(CloseCode::Protocol);
     };
-    let admitted = match verify_token(handler, &request).await {
-        Ok(client) => {
-            match within(&*clock, limits::UNREGISTERED, handler.wait_for_registration(&client.meeting)).await
-            {
-                Some(entry) => Ok((client, entry)),
-                None => Err(error(ErrorCode::NotFound, "the meeting is not registered here")),
+    let (sender, events) = mpsc::channel(limits::EVENTS);
+    let ingest = Bucket::new(0, limits::INGEST_BURST, clock.now());
+    let link = Arc::new(Link::new(session.clone(), sender, ingest));
+    let admitted = tokio::select! {
+        admitted = within(&*clock, limits::UNREGISTERED, admit(handler, &greeted.hello, &link)) => admitted,
+        _ = session.closed() => return,
+    };
+    let Some(Ok((meeting, participant, serial, mask))) = admitted else {
+        return refuse(handler, greeted).await;
+    };
+    session.set_receive_limits(ReceiveLimits::MEDIA);
+    drop(pending);
+    let welcome = Welcome {
+        participant_id: participant.to_string(),
+        muted: Some(mute_message(mask)),
+        max_datagram_bytes: session.max_datagram().min(DATAGRAM) as u32,
+        max_publications: limits::PUBLICATIONS as u32,
+        max_subscriptions: limits::SUBSCRIPTIONS as u32,
+    };
+    let welcome = MediaEvent { payload: Some(Payload::Welcome(welcome)), seq: greeted.seq };
+    if greeted.writer.send(&welcome).await.is_err() {
+        return meeting.leave(participant, serial);
+    }
+    let (reader, writer) = (greeted.reader, greeted.writer);
+    let start = SessionStart { participant, serial, link, reader, writer, events };
+    notify(handler, &meeting, participant, None);
+    // The tasks of a session belong to its meeting.
+    let served = meeting.tasks.spawn(run_session(meeting.clone(), start)).await;
+    let reason = match served {
+        Ok(Closed::Code(_)) => MediaDisconnectReason::ClientClosed,
+        Ok(Closed::Lost(_)) => MediaDisconnectReason::Timeout,
+        Err(_) => MediaDisconnectReason::Error,
+    };
+    notify(handler, &meeting, participant, Some(reason));
+}
+
+async fn greet(session: Arc<dyn Session>) -> Option<Greeted> {
+    let (mut send, receive) = session.accept_bi().await.ok()?;
+    send.set_priority(CONTROL_PRIORITY);
+    let (writer, mut reader) = (MessageWriter::new(send), MessageReader::new(receive));
+    let first: MediaRequest = reader.next().await.ok()??;
+    let Some(Request::Hello(hello)) = first.payload else { return None };
+    Some(Greeted { session, hello, seq: first.seq, reader, writer })
+}
+
+type Member = (Arc<Meeting>, Id, u64, crate::MuteMask);
+
+/// Admits a participant by its grant. Waits while the meeting is not registered or the participant has no mask.
+async fn admit(handler: &MediaHandler, hello: &Hello, link: &Arc<Link>) -> Result<Member, &'static str> {
+    let id = meeting_of(&hello.grant).ok_or("malformed")?;
+    let clock = &handler.options().clock;
+    loop {
+        let meeting = handler.wait_for_meeting(&id).await;
+        let mut called = meeting.called.subscribe();
+        let keys = meeting.state.lock().control.keys().cloned();
+        if let Some(keys) = keys {
+            let now_ms = clock.wall().as_millis();
+            let grant = keys.open(&hello.grant, &id, handler.id(), now_ms).map_err(|_| "grant")?;
+            match meeting.join(&grant, hello.standby, link) {
+                Ok((participant, serial, mask)) => return Ok((meeting, participant, serial, mask)),
+                Err(Refusal::Refused(reason)) => {
+                    tracing::debug!(target: metric::TARGET, meeting = %id, reason, "grant refused");
+                    return Err(reason);
+                }
+                Err(Refusal::NotYet) => {}
             }
         }
-        Err(refused) => Err(error(ErrorCode::Unauthorized, &refused.to_string())),
-    };
-    let (client, entry) = match admitted {
-        Ok(admitted) => admitted,
-        Err(payload) => {
-            let sent = writer.send(&MhServerMessage { payload: Some(payload), seq }).await.is_ok();
-            writer.finish();
-            if sent {
-                within(&*clock, limits::READ_REJECTION, session.closed()).await;
-            }
-            return session.close_for(CloseCode::Done);
-        }
-    };
-    let waiting_for_mute_mask = client.participant.and_then(|participant| entry.mask(participant)).is_none();
-    let welcome = Payload::ConnectResponse(MhConnectResponse { waiting_for_mute_mask });
-    let no_media = error(ErrorCode::StreamError, "this media handler forwards no media yet");
-    for payload in [welcome, no_media] {
-        if writer.send(&MhServerMessage { payload: Some(payload), seq }).await.is_err() {
-            return;
+        tokio::select! {
+            // The sender is owned by the meeting.
+            _ = called.changed() => {}
+            () = meeting.cancel.cancelled() => {}
         }
     }
-    notify(handler, &client, &entry, None).await;
-    let ended = loop {
-        tokio::select! {
-            closed = session.closed() => break closed,
-            // Other messages have no meaning yet.
-            message = reader.next::<MhClientMessage>() => if !matches!(message, Ok(Some(_))) {
-                break session.closed().await;
-            },
-        }
-    };
-    let reason = match ended {
-        Closed::Code(_) => MediaDisconnectReason::ClientClosed,
-        Closed::Lost(_) => MediaDisconnectReason::Timeout,
-    };
-    notify(handler, &client, &entry, Some(reason)).await;
 }
 
-async fn read_connect_request(
-    session: &dyn Session,
-) -> Option<(MhConnectRequest, u64, MessageWriter, MessageReader)> {
-    let (send, receive) = session.accept_bi().await.ok()?;
-    let (writer, mut reader) = (MessageWriter::new(send), MessageReader::new(receive));
-    let first: MhClientMessage = reader.next().await.ok()??;
-    let Some(ClientPayload::ConnectRequest(request)) = first.payload else { return None };
-    Some((request, first.seq, writer, reader))
-}
-
-async fn verify_token(handler: &MediaHandler, request: &MhConnectRequest) -> Result<Client, JwtError> {
-    let keyring = &handler.options().keyring;
-    let meeting = match keyring.check::<MeetingClaims>(&request.join_token).await {
-        Ok(claims) => claims.meeting_id,
-        Err(JwtError::Kind) => keyring.check::<GuestClaims>(&request.join_token).await?.meeting_id,
-        Err(refused) => return Err(refused),
+/// Refuses a client in the same way for every reason.
+async fn refuse(handler: &MediaHandler, mut greeted: Greeted) {
+    let error = ErrorMessage {
+        code: ErrorCode::Unauthorized.into(),
+        message: "the grant is not accepted".to_owned(),
+        details: Default::default(),
     };
-    let meeting = MeetingId::parse(&meeting).ok_or(JwtError::Malformed)?;
-    let participant = Id::parse(&request.participant_id);
-    let participant_id = participant.map(|id| id.to_string()).unwrap_or_default();
-    Ok(Client { meeting, participant, participant_id })
+    let event = MediaEvent { payload: Some(Payload::Error(error)), seq: greeted.seq };
+    if greeted.writer.send(&event).await.is_ok() {
+        greeted.writer.finish();
+        // A close may overtake the answer.
+        within(&*handler.options().clock, limits::READ_REFUSAL, greeted.session.closed()).await;
+    }
+    greeted.session.close_for(CloseCode::Protocol);
 }
 
 /// Notifies the meeting's controller that a client connected or disconnected.
-async fn notify(
+fn notify(
     handler: &MediaHandler,
-    client: &Client,
-    entry: &RegisteredMeeting,
+    meeting: &Arc<Meeting>,
+    participant: Id,
     gone: Option<MediaDisconnectReason>,
 ) {
-    let Ok(line) = handler.options().channels.to(&entry.mc_endpoint) else { return };
-    let mut controller = MediaCoordinationServiceClient::new(line);
-    let (meeting_id, participant_id) = (client.meeting.to_string(), client.participant_id.clone());
+    let endpoint = meeting.state.lock().control.owner.mc_endpoint.clone();
+    let Ok(line) = handler.options().channels.to(&endpoint) else { return };
+    let (meeting_id, participant_id) = (meeting.id.to_string(), participant.to_string());
     let handler_id = handler.id().to_owned();
-    let notified = match gone {
-        None => {
-            let connected = ParticipantMediaConnected { meeting_id, participant_id, handler_id };
-            controller.notify_participant_connected(connected).await
+    meeting.tasks.spawn(async move {
+        let mut controller = MediaCoordinationServiceClient::new(line);
+        let notified = match gone {
+            None => {
+                let connected = ParticipantMediaConnected { meeting_id, participant_id, handler_id };
+                controller.notify_participant_connected(connected).await
+            }
+            Some(reason) => {
+                let reason = reason.into();
+                let gone = ParticipantMediaDisconnected { meeting_id, participant_id, handler_id, reason };
+                controller.notify_participant_disconnected(gone).await
+            }
+        };
+        if let Err(status) = notified {
+            tracing::debug!(target: metric::TARGET, code = ?status.code(), "controller not notified");
         }
-        Some(reason) => {
-            let reason = reason.into();
-            let disconnected =
-                ParticipantMediaDisconnected { meeting_id, participant_id, handler_id, reason };
-            controller.notify_participant_disconnected(disconnected).await
-        }
-    };
-    if let Err(status) = notified {
-        tracing::debug!(target: metric::TARGET, meeting = %client.meeting, code = ?status.code(), "controller not notified");
-    }
+    });
 }

@@ -1,19 +1,24 @@
 //! The gRPC service of a handler, for meeting controllers.
 
+use std::time::Duration;
+
 use tenure_meet_rpc::{Gatekeeper, ServiceRole};
 use tenure_meet_wire::internal::media_handler_service_server::{
     MediaHandlerService, MediaHandlerServiceServer,
 };
 use tenure_meet_wire::internal::{
-    EnforceMuteRequest, EnforceMuteResponse, MhRejectionReason, RegisterMeetingRequest,
+    EnforceMuteRequest, EnforceMuteResponse, MediaSeat, MhRejectionReason, RegisterMeetingRequest,
     RegisterMeetingResponse, ReleaseMeetingRequest, ReleaseMeetingResponse, ReleaseParticipantRequest,
-    ReleaseParticipantResponse, RouteMediaRequest, RouteMediaResponse, TelemetrySample, TelemetrySummary,
+    ReleaseParticipantResponse, ReleaseReason, RouteMediaRequest, RouteMediaResponse, TelemetrySample,
+    TelemetrySummary,
 };
-use tenure_meet_wire::{Id, MeetingId};
+use tenure_meet_wire::media::grant::{HandlerKey, HandlerKeys};
+use tenure_meet_wire::{CloseCode, Id, MeetingId};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{MediaHandler, MuteMask, metric};
+use crate::registry::{MediaRights, MuteMask, Owner, Registration, Seat};
+use crate::{MediaHandler, limits, metric};
 
 /// The service of a handler, behind the check of service tokens.
 pub fn grpc(handler: &MediaHandler) -> Routes {
@@ -27,6 +32,10 @@ fn meeting(text: &str) -> Result<MeetingId, Status> {
     MeetingId::parse(text).ok_or_else(|| Status::invalid_argument("invalid meeting id"))
 }
 
+fn participant(text: &str) -> Result<Id, Status> {
+    Id::parse(text).ok_or_else(|| Status::invalid_argument("there is no such participant id"))
+}
+
 fn reason_label(reason: MhRejectionReason) -> &'static str {
     match reason {
         MhRejectionReason::Unspecified => "refused",
@@ -36,6 +45,50 @@ fn reason_label(reason: MhRejectionReason) -> &'static str {
     }
 }
 
+fn seat(seat: &MediaSeat, generation: u64) -> Result<Seat, Status> {
+    Ok(Seat {
+        participant: participant(&seat.participant_id)?,
+        epoch: seat.epoch,
+        mask: MuteMask {
+            audio: seat.audio_muted,
+            video: seat.video_muted,
+            generation,
+            epoch: seat.mute_epoch,
+        },
+        rights: MediaRights {
+            send_audio: seat.may_send_audio,
+            send_video: seat.may_send_video,
+            receive: seat.may_receive,
+        },
+    })
+}
+
+fn keys(keys: &[impl AsRef<[u8]>]) -> Result<Option<HandlerKeys>, Status> {
+    let mut keys = keys.iter().map(|key| {
+        HandlerKey::from_bytes(key.as_ref())
+            .ok_or_else(|| Status::invalid_argument("a handler key has 32 bytes"))
+    });
+    let Some(current) = keys.next().transpose()? else { return Ok(None) };
+    Ok(Some(HandlerKeys { current, previous: keys.next().transpose()? }))
+}
+
+fn registration(request: &RegisterMeetingRequest) -> Result<Registration, Status> {
+    if request.seats.len() > limits::PARTICIPANTS {
+        return Err(Status::invalid_argument("there are too many seats"));
+    }
+    let lease = match request.lease_ms {
+        0 => limits::LEASE,
+        millis => Duration::from_millis(millis.into()),
+    };
+    let seats = request.seats.iter().map(|it| seat(it, request.generation)).collect::<Result<_, _>>()?;
+    let owner = Owner {
+        generation: request.generation,
+        mc_id: request.mc_id.clone(),
+        mc_endpoint: request.mc_grpc_endpoint.clone(),
+    };
+    Ok(Registration { owner, keys: keys(&request.handler_key)?, lease, seats })
+}
+
 #[tonic::async_trait]
 impl MediaHandlerService for GrpcService {
     async fn register_meeting(
@@ -43,10 +96,10 @@ impl MediaHandlerService for GrpcService {
         request: Request<RegisterMeetingRequest>,
     ) -> Result<Response<RegisterMeetingResponse>, Status> {
         let request = request.into_inner();
-        let owner = (request.mc_id.as_str(), request.mc_grpc_endpoint.as_str());
-        let registered = self.0.register(&meeting(&request.meeting_id)?, request.generation, owner);
+        let registration = registration(&request)?;
+        let registered = self.0.register(&meeting(&request.meeting_id)?, registration).await;
         metric::registered(registered.err().map_or("accepted", reason_label));
-        tracing::info!(target: metric::TARGET, meeting = request.meeting_id, mc = request.mc_id, generation = request.generation, accepted = registered.is_ok(), "meeting registration");
+        tracing::debug!(target: metric::TARGET, meeting = request.meeting_id, mc = request.mc_id, generation = request.generation, accepted = registered.is_ok(), "meeting registration");
         let mut answer = RegisterMeetingResponse { accepted: registered.is_ok(), ..Default::default() };
         answer.set_rejection_reason(registered.err().unwrap_or(MhRejectionReason::Unspecified));
         Ok(Response::new(answer))
@@ -57,16 +110,18 @@ impl MediaHandlerService for GrpcService {
         request: Request<EnforceMuteRequest>,
     ) -> Result<Response<EnforceMuteResponse>, Status> {
         let request = request.into_inner();
-        let participant = Id::parse(&request.participant_id)
-            .ok_or_else(|| Status::invalid_argument("there is no such participant id"))?;
+        let participant = participant(&request.participant_id)?;
         let mask = MuteMask {
             audio: request.audio_muted,
             video: request.video_muted,
             generation: request.generation,
             epoch: request.mute_epoch,
         };
-        let enforced = self.0.enforce(&meeting(&request.meeting_id)?, participant, mask);
-        metric::enforced(enforced.err().map_or("enforced", |(_, reason)| reason_label(reason)));
+        let clock = &self.0.options().clock;
+        let began = clock.now();
+        let enforced = self.0.enforce(&meeting(&request.meeting_id)?, participant, mask).await;
+        let label = enforced.err().map_or("enforced", |(_, reason)| reason_label(reason));
+        metric::enforced(label, clock.now().since(began));
         let (mute_epoch, reason) = match enforced {
             Ok(epoch) => (epoch, MhRejectionReason::Unspecified),
             Err(refused) => refused,
@@ -78,9 +133,19 @@ impl MediaHandlerService for GrpcService {
 
     async fn release_participant(
         &self,
-        _request: Request<ReleaseParticipantRequest>,
+        request: Request<ReleaseParticipantRequest>,
     ) -> Result<Response<ReleaseParticipantResponse>, Status> {
-        Err(Status::unimplemented("media is not forwarded yet"))
+        let request = request.into_inner();
+        let code = match request.reason() {
+            ReleaseReason::Kicked => CloseCode::Kicked,
+            _ => CloseCode::Done,
+        };
+        let (meeting, participant) = (meeting(&request.meeting_id)?, participant(&request.participant_id)?);
+        let version = (request.epoch, request.generation);
+        let released = self.0.release_participant(&meeting, participant, version, code);
+        let mut answer = ReleaseParticipantResponse { released: released.is_ok(), ..Default::default() };
+        answer.set_rejection_reason(released.err().unwrap_or(MhRejectionReason::Unspecified));
+        Ok(Response::new(answer))
     }
 
     async fn release_meeting(
@@ -97,13 +162,13 @@ impl MediaHandlerService for GrpcService {
         &self,
         _request: Request<RouteMediaRequest>,
     ) -> Result<Response<RouteMediaResponse>, Status> {
-        Err(Status::unimplemented("media is not forwarded yet"))
+        Err(Status::unimplemented("participants choose their subscriptions themselves"))
     }
 
     async fn stream_telemetry(
         &self,
         _request: Request<Streaming<TelemetrySample>>,
     ) -> Result<Response<TelemetrySummary>, Status> {
-        Err(Status::unimplemented("media is not forwarded yet"))
+        Err(Status::unimplemented("participants report on their control stream"))
     }
 }

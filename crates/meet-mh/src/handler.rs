@@ -1,16 +1,17 @@
 //! One handler: its registered meetings, its clients and its load.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use tenure_lease::Clock;
 use tenure_meet_rpc::{ChannelPool, Keyring};
-use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::internal::{HealthStatus, MhLoadReport, MhRejectionReason};
-use tokio::sync::{Notify, watch};
+use tenure_meet_wire::{CloseCode, Id, MeetingId};
+use tokio::sync::watch;
 
-use crate::registry::{MeetingRegistry, MuteMask, RegisteredMeeting};
+use crate::media::{Load, Meeting, Shared};
+use crate::registry::{MuteMask, RegisteredMeeting, Registration};
 use crate::{limits, metric};
 
 /// Whether a handler is configured to refuse new meetings.
@@ -32,11 +33,11 @@ pub(crate) type UsageProbe = dyn Fn() -> (u32, u32) + Send + Sync;
 pub struct Options {
     /// Its id.
     pub id: String,
-    /// Maximum number of streams. Until there is media, each client counts as one.
+    /// Maximum number of streams: publications and subscriptions that flow. As many sessions may be open.
     pub max_streams: u32,
     /// Whether new meetings are refused.
     pub refuse: RefuseMeetings,
-    /// Verifies the tokens of clients and controllers.
+    /// Verifies the tokens of controllers.
     pub keyring: Keyring,
     /// Connections to controllers.
     pub channels: ChannelPool,
@@ -44,6 +45,10 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Measures the usage of this process.
     pub usage: Arc<UsageProbe>,
+    /// The memory that caches of groups may take, in bytes: a quarter of what the process may take.
+    pub cache_bytes: usize,
+    /// The bits per second that count as full bandwidth in load reports.
+    pub bandwidth: u64,
 }
 
 /// A media handler. Cloning shares it.
@@ -52,28 +57,24 @@ pub struct MediaHandler(Arc<State>);
 
 struct State {
     options: Options,
-    registry: Mutex<MeetingRegistry>,
+    shared: Arc<Shared>,
+    meetings: Mutex<HashMap<MeetingId, Arc<Meeting>>>,
     /// Rises with every registration; clients of unregistered meetings wait for it.
     registered: watch::Sender<u64>,
     refuse: Mutex<RefuseMeetings>,
-    streams: AtomicU32,
-    /// The last reported load, in percent.
-    reported: AtomicU32,
-    load_changed: Notify,
 }
 
 impl MediaHandler {
     /// A handler without meetings.
     pub fn new(options: Options) -> Self {
         let refuse = Mutex::new(options.refuse);
+        let shared = Shared::new(options.clock.clone(), options.max_streams, options.cache_bytes);
         Self(Arc::new(State {
             options,
-            registry: Mutex::default(),
+            shared,
+            meetings: Mutex::default(),
             registered: watch::Sender::new(0),
             refuse,
-            streams: AtomicU32::new(0),
-            reported: AtomicU32::new(0),
-            load_changed: Notify::new(),
         }))
     }
 
@@ -86,40 +87,54 @@ impl MediaHandler {
         &self.0.options
     }
 
+    pub(crate) fn load(&self) -> &Arc<Load> {
+        &self.0.shared.load
+    }
+
     /// Changes whether new meetings are refused.
     pub fn set_refuse(&self, refuse: RefuseMeetings) {
         *self.0.refuse.lock() = refuse;
-        self.0.load_changed.notify_one();
+        self.load().notify();
     }
 
-    /// A registered meeting.
+    /// What controllers have said about a meeting.
     pub fn meeting(&self, meeting: &MeetingId) -> Option<RegisteredMeeting> {
-        self.0.registry.lock().get(meeting).cloned()
+        self.find(meeting).map(|meeting| meeting.state.lock().control.clone())
+    }
+
+    pub(crate) fn find(&self, meeting: &MeetingId) -> Option<Arc<Meeting>> {
+        self.0.meetings.lock().get(meeting).cloned()
+    }
+
+    /// All meetings.
+    pub(crate) fn meetings(&self) -> Vec<Arc<Meeting>> {
+        self.0.meetings.lock().values().cloned().collect()
     }
 
     /// The number of registered meetings.
     pub fn meeting_count(&self) -> usize {
-        self.0.registry.lock().len()
+        self.0.meetings.lock().len()
     }
 
-    pub(crate) fn register(
+    /// Publications and subscriptions that flow.
+    pub fn stream_count(&self) -> u32 {
+        self.load().streams()
+    }
+
+    /// Bytes that groups take in memory.
+    pub fn cached_bytes(&self) -> usize {
+        self.0.shared.cache.used()
+    }
+
+    pub(crate) async fn register(
         &self,
         meeting: &MeetingId,
-        generation: u64,
-        owner: (&str, &str),
+        registration: Registration,
     ) -> Result<(), MhRejectionReason> {
-        let known = self.0.registry.lock().get(meeting).is_some();
-        match *self.0.refuse.lock() {
-            _ if known => {}
-            RefuseMeetings::AtCapacity => return Err(MhRejectionReason::AtCapacity),
-            RefuseMeetings::Draining => return Err(MhRejectionReason::Draining),
-            RefuseMeetings::Nothing if self.load_percent() >= 100 => {
-                return Err(MhRejectionReason::AtCapacity);
-            }
-            RefuseMeetings::Nothing => {}
-        }
-        let now = self.0.options.clock.now();
-        let registered = self.0.registry.lock().register(meeting, generation, owner, now);
+        let registered = match self.find(meeting) {
+            Some(known) => known.register(registration).await,
+            None => self.add(meeting, registration),
+        };
         if registered.is_ok() {
             self.0.registered.send_modify(|count| *count += 1);
         }
@@ -127,71 +142,110 @@ impl MediaHandler {
         registered
     }
 
-    pub(crate) fn enforce(
-        &self,
-        meeting: &MeetingId,
-        participant: tenure_meet_wire::Id,
-        mask: MuteMask,
-    ) -> Result<u64, (u64, MhRejectionReason)> {
-        self.0.registry.lock().enforce(meeting, participant, mask, self.0.options.clock.now())
+    fn add(&self, id: &MeetingId, registration: Registration) -> Result<(), MhRejectionReason> {
+        match *self.0.refuse.lock() {
+            RefuseMeetings::AtCapacity => return Err(MhRejectionReason::AtCapacity),
+            RefuseMeetings::Draining => return Err(MhRejectionReason::Draining),
+            RefuseMeetings::Nothing if self.load().percent() >= 100 => {
+                return Err(MhRejectionReason::AtCapacity);
+            }
+            RefuseMeetings::Nothing => {}
+        }
+        let now = self.0.options.clock.now();
+        let mut meetings = self.0.meetings.lock();
+        if meetings.len() >= limits::MEETINGS {
+            meetings.retain(|_, meeting| {
+                let keep = now.since(meeting.state.lock().last_call) < limits::IDLE;
+                if !keep {
+                    meeting.close(CloseCode::Done);
+                }
+                keep
+            });
+        }
+        if meetings.len() >= limits::MEETINGS {
+            return Err(MhRejectionReason::AtCapacity);
+        }
+        let control = RegisteredMeeting::new(registration, now);
+        let made = Meeting::new(id.clone(), control, self.0.shared.clone());
+        meetings.insert(id.clone(), made);
+        Ok(())
     }
 
-    pub(crate) fn release(&self, meeting: &MeetingId, generation: u64) -> bool {
-        let released = self.0.registry.lock().release(meeting, generation);
+    pub(crate) async fn enforce(
+        &self,
+        meeting: &MeetingId,
+        participant: Id,
+        mask: MuteMask,
+    ) -> Result<u64, (u64, MhRejectionReason)> {
+        let Some(meeting) = self.find(meeting) else { return Err((0, MhRejectionReason::Unspecified)) };
+        meeting.enforce(participant, mask).await
+    }
+
+    /// Ends the sessions of a participant and refuses its grants up to this epoch.
+    pub(crate) fn release_participant(
+        &self,
+        meeting: &MeetingId,
+        participant: Id,
+        (epoch, generation): (u64, u64),
+        code: CloseCode,
+    ) -> Result<(), MhRejectionReason> {
+        let Some(meeting) = self.find(meeting) else { return Err(MhRejectionReason::Unspecified) };
+        let now = self.0.options.clock.now();
+        meeting.state.lock().control.remove(participant, epoch, generation, now)?;
+        meeting.release_participant(participant, code);
+        Ok(())
+    }
+
+    /// Ends a meeting. Calls of an older owner are ignored.
+    pub(crate) fn release(&self, id: &MeetingId, generation: u64) -> bool {
+        let mut meetings = self.0.meetings.lock();
+        let known = meetings
+            .get(id)
+            .is_some_and(|meeting| generation >= meeting.state.lock().control.owner.generation);
+        let released = if known { meetings.remove(id) } else { None };
+        drop(meetings);
+        if let Some(meeting) = &released {
+            meeting.close(CloseCode::Done);
+        }
         metric::meetings(self.meeting_count());
-        released
+        released.is_some()
     }
 
     /// Waits until a meeting is registered.
-    pub(crate) async fn wait_for_registration(&self, meeting: &MeetingId) -> RegisteredMeeting {
+    pub(crate) async fn wait_for_meeting(&self, meeting: &MeetingId) -> Arc<Meeting> {
         let mut registered = self.0.registered.subscribe();
         loop {
-            if let Some(entry) = self.meeting(meeting) {
-                return entry;
+            if let Some(meeting) = self.find(meeting) {
+                return meeting;
             }
             // The sender is owned by the same state.
             let _changed = registered.changed().await;
         }
     }
 
-    /// Reserves a stream; `None` at the limit.
-    pub(crate) fn take_stream_slot(&self) -> Option<StreamSlot> {
-        let most = self.0.options.max_streams;
-        let taken = self.0.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |streams| {
-            (streams < most).then_some(streams + 1)
-        });
-        taken.ok()?;
-        self.on_streams_changed();
-        Some(StreamSlot(self.clone()))
-    }
-
-    fn load_percent(&self) -> u32 {
-        let (streams, most) = (self.0.streams.load(Ordering::Relaxed), self.0.options.max_streams.max(1));
-        (u64::from(streams) * 100 / u64::from(most)) as u32
-    }
-
-    fn on_streams_changed(&self) {
-        metric::streams(self.0.streams.load(Ordering::Relaxed));
-        if self.load_percent().abs_diff(self.0.reported.load(Ordering::Relaxed)) >= limits::LOAD_CHANGE {
-            self.0.load_changed.notify_one();
-        }
-    }
-
     /// Waits until the load differs enough from the last report.
     pub(crate) async fn wait_for_load_change(&self) {
-        self.0.load_changed.notified().await;
+        self.load().changed().await;
     }
 
     /// The current load report.
     pub(crate) fn load_report(&self) -> MhLoadReport {
         let (cpu_percent, memory_percent) = (self.0.options.usage)();
-        self.0.reported.store(self.load_percent(), Ordering::Relaxed);
+        let load = self.load();
+        load.report();
+        let rates = load.measure(self.0.options.clock.now());
+        metric::streams(load.streams());
+        metric::bytes(load.bytes(), self.cached_bytes());
+        let percent = |bits: u64| (bits.saturating_mul(100) / self.0.options.bandwidth.max(1)) as u32;
         let mut report = MhLoadReport {
             mh_id: self.id().to_owned(),
-            current_streams: self.0.streams.load(Ordering::Relaxed),
+            current_streams: load.streams(),
             max_streams: self.0.options.max_streams,
             cpu_percent,
             memory_percent,
+            bandwidth_ingress_percent: percent(rates.ingress),
+            bandwidth_egress_percent: percent(rates.egress),
+            packet_loss_permille: rates.loss_permille,
             ..MhLoadReport::default()
         };
         report.set_health_status(match *self.0.refuse.lock() {
@@ -199,15 +253,5 @@ impl MediaHandler {
             _ => HealthStatus::Healthy,
         });
         report
-    }
-}
-
-/// A reserved stream, until it is dropped.
-pub(crate) struct StreamSlot(MediaHandler);
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        self.0.0.streams.fetch_sub(1, Ordering::Relaxed);
-        self.0.on_streams_changed();
     }
 }

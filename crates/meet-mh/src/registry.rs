@@ -1,11 +1,15 @@
-//! Registered meetings and their mute masks: plain rules, without a clock.
+//! What controllers have said about a meeting: its owner, the mute masks and seats of its participants, who left, and
+//! which grants were used. Plain rules, without a clock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use tenure_lease::Tick;
 use tenure_lease::breaks::{Break, broken};
+use tenure_meet_wire::Id;
 use tenure_meet_wire::internal::MhRejectionReason;
-use tenure_meet_wire::{Id, MeetingId};
+use tenure_meet_wire::media::grant::HandlerKeys;
+use tenure_meet_wire::media::message::MediaGrant;
 
 use crate::limits;
 
@@ -14,7 +18,7 @@ use crate::limits;
 pub struct MuteMask {
     /// The microphone.
     pub audio: bool,
-    /// The camera.
+    /// The camera and the screen.
     pub video: bool,
     /// The generation of the owner that set it.
     pub generation: u64,
@@ -22,118 +26,246 @@ pub struct MuteMask {
     pub epoch: u64,
 }
 
+/// What a participant may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MediaRights {
+    /// Publish audio.
+    pub send_audio: bool,
+    /// Publish video and screens.
+    pub send_video: bool,
+    /// Subscribe.
+    pub receive: bool,
+}
+
+/// The seat of a participant as its owner reports it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seat {
+    /// The participant.
+    pub participant: Id,
+    /// The connection epoch. Grants of an older one are refused.
+    pub epoch: u64,
+    /// Its mask.
+    pub mask: MuteMask,
+    /// What it may do.
+    pub rights: MediaRights,
+}
+
+/// The owner of a meeting.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The generation of its lease.
+    pub generation: u64,
+    /// Its id.
+    pub mc_id: String,
+    /// Its endpoint.
+    pub mc_endpoint: String,
+}
+
+/// A registration by the owner of a meeting.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Registration {
+    /// The owner.
+    pub owner: Owner,
+    /// The keys that seal grants. Without them no participant is admitted.
+    pub keys: Option<HandlerKeys>,
+    /// How long the registration holds.
+    pub lease: Duration,
+    /// All seats.
+    pub seats: Vec<Seat>,
+}
+
 /// A registered meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisteredMeeting {
-    /// The owner's generation. Calls of an older one are refused.
-    pub generation: u64,
-    /// The owner's id.
-    pub mc_id: String,
-    /// The owner's endpoint.
-    pub mc_endpoint: String,
+    /// The owner. Calls of an older one are refused.
+    pub owner: Owner,
+    keys: Option<HandlerKeys>,
     masks: HashMap<Id, MuteMask>,
-    last_call: Tick,
+    /// Seats by their participants: the connection epoch and what they may do.
+    seats: HashMap<Id, (u64, MediaRights)>,
+    /// Participants that left, with the last epoch of their seat.
+    left: HashMap<Id, (u64, Tick)>,
+    spent: HashMap<Vec<u8>, Tick>,
+    lease_until: Tick,
 }
 
-/// The registered meetings of a handler.
-#[derive(Clone, Default, Debug)]
-pub struct MeetingRegistry {
-    meetings: HashMap<MeetingId, RegisteredMeeting>,
+/// Why a participant is not admitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The meeting has no valid registration or the participant no mask yet: it may come.
+    NotYet,
+    /// The grant is not accepted, whatever comes.
+    Refused(&'static str),
+}
+
+/// An admitted participant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Admitted {
+    /// The participant.
+    pub participant: Id,
+    /// Its mask.
+    pub mask: MuteMask,
 }
 
 impl RegisteredMeeting {
+    /// A meeting as first registered.
+    pub fn new(registration: Registration, now: Tick) -> Self {
+        let mut meeting = Self {
+            owner: registration.owner.clone(),
+            keys: None,
+            masks: HashMap::new(),
+            seats: HashMap::new(),
+            left: HashMap::new(),
+            spent: HashMap::new(),
+            lease_until: now,
+        };
+        meeting.renew(registration, now);
+        meeting
+    }
+
+    /// Registers the meeting again. Masks of an earlier owner stay until the new one replaces them.
+    pub fn register(&mut self, registration: Registration, now: Tick) -> Result<(), MhRejectionReason> {
+        if registration.owner.generation < self.owner.generation && !broken(Break::AcceptsOlderOwner) {
+            return Err(MhRejectionReason::StaleGeneration);
+        }
+        self.renew(registration, now);
+        Ok(())
+    }
+
+    fn renew(&mut self, registration: Registration, now: Tick) {
+        if registration.owner.generation > self.owner.generation && !registration.seats.is_empty() {
+            // Seats that the new owner does not know are gone. What is not known is not forwarded.
+            let seats: HashSet<Id> = registration.seats.iter().map(|seat| seat.participant).collect();
+            let generation = registration.owner.generation;
+            self.masks.retain(|id, mask| seats.contains(id) || mask.generation >= generation);
+            self.seats.retain(|id, _| seats.contains(id));
+        }
+        self.owner = registration.owner;
+        if registration.keys.is_some() {
+            self.keys = registration.keys;
+        }
+        self.lease_until = now + registration.lease.min(limits::LEASE_MAX);
+        for seat in registration.seats {
+            // A mask that arrived on another way may be newer. The others of the registration still count.
+            let _older = self.set_mask(seat.participant, seat.mask);
+            if self.seats.len() < limits::PARTICIPANTS || self.seats.contains_key(&seat.participant) {
+                self.seats.insert(seat.participant, (seat.epoch, seat.rights));
+            }
+        }
+    }
+
+    /// The keys that seal grants.
+    pub fn keys(&self) -> Option<&HandlerKeys> {
+        self.keys.as_ref()
+    }
+
     /// The mask of a participant. Without one, nothing of the participant may be forwarded.
     pub fn mask(&self, participant: Id) -> Option<MuteMask> {
         self.masks.get(&participant).copied()
     }
-}
 
-impl MeetingRegistry {
-    /// The number of meetings.
-    pub fn len(&self) -> usize {
-        self.meetings.len()
+    /// What a participant may do, if its owner has said so.
+    pub fn rights(&self, participant: Id) -> Option<MediaRights> {
+        self.seats.get(&participant).map(|(_, rights)| *rights)
     }
 
-    /// Whether there is no meeting.
-    pub fn is_empty(&self) -> bool {
-        self.meetings.is_empty()
+    /// Whether the owner was heard of lately. Without it nothing is forwarded.
+    pub fn is_alive(&self, now: Tick) -> bool {
+        now < self.lease_until
     }
 
-    /// A meeting.
-    pub fn get(&self, meeting: &MeetingId) -> Option<&RegisteredMeeting> {
-        self.meetings.get(meeting)
-    }
-
-    /// Registers a meeting. Masks of an earlier owner stay until the new one replaces them.
-    pub fn register(
-        &mut self,
-        meeting: &MeetingId,
-        generation: u64,
-        (mc_id, mc_endpoint): (&str, &str),
-        now: Tick,
-    ) -> Result<(), MhRejectionReason> {
-        if let Some(entry) = self.meetings.get_mut(meeting) {
-            if generation < entry.generation && !broken(Break::AcceptsOlderOwner) {
-                return Err(MhRejectionReason::StaleGeneration);
-            }
-            entry.generation = generation;
-            entry.mc_id = mc_id.to_owned();
-            entry.mc_endpoint = mc_endpoint.to_owned();
-            entry.last_call = now;
-            return Ok(());
-        }
-        if self.meetings.len() >= limits::MEETINGS {
-            self.remove_idle(now);
-        }
-        if self.meetings.len() >= limits::MEETINGS {
-            return Err(MhRejectionReason::AtCapacity);
-        }
-        let (mc_id, mc_endpoint) = (mc_id.to_owned(), mc_endpoint.to_owned());
-        let entry =
-            RegisteredMeeting { generation, mc_id, mc_endpoint, masks: HashMap::new(), last_call: now };
-        self.meetings.insert(meeting.clone(), entry);
-        Ok(())
+    /// When the registration ends.
+    pub const fn lease_until(&self) -> Tick {
+        self.lease_until
     }
 
     /// Sets a participant's mask. Returns the current epoch, also with the reason of a refusal.
-    pub fn enforce(
-        &mut self,
-        meeting: &MeetingId,
-        participant: Id,
-        mask: MuteMask,
-        now: Tick,
-    ) -> Result<u64, (u64, MhRejectionReason)> {
-        let entry = self.meetings.get_mut(meeting).ok_or((0, MhRejectionReason::Unspecified))?;
-        let before = entry.masks.get(&participant).copied();
-        let epoch = before.map_or(0, |before| before.epoch);
-        if mask.generation < entry.generation {
+    pub fn enforce(&mut self, participant: Id, mask: MuteMask) -> Result<u64, (u64, MhRejectionReason)> {
+        if mask.generation < self.owner.generation {
+            let epoch = self.mask(participant).map_or(0, |mask| mask.epoch);
             return Err((epoch, MhRejectionReason::StaleGeneration));
         }
         // Generations come from the lease: a greater one is a newer owner, registered or not.
-        entry.generation = mask.generation;
-        entry.last_call = now;
-        if before.is_some_and(|before| (mask.generation, mask.epoch) < (before.generation, before.epoch)) {
-            return Err((epoch, MhRejectionReason::Unspecified));
+        self.owner.generation = mask.generation;
+        self.set_mask(participant, mask)
+    }
+
+    fn set_mask(&mut self, participant: Id, mask: MuteMask) -> Result<u64, (u64, MhRejectionReason)> {
+        let before = self.mask(participant);
+        if let Some(before) = before
+            && (mask.generation, mask.epoch) < (before.generation, before.epoch)
+        {
+            return Err((before.epoch, MhRejectionReason::Unspecified));
         }
-        if before.is_none() && entry.masks.len() >= limits::PARTICIPANTS {
+        if before.is_none() && self.masks.len() >= limits::PARTICIPANTS {
             return Err((0, MhRejectionReason::AtCapacity));
         }
-        entry.masks.insert(participant, mask);
+        self.masks.insert(participant, mask);
         Ok(mask.epoch)
     }
 
-    /// Removes a meeting that ended. Calls of an older owner are ignored.
-    pub fn release(&mut self, meeting: &MeetingId, generation: u64) -> bool {
-        let known = self.meetings.get(meeting).is_some_and(|entry| generation >= entry.generation);
-        if known {
-            self.meetings.remove(meeting);
+    /// Removes a participant. Grants of its seat up to this epoch are refused from now on.
+    pub fn remove(
+        &mut self,
+        participant: Id,
+        epoch: u64,
+        generation: u64,
+        now: Tick,
+    ) -> Result<(), MhRejectionReason> {
+        if generation < self.owner.generation {
+            return Err(MhRejectionReason::StaleGeneration);
         }
-        known
+        self.owner.generation = generation;
+        if self.left.len() >= limits::LEFT {
+            // No grant of these is valid any more.
+            self.left.retain(|_, (_, at)| now.since(*at) < limits::GRANT_LIFE);
+        }
+        let before = self.left.get(&participant).map_or(0, |(epoch, _)| *epoch);
+        self.left.insert(participant, (epoch.max(before), now));
+        self.masks.remove(&participant);
+        self.seats.remove(&participant);
+        Ok(())
     }
 
-    /// Removes meetings that were idle for a day.
-    fn remove_idle(&mut self, now: Tick) {
-        self.meetings.retain(|_, entry| now.since(entry.last_call) < limits::IDLE);
+    /// Admits a participant by an opened grant. `current` is the epoch and the issue time of its present session. The
+    /// grant is spent only when it is accepted.
+    pub fn admit(
+        &mut self,
+        grant: &MediaGrant,
+        current: Option<(u64, u64)>,
+        now: Tick,
+    ) -> Result<Admitted, Refusal> {
+        let refused = |reason| Err(Refusal::Refused(reason));
+        let Some(participant) = Id::parse(&grant.participant_id) else {
+            return refused("participant");
+        };
+        if grant.generation < self.owner.generation {
+            return refused("generation");
+        }
+        if self.left.get(&participant).is_some_and(|(epoch, _)| grant.epoch <= *epoch) {
+            return refused("left");
+        }
+        if self.seats.get(&participant).is_some_and(|(epoch, _)| grant.epoch < *epoch) {
+            return refused("epoch");
+        }
+        if current.is_some_and(|current| (grant.epoch, grant.issued_at_ms) <= current) {
+            return refused("older");
+        }
+        if self.spent.contains_key(&grant.grant_id[..]) {
+            return refused("spent");
+        }
+        let mask = self.mask(participant).filter(|mask| mask.epoch >= grant.mute_epoch);
+        let Some(mask) = mask.filter(|_| self.is_alive(now)) else {
+            return Err(Refusal::NotYet);
+        };
+        if self.spent.len() >= limits::SPENT_GRANTS {
+            self.spent.retain(|_, at| now.since(*at) < limits::GRANT_LIFE);
+        }
+        if self.spent.len() >= limits::SPENT_GRANTS {
+            return refused("busy");
+        }
+        self.spent.insert(grant.grant_id.to_vec(), now);
+        Ok(Admitted { participant, mask })
     }
 }
 
@@ -145,10 +277,6 @@ mod tests {
         Tick::from_nanos(seconds * 1_000_000_000)
     }
 
-    fn meeting() -> MeetingId {
-        MeetingId::parse("abc").unwrap()
-    }
-
     fn bob() -> Id {
         Id::parse("018bcfe5-6801-7000-8000-000000000000").unwrap()
     }
@@ -157,59 +285,127 @@ mod tests {
         MuteMask { audio: true, video: false, generation, epoch }
     }
 
+    fn registration(generation: u64, seats: Vec<Seat>) -> Registration {
+        Registration {
+            owner: Owner { generation, mc_id: format!("mc-{generation}"), mc_endpoint: String::new() },
+            keys: None,
+            lease: Duration::from_secs(30),
+            seats,
+        }
+    }
+
+    fn meeting(generation: u64) -> RegisteredMeeting {
+        RegisteredMeeting::new(registration(generation, Vec::new()), at(0))
+    }
+
+    fn grant(epoch: u64, id: u8) -> MediaGrant {
+        MediaGrant {
+            participant_id: bob().to_string(),
+            epoch,
+            generation: 5,
+            mute_epoch: 1,
+            issued_at_ms: 100,
+            grant_id: vec![id; 16].into(),
+            ..MediaGrant::default()
+        }
+    }
+
     #[test]
     fn an_older_owner_is_refused_and_a_newer_owner_keeps_the_masks() {
-        let mut registry = MeetingRegistry::default();
-        let mc = |name| (name, "inproc:x");
-        assert_eq!(registry.register(&meeting(), 5, mc("mc-1"), at(0)), Ok(()));
-        assert_eq!(registry.enforce(&meeting(), bob(), muted(5, 3), at(0)), Ok(3));
+        let mut meeting = meeting(5);
+        assert_eq!(meeting.enforce(bob(), muted(5, 3)), Ok(3));
         let stale = Err(MhRejectionReason::StaleGeneration);
-        assert_eq!(registry.register(&meeting(), 4, mc("mc-0"), at(1)), stale);
-        assert_eq!(registry.register(&meeting(), 6, mc("mc-2"), at(1)), Ok(()));
-        assert_eq!(registry.get(&meeting()).unwrap().mc_id, "mc-2");
-        assert_eq!(registry.get(&meeting()).unwrap().mask(bob()), Some(muted(5, 3)), "the mask stays");
-        let stale = Err((3, MhRejectionReason::StaleGeneration));
-        assert_eq!(registry.enforce(&meeting(), bob(), muted(5, 4), at(1)), stale);
-        assert!(!registry.release(&meeting(), 5) && registry.release(&meeting(), 6));
-        assert!(registry.is_empty());
+        assert_eq!(meeting.register(registration(4, Vec::new()), at(1)), stale);
+        assert_eq!(meeting.register(registration(6, Vec::new()), at(1)), Ok(()));
+        assert_eq!(meeting.owner.mc_id, "mc-6");
+        assert_eq!(meeting.mask(bob()), Some(muted(5, 3)), "the mask stays");
+        assert_eq!(meeting.enforce(bob(), muted(5, 4)), Err((3, MhRejectionReason::StaleGeneration)));
     }
 
     #[test]
     fn an_older_epoch_is_refused_with_the_current_one() {
-        let mut registry = MeetingRegistry::default();
-        registry.register(&meeting(), 5, ("mc-1", ""), at(0)).unwrap();
-        assert_eq!(registry.enforce(&meeting(), bob(), muted(5, 3), at(0)), Ok(3));
-        assert_eq!(
-            registry.enforce(&meeting(), bob(), muted(5, 3), at(0)),
-            Ok(3),
-            "a repetition is accepted"
-        );
+        let mut meeting = meeting(5);
+        assert_eq!(meeting.enforce(bob(), muted(5, 3)), Ok(3));
+        assert_eq!(meeting.enforce(bob(), muted(5, 3)), Ok(3), "a repetition is accepted");
         let older = MuteMask { audio: false, ..muted(5, 2) };
-        let refused = Err((3, MhRejectionReason::Unspecified));
-        assert_eq!(registry.enforce(&meeting(), bob(), older, at(0)), refused);
-        assert!(registry.get(&meeting()).unwrap().mask(bob()).unwrap().audio);
+        assert_eq!(meeting.enforce(bob(), older), Err((3, MhRejectionReason::Unspecified)));
+        assert!(meeting.mask(bob()).unwrap().audio);
         // A reopened meeting restarts its epochs, with a greater generation.
-        assert_eq!(registry.enforce(&meeting(), bob(), muted(7, 1), at(0)), Ok(1));
-        let unknown = Err((0, MhRejectionReason::Unspecified));
-        let other = MeetingId::parse("other").unwrap();
-        assert_eq!(registry.enforce(&other, bob(), muted(1, 1), at(0)), unknown);
+        assert_eq!(meeting.enforce(bob(), muted(7, 1)), Ok(1));
     }
 
     #[test]
-    fn a_full_registry_refuses_and_drops_idle_meetings() {
-        let mut registry = MeetingRegistry::default();
-        let name = |index: usize| MeetingId::parse(&format!("m{index}")).unwrap();
-        for index in 0..limits::MEETINGS {
-            registry.register(&name(index), 1, ("mc", ""), at(0)).unwrap();
+    fn a_registration_brings_masks_and_never_an_older_one() {
+        let mut meeting = meeting(5);
+        let rights = MediaRights { send_audio: true, send_video: true, receive: true };
+        let seat = |mask| Seat { participant: bob(), epoch: 2, mask, rights };
+        meeting.register(registration(5, vec![seat(muted(5, 2))]), at(0)).unwrap();
+        assert_eq!(meeting.mask(bob()), Some(muted(5, 2)));
+        meeting.register(registration(5, vec![seat(muted(5, 1))]), at(0)).unwrap();
+        assert_eq!(meeting.mask(bob()), Some(muted(5, 2)));
+        assert_eq!(meeting.rights(bob()), Some(rights));
+        assert_eq!(meeting.admit(&grant(1, 1), None, at(0)), Err(Refusal::Refused("epoch")));
+        let eve = Id::parse("018bcfe5-6801-7000-8000-000000000001").unwrap();
+        let other = Seat { participant: eve, ..seat(muted(6, 1)) };
+        meeting.register(registration(6, vec![other]), at(0)).unwrap();
+        assert_eq!(meeting.mask(bob()), None, "a new owner names all seats");
+        assert_eq!(meeting.mask(eve), Some(muted(6, 1)));
+    }
+
+    #[test]
+    fn a_registration_lasts_as_long_as_its_owner_says() {
+        let mut meeting = meeting(5);
+        assert!(meeting.is_alive(at(29)) && !meeting.is_alive(at(30)));
+        meeting.register(registration(5, Vec::new()), at(29)).unwrap();
+        assert!(meeting.is_alive(at(58)));
+        let long = Registration { lease: Duration::from_secs(86_400), ..registration(5, Vec::new()) };
+        meeting.register(long, at(30)).unwrap();
+        assert!(!meeting.is_alive(at(30) + limits::LEASE_MAX), "within a bound");
+    }
+
+    #[test]
+    fn a_grant_is_accepted_once_and_only_with_a_mask() {
+        let mut meeting = meeting(5);
+        assert_eq!(meeting.admit(&grant(1, 1), None, at(0)), Err(Refusal::NotYet));
+        meeting.enforce(bob(), muted(5, 1)).unwrap();
+        let newer = MediaGrant { mute_epoch: 2, ..grant(1, 1) };
+        assert_eq!(meeting.admit(&newer, None, at(0)), Err(Refusal::NotYet), "the mask is older");
+        assert_eq!(meeting.admit(&grant(1, 1), None, at(31)), Err(Refusal::NotYet), "no owner");
+        assert!(meeting.admit(&grant(1, 1), None, at(0)).is_ok());
+        assert_eq!(meeting.admit(&grant(1, 1), None, at(0)), Err(Refusal::Refused("spent")));
+    }
+
+    #[test]
+    fn a_session_is_replaced_only_by_a_newer_grant() {
+        let mut meeting = meeting(5);
+        meeting.enforce(bob(), muted(5, 1)).unwrap();
+        for (current, admitted) in [
+            (None, true),
+            (Some((1, 500)), true),
+            (Some((2, 99)), true),
+            (Some((2, 100)), false),
+            (Some((2, 101)), false),
+            (Some((3, 0)), false),
+        ] {
+            let mut meeting = meeting.clone();
+            assert_eq!(meeting.admit(&grant(2, 1), current, at(0)).is_ok(), admitted, "{current:?}");
         }
-        let full = Err(MhRejectionReason::AtCapacity);
-        assert_eq!(registry.register(&meeting(), 1, ("mc", ""), at(1)), full);
-        assert_eq!(
-            registry.register(&name(0), 1, ("mc", ""), at(3_600)),
-            Ok(()),
-            "a known meeting is not new"
-        );
-        assert_eq!(registry.register(&meeting(), 1, ("mc", ""), at(24 * 3_600)), Ok(()));
-        assert_eq!(registry.len(), 2);
+        let stale = MediaGrant { generation: 4, ..grant(2, 1) };
+        assert_eq!(meeting.admit(&stale, None, at(0)), Err(Refusal::Refused("generation")));
+        let odd = MediaGrant { participant_id: "bob".into(), ..grant(2, 1) };
+        assert_eq!(meeting.admit(&odd, None, at(0)), Err(Refusal::Refused("participant")));
+    }
+
+    #[test]
+    fn a_participant_that_left_comes_back_only_with_a_greater_epoch() {
+        let mut meeting = meeting(5);
+        meeting.enforce(bob(), muted(5, 1)).unwrap();
+        assert_eq!(meeting.remove(bob(), 2, 4, at(0)), Err(MhRejectionReason::StaleGeneration));
+        meeting.remove(bob(), 2, 5, at(0)).unwrap();
+        meeting.remove(bob(), 1, 5, at(0)).unwrap();
+        assert_eq!(meeting.mask(bob()), None);
+        meeting.enforce(bob(), muted(5, 1)).unwrap();
+        assert_eq!(meeting.admit(&grant(2, 1), None, at(0)), Err(Refusal::Refused("left")));
+        assert!(meeting.admit(&grant(3, 1), None, at(0)).is_ok());
     }
 }

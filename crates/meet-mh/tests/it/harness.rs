@@ -1,35 +1,59 @@
 //! A handler and its callers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tenure_lease::{Clock, Tick};
-use tenure_meet_mh::{MediaHandler, Options, RefuseMeetings};
+use tenure_meet_mh::{MediaHandler, Options, PATH, RefuseMeetings, SessionAcceptor};
 use tenure_meet_rpc::{Channel, ChannelPool, Keyring, MintedTokens, ServiceRole, TokenSource};
+use tenure_meet_wire::binding::MasterSecret;
 use tenure_meet_wire::internal::media_handler_service_client::MediaHandlerServiceClient;
 use tenure_meet_wire::internal::{
-    EnforceMuteRequest, EnforceMuteResponse, RegisterMeetingRequest, RegisterMeetingResponse,
+    EnforceMuteRequest, EnforceMuteResponse, MediaSeat, RegisterMeetingRequest, RegisterMeetingResponse,
+    ReleaseMeetingRequest, ReleaseParticipantRequest, ReleaseReason,
 };
-use tenure_meet_wire::jwt::{
-    Checker, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, ServiceClaims, ServiceType,
-    SigningKey, sign,
-};
+use tenure_meet_wire::jwt::{Checker, Jwks, KeySet, Kind, ServiceClaims, ServiceType, SigningKey, sign};
+use tenure_meet_wire::media::grant::HandlerKey;
+use tenure_meet_wire::media::message::MediaGrant;
+use tenure_meet_wire::transport::memory::{self, Dialer, Session};
+use tenure_meet_wire::transport::{Connect, Paths};
+use tenure_meet_wire::{Id, MeetingId};
 use tenure_store::TokioClock;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
-pub(crate) const BOB: &str = "018bcfe5-6801-7000-8000-000000000000";
+use crate::client::MediaClient;
 
 pub(crate) fn key() -> SigningKey {
     SigningKey::from_seed(&[7; 32]).unwrap()
 }
 
-pub(crate) struct Harness {
-    pub(crate) clock: Arc<TokioClock>,
+/// The id of a participant.
+pub(crate) fn id(n: u8) -> Id {
+    Id::parse(&format!("018bcfe5-6801-7000-8000-0000000000{n:02x}")).unwrap()
+}
+
+pub(crate) fn abc() -> MeetingId {
+    MeetingId::parse("abc").unwrap()
+}
+
+fn handler_key() -> HandlerKey {
+    HandlerKey::derive(&MasterSecret::new(vec![9; 32]).unwrap(), &abc(), "mh-1")
+}
+
+pub(crate) struct Harness<C: Clock = TokioClock> {
+    pub(crate) clock: Arc<C>,
     pub(crate) handler: MediaHandler,
     pub(crate) channels: ChannelPool,
     pub(crate) keyring: Keyring,
+    pub(crate) dialer: Dialer,
+    pub(crate) stop: CancellationToken,
+    grants: AtomicU8,
+    _tasks: JoinSet<()>,
 }
 
-fn tokens(clock: &Arc<TokioClock>, service_type: ServiceType) -> Arc<dyn TokenSource> {
+fn tokens<C: Clock>(clock: &Arc<C>, service_type: ServiceType) -> Arc<dyn TokenSource> {
     let wall = clock.clone();
     MintedTokens::new(clock.clone(), move || {
         let iat = wall.wall().as_micros() / 1_000_000;
@@ -42,7 +66,10 @@ fn tokens(clock: &Arc<TokioClock>, service_type: ServiceType) -> Arc<dyn TokenSo
 }
 
 pub(crate) fn harness(max_streams: u32) -> Harness {
-    let clock = Arc::new(TokioClock::default());
+    harness_by(Arc::new(TokioClock::default()), max_streams)
+}
+
+pub(crate) fn harness_by<C: Clock>(clock: Arc<C>, max_streams: u32) -> Harness<C> {
     let keyring =
         Keyring::local(clock.clone(), || Checker::new(KeySet::from(&Jwks { keys: vec![key().public()] })));
     let channels = ChannelPool::new(tokens(&clock, ServiceType::MediaHandler), clock.clone(), None);
@@ -54,63 +81,157 @@ pub(crate) fn harness(max_streams: u32) -> Harness {
         channels: channels.clone(),
         clock: clock.clone(),
         usage: Arc::new(|| (5, 6)),
+        cache_bytes: 64 * 1024 * 1024,
+        bandwidth: 1_000_000,
     });
     channels.offer("mh-1", tenure_meet_mh::grpc(&handler));
-    Harness { clock, handler, channels, keyring }
+    let (listener, dialer) = memory::listener();
+    let mut paths = Paths::new(Arc::new(listener));
+    let way = Arc::new(paths.way(PATH));
+    let (acceptor, stop) = (SessionAcceptor::new(handler.clone()), CancellationToken::new());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(paths.run());
+    tasks.spawn(acceptor.serve(way, stop.clone()));
+    Harness { clock, handler, channels, keyring, dialer, stop, grants: AtomicU8::new(0), _tasks: tasks }
 }
 
-impl Harness {
+/// A seat that may do everything and is not muted.
+pub(crate) fn seat(n: u8) -> MediaSeat {
+    MediaSeat {
+        participant_id: id(n).to_string(),
+        user_id: format!("u{n}"),
+        epoch: 1,
+        mute_epoch: 1,
+        may_send_audio: true,
+        may_send_video: true,
+        may_receive: true,
+        ..MediaSeat::default()
+    }
+}
+
+impl<C: Clock> Harness<C> {
     pub(crate) fn as_part(&self, service_type: ServiceType) -> MediaHandlerServiceClient<Channel> {
         let channels = self.channels.with_tokens(tokens(&self.clock, service_type));
         MediaHandlerServiceClient::new(channels.to("inproc:mh-1").unwrap())
     }
 
+    pub(crate) fn mc(&self) -> MediaHandlerServiceClient<Channel> {
+        self.as_part(ServiceType::MeetingController)
+    }
+
+    /// Registers the meeting without seats.
     pub(crate) async fn register(&self, generation: u64) -> RegisterMeetingResponse {
+        self.register_seats(generation, Vec::new()).await
+    }
+
+    pub(crate) async fn register_seats(
+        &self,
+        generation: u64,
+        seats: Vec<MediaSeat>,
+    ) -> RegisterMeetingResponse {
         let request = RegisterMeetingRequest {
             meeting_id: "abc".to_owned(),
             mc_id: "mc-1".to_owned(),
             mc_grpc_endpoint: "inproc:mc-1".to_owned(),
             generation,
+            handler_key: vec![handler_key().expose().to_vec().into()],
+            lease_ms: 30_000,
+            seats,
             ..RegisterMeetingRequest::default()
         };
-        let mut mc = self.as_part(ServiceType::MeetingController);
-        mc.register_meeting(request).await.unwrap().into_inner()
+        self.mc().register_meeting(request).await.unwrap().into_inner()
     }
 
-    pub(crate) async fn mute(
+    /// Registers the meeting with seats for participants 1 to `count`.
+    pub(crate) async fn open(&self, count: u8) {
+        assert!(self.register_seats(1, (1..=count).map(seat).collect()).await.accepted);
+    }
+
+    pub(crate) async fn mute(&self, n: u8, epoch: u64, audio: bool, video: bool) -> EnforceMuteResponse {
+        self.mute_as(1, n, epoch, audio, video).await
+    }
+
+    pub(crate) async fn mute_as(
         &self,
         generation: u64,
+        n: u8,
         mute_epoch: u64,
         audio_muted: bool,
+        video_muted: bool,
     ) -> EnforceMuteResponse {
         let request = EnforceMuteRequest {
-            participant_id: BOB.to_owned(),
+            participant_id: id(n).to_string(),
             audio_muted,
-            video_muted: false,
+            video_muted,
             meeting_id: "abc".to_owned(),
             generation,
             mute_epoch,
         };
-        let mut mc = self.as_part(ServiceType::MeetingController);
-        mc.enforce_mute(request).await.unwrap().into_inner()
+        self.mc().enforce_mute(request).await.unwrap().into_inner()
     }
 
-    pub(crate) fn token(&self, meeting: &str) -> String {
-        let now = self.clock.wall().as_micros() / 1_000_000;
-        let claims = MeetingClaims {
-            sub: "bob".to_owned(),
-            token_type: Kind::Meeting,
-            meeting_id: meeting.to_owned(),
-            home_org_id: None,
-            meeting_org_id: String::new(),
-            participant_type: ParticipantType::Member,
-            role: Role::Participant,
-            capabilities: Vec::new(),
-            iat: now,
-            exp: now + 900,
-            jti: "j".to_owned(),
+    pub(crate) async fn release_participant(&self, n: u8, epoch: u64, reason: ReleaseReason) -> bool {
+        let mut request = ReleaseParticipantRequest {
+            meeting_id: "abc".to_owned(),
+            participant_id: id(n).to_string(),
+            epoch,
+            generation: 1,
+            ..ReleaseParticipantRequest::default()
         };
-        sign(&key(), &claims).unwrap()
+        request.set_reason(reason);
+        self.mc().release_participant(request).await.unwrap().into_inner().released
+    }
+
+    pub(crate) async fn release_meeting(&self, generation: u64) {
+        let request = ReleaseMeetingRequest { meeting_id: "abc".to_owned(), generation };
+        self.mc().release_meeting(request).await.unwrap();
+    }
+
+    /// A grant of a participant, never used before.
+    pub(crate) fn grant(&self, n: u8) -> MediaGrant {
+        let issued_at_ms = self.clock.wall().as_millis();
+        MediaGrant {
+            meeting_id: "abc".to_owned(),
+            participant_id: id(n).to_string(),
+            user_id: format!("u{n}"),
+            epoch: 1,
+            may_send_audio: true,
+            may_send_video: true,
+            may_receive: true,
+            mute_epoch: 1,
+            issued_at_ms,
+            expires_at_ms: issued_at_ms + 60_000,
+            handler_id: "mh-1".to_owned(),
+            generation: 1,
+            grant_id: vec![self.grants.fetch_add(1, Ordering::Relaxed); 16].into(),
+        }
+    }
+
+    pub(crate) fn seal(&self, grant: &MediaGrant) -> bytes::Bytes {
+        handler_key().seal(grant)
+    }
+
+    pub(crate) async fn dial(&self) -> Option<Arc<Session>> {
+        self.dialer.dial(Connect { path: PATH.to_owned(), ..Connect::default() }).await.ok()
+    }
+
+    /// A client that has sent Hello with a grant.
+    pub(crate) async fn greet(&self, grant: &MediaGrant, standby: bool) -> MediaClient<Session> {
+        let session = self.dial().await.unwrap();
+        MediaClient::greet(session, self.seal(grant), standby).await
+    }
+
+    /// A client that was admitted.
+    pub(crate) async fn join(&self, n: u8) -> MediaClient<Session> {
+        let mut client = self.greet(&self.grant(n), false).await;
+        client.welcome().await;
+        client
+    }
+
+    pub(crate) async fn join_standby(&self, n: u8) -> MediaClient<Session> {
+        let mut client = self.greet(&self.grant(n), true).await;
+        client.welcome().await;
+        client
     }
 
     pub(crate) fn now(&self) -> Tick {

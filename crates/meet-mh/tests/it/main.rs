@@ -1,7 +1,14 @@
 //! A media handler as controllers, clients and GC see it, under virtual time.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends in a panic")]
 
-mod clients;
+mod audio;
+mod client;
 mod controllers;
 mod harness;
+mod mute;
+mod quic;
 mod registry;
+mod sessions;
+mod slow;
+mod standby;
+mod video;

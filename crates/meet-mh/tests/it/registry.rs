@@ -1,9 +1,10 @@
 //! The registration and the load reports at GC.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use tenure_meet_mh::{HandlerRegistration, PATH, SessionAcceptor};
+use tenure_meet_mh::HandlerRegistration;
 use tenure_meet_rpc::node::{Listing, Member, Report, ReportIntervals};
 use tenure_meet_rpc::{Gatekeeper, ServiceRole};
 use tenure_meet_wire::internal::media_handler_registry_service_server::{
@@ -12,14 +13,12 @@ use tenure_meet_wire::internal::media_handler_registry_service_server::{
 use tenure_meet_wire::internal::{
     HealthStatus, MhLoadReport, MhLoadReportResponse, RegisterMhRequest, RegisterMhResponse,
 };
-use tenure_meet_wire::transport::{Connect, Paths, memory};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use crate::harness::{Harness, harness};
+use crate::client::{video, watch};
+use crate::harness::{Harness, harness, id};
 
 #[derive(Clone, Default)]
 struct Gc {
@@ -70,7 +69,7 @@ async fn a_handler_registers_and_uses_the_report_interval_of_the_answer() {
     let harness = harness(10);
     let (gc, member, _certificates) = attendance(&harness);
     let intervals = member.register(&member.node_info()).await.unwrap();
-    assert_eq!(intervals, ReportIntervals { fast: std::time::Duration::from_secs(2), full: None });
+    assert_eq!(intervals, ReportIntervals { fast: Duration::from_secs(2), full: None });
     let sent = gc.registered.lock()[0].clone();
     assert_eq!((sent.handler_id.as_str(), sent.zone.as_str(), sent.max_streams), ("mh-1", "b", 10));
     assert_eq!(sent.certificate_sha256.len(), 1);
@@ -85,23 +84,41 @@ async fn a_handler_registers_and_uses_the_report_interval_of_the_answer() {
 async fn a_load_change_of_ten_percent_is_reported_at_once() {
     let harness = harness(20);
     let (_gc, member, _certificates) = attendance(&harness);
-    let (listener, dialer) = memory::listener();
-    let mut paths = Paths::new(Arc::new(listener));
-    let way = Arc::new(paths.way(PATH));
-    let mut tasks = JoinSet::new();
-    tasks.spawn(paths.run());
-    tasks.spawn(SessionAcceptor::new(harness.handler.clone()).serve(way, CancellationToken::new()));
-    let dial = async || dialer.dial(Connect { path: PATH.to_owned(), ..Connect::default() }).await.unwrap();
-    let _one = dial().await;
+    harness.open(5).await;
+    let mut publisher = harness.join(1).await;
+    publisher.publish(video(1, 1)).await;
     tokio::select! {
         biased;
         () = member.report_due() => panic!("five percent is not a change"),
-        () = harness.pass(std::time::Duration::from_millis(100)) => {}
+        () = harness.pass(Duration::from_millis(200)) => {}
     }
-    let _two = dial().await;
+    let mut viewers = Vec::new();
+    for n in 2..=3 {
+        let mut viewer = harness.join(n).await;
+        viewer.subscribe(watch(id(1))).await;
+        viewers.push(viewer);
+    }
     member.report_due().await;
+    assert_eq!(harness.handler.stream_count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bandwidth_and_loss_are_measured() {
+    let harness = harness(20);
+    let (gc, member, _certificates) = attendance(&harness);
+    harness.open(2).await;
+    let (mut publisher, mut viewer) = (harness.join(1).await, harness.join(2).await);
+    publisher.publish(video(1, 3)).await;
+    viewer.subscribe(watch(id(1))).await;
     member.report(Report::Fast).await.unwrap();
-    let _three = dial().await;
-    let _four = dial().await;
-    member.report_due().await;
+    let mut group = publisher.group(1, 2, 1).await;
+    for _ in 0..10 {
+        group.frame(0, &[0; 5_000]).await.unwrap();
+        harness.pass(Duration::from_millis(100)).await;
+    }
+    member.report(Report::Fast).await.unwrap();
+    let sent = gc.reported.lock()[1].clone();
+    // 400 kbit/s of 1 Mbit/s.
+    assert_eq!((sent.bandwidth_ingress_percent, sent.bandwidth_egress_percent), (40, 40));
+    assert_eq!((sent.packet_loss_permille, sent.current_streams), (0, 2));
 }

@@ -84,6 +84,11 @@ impl Auth {
         Self::with_clock(settings, address, Clock::default())
     }
 
+    /// The origins of pages that are allowed: the listener's own and those of the settings.
+    pub fn origins(&self) -> Vec<String> {
+        self.origins.list()
+    }
+
     /// As [`Auth::open`], with another clock.
     pub fn with_clock(settings: &Settings, address: SocketAddr, clock: Clock) -> Result<Self, TokenError> {
         let tokens = if settings.api_tokens.is_empty() {

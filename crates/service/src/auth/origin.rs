@@ -39,6 +39,11 @@ impl Origins {
         Self(origins)
     }
 
+    /// The list.
+    pub(super) fn list(&self) -> Vec<String> {
+        self.0.iter().cloned().collect()
+    }
+
     /// Whether an origin is on the list.
     pub(super) fn contains(&self, origin: &str) -> bool {
         self.0.contains(origin)

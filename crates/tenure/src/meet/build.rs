@@ -13,8 +13,8 @@ use tenure_meet_mc::{AcceptLimits, ControllerState, HandlerLoads, Peers, SeatTim
 use tenure_meet_mh::MediaHandler;
 use tenure_meet_rpc::node::{Listing, Node, RegistrationState};
 use tenure_meet_rpc::{ChannelPool, Keyring, Kind, ServiceRole};
-use tenure_meet_wire::transport::Paths;
 use tenure_meet_wire::transport::quic::Timing;
+use tenure_meet_wire::transport::{AllowedOrigins, Paths};
 use tenure_service::Server;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,10 @@ use crate::services::Process;
 const GC_NAME: &str = "gc";
 /// How long the previous binding secret is accepted after a start.
 const PREVIOUS_SECRET: Duration = Duration::from_secs(3_600);
+/// Memory for groups of media where the memory of the machine is not known.
+const CACHE_BYTES: usize = 256 * 1024 * 1024;
+/// Bits per second that count as full bandwidth of a media handler.
+const BANDWIDTH: u64 = 1_000_000_000;
 
 /// What the parts of this process share while they are started.
 struct Builder<'a> {
@@ -62,7 +66,8 @@ pub(super) async fn start(plan: Plan, process: &Process) -> Result<Meetings> {
         None
     };
     let public = endpoint.as_ref().map(|endpoint| builder.public_url(endpoint)).transpose()?;
-    let mut paths = endpoint.as_ref().map(|endpoint| Paths::new(endpoint.listener.clone()));
+    let origins = AllowedOrigins::new(process.auth.origins());
+    let mut paths = endpoint.as_ref().map(|it| Paths::new(it.listener.clone()).allowing(origins));
     let gc = builder.start_global_controller();
     let mut controller = None;
     let mut registration = None;
@@ -402,6 +407,8 @@ impl Builder<'_> {
             channels: self.channels_for(MH_CLIENT, &self.secrets.mh),
             clock: self.clock.clone(),
             usage: self.usage.clone(),
+            cache_bytes: usage::memory_limit().map_or(CACHE_BYTES, |limit| (limit / 4) as usize),
+            bandwidth: BANDWIDTH,
         });
         let grpc_endpoint = self.serve_grpc(&id, &["MediaHandlerService"], tenure_meet_mh::grpc(&handler));
         let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", tenure_meet_mh::PATH));

@@ -38,9 +38,13 @@ fn cpu_ticks() -> Option<u64> {
 pub(super) fn memory_percent() -> Option<u32> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let resident = statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE;
+    Some((resident * 100).checked_div(memory_limit()?)?.min(100) as u32)
+}
+
+/// The memory of the control group, or of the machine, in bytes.
+pub(super) fn memory_limit() -> Option<u64> {
     let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let limit = limit.and_then(|text| text.trim().parse::<u64>().ok()).or_else(total_memory)?;
-    Some((resident * 100).checked_div(limit)?.min(100) as u32)
+    limit.and_then(|text| text.trim().parse::<u64>().ok()).or_else(total_memory)
 }
 
 fn total_memory() -> Option<u64> {

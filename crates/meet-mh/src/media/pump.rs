@@ -1,0 +1,227 @@
+//! A pump sends the groups of one video subscription, each on a stream of its own, at the pace of its subscriber.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_lease::Tick;
+use tenure_meet_wire::Id;
+use tenure_meet_wire::media::group::encode_header_from;
+use tenure_meet_wire::media::{Alias, StreamCode};
+use tenure_meet_wire::transport::{SendStream, TransportError};
+use tokio::sync::watch;
+
+use super::group::{Cursor, End, Group, Piece, Read, Reading};
+use super::meeting::Meeting;
+use super::member::{Link, Order};
+use super::subscribe::{Next, Plan};
+use crate::metric;
+
+/// A pump.
+pub(crate) struct Pump {
+    pub(crate) meeting: Arc<Meeting>,
+    pub(crate) who: (Id, u64),
+    pub(crate) link: Arc<Link>,
+    pub(crate) alias: Alias,
+    pub(crate) order: Arc<Order>,
+    pub(crate) kind: &'static str,
+}
+
+/// How a group ended at the subscriber.
+enum Ended {
+    Finished,
+    Reset(StreamCode),
+    /// The subscriber stopped the stream, or the session is over.
+    Gone,
+}
+
+/// The group that is being sent.
+struct Sending<'a> {
+    group: &'a Group,
+    cursor: Cursor,
+    at: (u8, u64),
+    latency: Duration,
+    erased: watch::Receiver<bool>,
+    changes: watch::Receiver<u64>,
+}
+
+impl Pump {
+    /// Sends groups until the subscription ends.
+    pub(crate) async fn run(self) {
+        let mut changes = self.order.changes();
+        let mut done = None;
+        loop {
+            changes.borrow_and_update();
+            match self.meeting.next_group(self.who, self.alias.number(), done) {
+                Next::Gone => return,
+                Next::Nothing => tokio::select! {
+                    biased;
+                    () = self.order.cancel.cancelled() => return,
+                    changed = changes.changed() => if changed.is_err() { return },
+                },
+                Next::Group { group, temporal, priority, latency } => {
+                    let at = (group.info.rendition, group.info.serial);
+                    let sending = Sending {
+                        group: &group,
+                        cursor: Cursor::new(temporal),
+                        at,
+                        latency,
+                        erased: group.progress(),
+                        changes: self.order.changes(),
+                    };
+                    self.send(&group, sending, priority).await;
+                    done = Some(at);
+                }
+            }
+            if self.order.cancel.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    async fn send(&self, group: &Reading, mut sending: Sending<'_>, priority: u8) {
+        let opened = tokio::select! {
+            biased;
+            () = self.order.cancel.cancelled() => return,
+            _ = sending.erased.wait_for(|erased| *erased) => return,
+            opened = self.link.session.open_uni() => opened,
+        };
+        let Ok(mut stream) = opened else {
+            // The session is over, and its end cancels this pump.
+            return self.order.cancel.cancelled().await;
+        };
+        stream.set_priority(priority.into());
+        let header = encode_header_from(self.alias, &group.info.header);
+        let first = Piece { bytes: header, arrived: group.info.started, frame: None };
+        let mut ended = self.write(&mut *stream, first, &mut sending).await;
+        metric::forward_latency(self.meeting.now().since(group.info.started));
+        if ended.is_ok() {
+            ended = self.send_pieces(&mut *stream, &mut sending).await;
+        }
+        self.order.set_write_since(None);
+        self.order.set_queued(0);
+        match ended.err().unwrap_or(Ended::Finished) {
+            Ended::Finished => stream.finish(),
+            Ended::Reset(code) => {
+                metric::frame_dropped(reason(code));
+                stream.reset(code.number());
+            }
+            // The subscriber does not want the rest.
+            Ended::Gone => stream.reset(StreamCode::NotSubscribed.number()),
+        }
+    }
+
+    async fn send_pieces(&self, stream: &mut dyn SendStream, sending: &mut Sending<'_>) -> Result<(), Ended> {
+        loop {
+            match sending.group.read(&mut sending.cursor) {
+                Read::Piece(piece) => {
+                    let begins = piece.frame.is_some();
+                    self.write(stream, piece, sending).await?;
+                    if begins {
+                        metric::frame_forwarded(self.kind);
+                    }
+                }
+                Read::End(End::Finished) => return Err(Ended::Finished),
+                Read::End(End::Reset(code)) => return Err(Ended::Reset(code)),
+                Read::Evicted => return Err(Ended::Reset(StreamCode::Stale)),
+                Read::Wait => tokio::select! {
+                    biased;
+                    () = self.order.cancel.cancelled() => return Err(Ended::Gone),
+                    _ = sending.erased.changed() => {}
+                    _ = sending.changes.changed() => {
+                        self.look(sending)?;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Looks whether the group is still the right one. Returns whether a newer one is there.
+    fn look(&self, sending: &mut Sending<'_>) -> Result<bool, Ended> {
+        match self.meeting.plan(self.who, self.alias.number(), sending.at) {
+            Plan::Stop(code) => Err(Ended::Reset(code)),
+            Plan::Continue { temporal, newer } => {
+                sending.cursor.limit(temporal);
+                Ok(newer)
+            }
+        }
+    }
+
+    /// Writes a piece. While the subscriber does not take it, a newer group may take its place.
+    async fn write(
+        &self,
+        stream: &mut dyn SendStream,
+        piece: Piece,
+        sending: &mut Sending<'_>,
+    ) -> Result<(), Ended> {
+        let len = piece.bytes.len();
+        self.write_bytes(stream, piece.bytes, piece.arrived + sending.latency, sending).await?;
+        self.meeting.shared.load.sent(len);
+        self.link.mark_sent();
+        Ok(())
+    }
+
+    async fn write_bytes(
+        &self,
+        stream: &mut dyn SendStream,
+        bytes: Bytes,
+        deadline: Tick,
+        sending: &mut Sending<'_>,
+    ) -> Result<(), Ended> {
+        let len = bytes.len();
+        let mut write = stream.send(bytes);
+        if let Poll::Ready(written) = poll_once(&mut write).await {
+            return written.map_err(|_| Ended::Gone);
+        }
+        let clock = &self.meeting.shared.clock;
+        self.order.set_write_since(Some(clock.now()));
+        self.order.set_queued(sending.group.unread_bytes(&sending.cursor) + len);
+        let (mut late, mut is_late, mut asked) = (clock.sleep_until(deadline), false, false);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.order.cancel.cancelled() => return Err(Ended::Gone),
+                _ = sending.erased.wait_for(|erased| *erased) => {
+                    return Err(match sending.group.read(&mut sending.cursor) {
+                        Read::End(End::Reset(code)) => Ended::Reset(code),
+                        _ => Ended::Reset(StreamCode::Superseded),
+                    });
+                }
+                written = &mut write => {
+                    self.order.set_write_since(None);
+                    self.order.set_queued(0);
+                    return written.map_err(|_| Ended::Gone);
+                }
+                _ = sending.changes.changed() => {}
+                () = &mut late, if !is_late => is_late = true,
+            }
+            let newer = self.look(sending)?;
+            if is_late && newer {
+                return Err(Ended::Reset(StreamCode::Stale));
+            }
+            if is_late && !std::mem::replace(&mut asked, true) {
+                self.meeting.fell_behind(self.who, self.alias.number());
+            }
+        }
+    }
+}
+
+const fn reason(code: StreamCode) -> &'static str {
+    match code {
+        StreamCode::Stale => "stale",
+        StreamCode::Muted => "muted",
+        StreamCode::Superseded => "superseded",
+        StreamCode::RenditionSwitched => "rendition_switched",
+        StreamCode::TooLarge => "too_large",
+        StreamCode::NotSubscribed => "not_subscribed",
+    }
+}
+
+type Write<'a> = Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send + 'a>>;
+
+/// Polls a write once. Most complete at once, and need no timer.
+async fn poll_once(write: &mut Write<'_>) -> Poll<Result<(), TransportError>> {
+    std::future::poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await
+}
