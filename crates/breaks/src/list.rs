@@ -89,7 +89,7 @@ list! {
         NoRoomCheck ["I-15"] "decides without room in the journal"
         NoDirectoryLock ["I-16"] "does not lock its directory"
         ConflictIsWritten ["I-18"] "writes a commit that conflicts"
-        RedisReleaseUnchecked ["I-01"] "Redis: releases without a check of the token"
+        RedisGrantsHeld ["I-01"] "Redis: grants a key that is held"
         RedisPlainIncrement ["I-02"] "Redis: counts generations up by one, without the floor"
         RedisFenceBlind ["I-03"] "Redis: no mark fences a write out"
         RedisRenewsExpired ["I-04"] "Redis: renews a reign that has expired"

@@ -4,7 +4,11 @@ use crate::{Break, broken};
 
 /// A break, the correct text, and the text in its place.
 pub const PATCHES: &[(Break, &str, &str)] = &[
-    (Break::RedisReleaseUnchecked, "lease.state == 'held' and lease.token == token", "lease.state == 'held'"),
+    (
+        Break::RedisGrantsHeld,
+        "if live and lease.value == lease.holder then return lease.state end",
+        "if live and lease.value == lease.holder then return 'free' end",
+    ),
     (
         Break::RedisPlainIncrement,
         "math.max(tonumber(lease.last) or 0, store.floor) + 1",
