@@ -45,7 +45,8 @@ impl From<HandlerRow> for MhAssignment {
 
 /// Whether the two have the same settings for a controller.
 fn same(one: &Meeting, other: &Meeting) -> bool {
-    (one.max_participants, one.allow_guests) == (other.max_participants, other.allow_guests)
+    (one.max_participants, one.allow_guests, one.waiting_room)
+        == (other.max_participants, other.allow_guests, other.waiting_room)
 }
 
 /// The outcome of a push.

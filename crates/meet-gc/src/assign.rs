@@ -193,7 +193,7 @@ impl GcState {
                 max_participants: meeting.max_participants,
                 allow_guests: meeting.allow_guests,
                 host_user_id: meeting.host_user_id.clone(),
-                ..MeetingSettings::default()
+                waiting_room: meeting.waiting_room,
             }),
             degraded_placement,
         }

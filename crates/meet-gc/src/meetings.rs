@@ -21,6 +21,9 @@ pub(crate) struct Meeting {
     pub(crate) display_name: String,
     pub(crate) max_participants: u32,
     pub(crate) allow_guests: bool,
+    /// Whether participants other than hosts wait until a host admits them.
+    #[serde(default)]
+    pub(crate) waiting_room: bool,
     pub(crate) host_user_id: String,
     #[serde(default)]
     pub(crate) org_id: String,

@@ -122,8 +122,8 @@ impl GlobalControllerService for ControllerService {
         };
         let handlers = self.0.nodes(Kind::Handler).await.map_err(ApiError::from)?;
         let near = Location { region: &home.node_info.region, zone: &home.node_info.zone };
-        let failed = &request.failed_mh_ids;
-        let placement = select::handlers(&handlers, near, failed, &mut |n| self.0.below(n));
+        let excluded = [request.failed_mh_ids, request.kept_mh_ids].concat();
+        let placement = select::handlers(&handlers, near, &excluded, &mut |n| self.0.below(n));
         let Some(placement) = placement else {
             metric::assigned("no_handler");
             return Err(ApiError::Unavailable("no other media handler is available".to_owned()).into());

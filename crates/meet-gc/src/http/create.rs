@@ -29,6 +29,8 @@ pub(super) struct CreateMeeting {
     max_participants: Option<u32>,
     /// Whether guests without an account may join. Defaults to true.
     allow_guests: Option<bool>,
+    /// Whether participants wait until the host admits them, also before the host arrives. Defaults to false.
+    waiting_room: Option<bool>,
 }
 
 /// Creates a meeting with the caller as its host.
@@ -51,6 +53,7 @@ pub(super) async fn create(
         display_name: request.display_name,
         max_participants,
         allow_guests: request.allow_guests.unwrap_or(true),
+        waiting_room: request.waiting_room.unwrap_or(false),
         host_user_id: user.id,
         org_id: user.org_id,
         created_ms: now,

@@ -27,6 +27,8 @@ pub(super) struct JoinResponse {
     meeting_name: String,
     /// `host`, `participant` or `guest`.
     role: &'static str,
+    /// Whether the participant waits until a host admits it. Hosts do not wait.
+    waiting_room: bool,
     mc_assignment: McAssignment,
 }
 
@@ -68,6 +70,7 @@ async fn join_meeting(state: &GcState, identity: Identity, code: &str) -> Result
             Role::Participant => "participant",
             Role::Guest => "guest",
         },
+        waiting_room: meeting.waiting_room && role != Role::Host,
         mc_assignment: home.into(),
     })
 }

@@ -24,6 +24,8 @@ pub(super) struct Change {
     #[schema(minimum = 2, maximum = 10000)]
     max_participants: Option<u32>,
     allow_guests: Option<bool>,
+    /// If it is turned off, participants that wait are admitted.
+    waiting_room: Option<bool>,
 }
 
 /// Changes a meeting. Only its host may. A running meeting applies the change to later joins; current participants stay. If its controller
@@ -51,10 +53,12 @@ pub(super) async fn settings(
         }
         meeting.max_participants = request.max_participants.unwrap_or(meeting.max_participants);
         meeting.allow_guests = request.allow_guests.unwrap_or(meeting.allow_guests);
+        meeting.waiting_room = request.waiting_room.unwrap_or(meeting.waiting_room);
     });
     let changed = changed.await?;
     // Also when the record did not change: the last push may have failed.
-    if request.max_participants.is_some() || request.allow_guests.is_some() {
+    let joins = [request.allow_guests, request.waiting_room].iter().any(Option::is_some);
+    if request.max_participants.is_some() || joins {
         state.announce(&changed).await;
     }
     Ok(Json(MeetingBody::new(changed, &state.options.rules.public_url)))

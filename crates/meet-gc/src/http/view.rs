@@ -17,6 +17,7 @@ pub(super) struct MeetingBody {
     display_name: String,
     max_participants: u32,
     allow_guests: bool,
+    waiting_room: bool,
     host_user_id: String,
     /// The join link: a path, unless the server knows its public URL.
     join_url: String,
@@ -44,6 +45,7 @@ impl MeetingBody {
             display_name: meeting.display_name,
             max_participants: meeting.max_participants,
             allow_guests: meeting.allow_guests,
+            waiting_room: meeting.waiting_room,
             host_user_id: meeting.host_user_id,
         }
     }

@@ -134,6 +134,24 @@ async fn only_the_host_may_change_a_meeting() {
 }
 
 #[tokio::test]
+async fn the_waiting_room_is_a_setting_that_joins_show_and_controllers_receive() {
+    let (test_gc, mc) = TestGc::furnished().await;
+    let server = test_gc.first();
+    let made = server.create().await;
+    let (id, code) = (made.text("meeting_id"), made.text("meeting_code"));
+    assert_eq!(made.body["waiting_room"], false);
+    let changed = server.change(HOST, id, json!({"waiting_room": true})).await;
+    assert_eq!((changed.status.as_u16(), &changed.body["waiting_room"]), (200, &json!(true)));
+    assert_eq!(server.join(OTHER, code).await.body["waiting_room"], true);
+    assert_eq!(server.join(HOST, code).await.body["waiting_room"], false, "the host does not wait");
+    assert!(mc.fake.asked.lock()[0].settings.clone().unwrap().waiting_room);
+    let new = json!({"display_name": "Private", "waiting_room": true});
+    let request = server.request(HOST, Method::POST, "/meetings").json(&new);
+    let made = answer(request).await;
+    assert_eq!((made.status.as_u16(), &made.body["waiting_room"]), (201, &json!(true)));
+}
+
+#[tokio::test]
 async fn the_trace_of_a_join_propagates_to_the_controller() {
     let (test_gc, mc) = TestGc::furnished().await;
     let server = test_gc.first();

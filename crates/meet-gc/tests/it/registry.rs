@@ -140,6 +140,10 @@ async fn failed_handlers_are_replaced_by_others() {
     assert_eq!(ids, ["mh-2"]);
     let none = client.request_mh_replacement(failing(&["mh-1", "mh-2"])).await.unwrap_err();
     assert_eq!(none.code(), Code::Unavailable);
+    let kept = vec!["mh-2".to_owned()];
+    let none = RequestMhReplacementRequest { kept_mh_ids: kept, ..failing(&["mh-1"]) };
+    let none = client.request_mh_replacement(none).await.unwrap_err();
+    assert_eq!(none.code(), Code::Unavailable, "a handler that stays is not offered again");
 }
 
 #[tokio::test]
