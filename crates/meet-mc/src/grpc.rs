@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tenure_meet_rpc::{Gatekeeper, Keyring, ServiceRole};
-use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::internal::media_coordination_service_server::{
     MediaCoordinationService, MediaCoordinationServiceServer,
 };
@@ -19,6 +18,7 @@ use tenure_meet_wire::internal::{
     MigrateMeetingsResponse, ParticipantMediaConnected, ParticipantMediaDisconnected, ProbeRequest,
     ProbeResponse, RejectionReason, RequestDrainRequest, RequestDrainResponse,
 };
+use tenure_meet_wire::{Id, MeetingId};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -26,6 +26,8 @@ use crate::actor::{Assigned, Assignment, Controller, Rejection};
 use crate::meeting::{HandlerInfo, Settings};
 use crate::metric;
 
+/// Speakers in one report of a handler.
+const MAX_SPEAKERS: usize = 16;
 /// Media handlers whose load is kept.
 const MAX_LOADS: usize = 1_024;
 
@@ -131,7 +133,8 @@ impl GrpcService {
             most => most,
         };
         let SeatTimeouts { grace, binding_ttl } = self.timeouts;
-        let settings = Settings { max_participants, allow_guests: given.allow_guests, grace, binding_ttl };
+        let (allow_guests, waiting_room) = (given.allow_guests, given.waiting_room);
+        let settings = Settings { max_participants, allow_guests, waiting_room, grace, binding_ttl };
         Some(Assignment { meeting, settings, handlers })
     }
 
@@ -230,7 +233,12 @@ impl MediaCoordinationService for GrpcService {
         &self,
         request: Request<MeetingSpeakers>,
     ) -> Result<Response<MediaNotificationResponse>, Status> {
-        self.notified("speakers", &request.into_inner().meeting_id).await
+        let request = request.into_inner();
+        let ids = request.participant_ids.iter().take(MAX_SPEAKERS).filter_map(|id| Id::parse(id));
+        if let Some(meeting) = MeetingId::parse(&request.meeting_id) {
+            self.controller.report_speakers(&meeting, ids.collect()).await;
+        }
+        self.notified("speakers", &request.meeting_id).await
     }
 
     async fn notify_load(

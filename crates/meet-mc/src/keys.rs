@@ -1,5 +1,6 @@
 //! The keys of a meeting in the store.
 
+use sha2::{Digest, Sha256};
 use tenure_lease::{Key, Prefix, Result};
 use tenure_meet_wire::binding::Nonce;
 use tenure_meet_wire::{Id, MeetingId};
@@ -58,6 +59,17 @@ impl MeetingKeys {
     /// All seats.
     pub fn seats(&self) -> Result<Prefix> {
         Prefix::new(format!("meeting:{}:seat:", self.meeting))
+    }
+
+    /// What hosts decided about one user. User ids are any text: the key has their hash.
+    pub fn user(&self, user: &str) -> Result<Key> {
+        let hash: String = Sha256::digest(user.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.key(&format!("user:{hash}"))
+    }
+
+    /// What hosts decided about all users.
+    pub fn users(&self) -> Result<Prefix> {
+        Prefix::new(format!("meeting:{}:user:", self.meeting))
     }
 
     /// A spent nonce.

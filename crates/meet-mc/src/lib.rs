@@ -11,6 +11,7 @@ mod acceptor;
 pub mod actor;
 mod breaker;
 pub mod convert;
+mod grants;
 mod grpc;
 mod keys;
 mod latency;

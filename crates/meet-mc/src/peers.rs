@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 use tenure_lease::Clock;
 use tenure_meet_rpc::{Channel, ChannelPool};
@@ -10,14 +11,21 @@ use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::internal::global_controller_service_client::GlobalControllerServiceClient;
 use tenure_meet_wire::internal::media_handler_service_client::MediaHandlerServiceClient;
 use tenure_meet_wire::internal::{
-    EnforceMuteRequest, MhRejectionReason, MhReplacementReason, NotifyMeetingEndedRequest,
-    RegisterMeetingRequest, ReleaseMeetingRequest, RequestMhReplacementRequest,
+    EnforceMuteRequest, EnforceMuteResponse, MediaSeat, MhRejectionReason, MhReplacementReason,
+    NotifyMeetingEndedRequest, RegisterMeetingRequest, ReleaseMeetingRequest, ReleaseParticipantRequest,
+    ReleaseReason, RequestMhReplacementRequest,
 };
+use tonic::{Code, Status};
 
-use crate::actor::{GlobalController, MediaHandlers, MuteOrder};
-use crate::meeting::HandlerInfo;
+use crate::actor::{
+    GlobalController, MediaHandlers, MuteOrder, MuteOutcome, ParticipantRelease, RegisterOutcome,
+    Registration, ReplaceReason, Replacement, SeatMask, limits,
+};
+use crate::meeting::{HandlerInfo, LeaveReason};
 use crate::{grpc, metric};
 
+/// How long a handler may take to answer.
+const ATTEMPT: Duration = Duration::from_secs(3);
 /// The pauses between attempts of a call.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 
@@ -38,15 +46,38 @@ pub struct Peers {
     pub gc_endpoint: String,
 }
 
-/// The outcome of a registration at a handler.
-enum RegisterOutcome {
-    Accepted,
-    /// The handler is full or draining.
-    Refused,
-    /// The handler knows a newer owner.
-    Stale,
-    /// The call failed.
-    Failed,
+fn seat_to_wire(seat: &SeatMask) -> MediaSeat {
+    MediaSeat {
+        participant_id: seat.participant.to_string(),
+        user_id: seat.user.clone(),
+        epoch: seat.epoch,
+        may_send_audio: seat.rights.send_audio,
+        may_send_video: seat.rights.send_video,
+        may_receive: seat.rights.receive,
+        audio_muted: seat.audio_muted,
+        video_muted: seat.video_muted,
+        mute_epoch: seat.mute_epoch,
+    }
+}
+
+fn release_reason(reason: LeaveReason) -> ReleaseReason {
+    match reason {
+        LeaveReason::Voluntary => ReleaseReason::Left,
+        LeaveReason::Kicked => ReleaseReason::Kicked,
+        LeaveReason::Timeout => ReleaseReason::Timeout,
+        LeaveReason::MeetingEnded => ReleaseReason::MeetingEnded,
+    }
+}
+
+/// A later order that arrived first counts as well. A handler that holds no mask although it got one does not know the
+/// meeting.
+fn mute_outcome(answer: &EnforceMuteResponse, epoch: u64) -> MuteOutcome {
+    match answer.rejection_reason() {
+        MhRejectionReason::StaleGeneration => MuteOutcome::Failed,
+        _ if answer.mute_epoch >= epoch && epoch > 0 => MuteOutcome::Enforced,
+        MhRejectionReason::Unspecified if answer.mute_epoch == 0 => MuteOutcome::NotRegistered,
+        _ => MuteOutcome::Failed,
+    }
 }
 
 impl Peers {
@@ -68,9 +99,20 @@ impl Peers {
         self.clock.sleep_until(self.clock.now() + pause).await;
     }
 
+    /// The answer of a call, or an error after [`ATTEMPT`].
+    async fn attempt<T>(
+        &self,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> Result<T, Status> {
+        tokio::select! {
+            answer = call => answer.map(tonic::Response::into_inner),
+            () = self.pause(ATTEMPT) => Err(Status::deadline_exceeded("no answer")),
+        }
+    }
+
     async fn register_once(&self, request: RegisterMeetingRequest, handler: &HandlerInfo) -> RegisterOutcome {
         let Some(mut client) = self.handler(handler) else { return RegisterOutcome::Failed };
-        match client.register_meeting(request).await.map(tonic::Response::into_inner) {
+        match self.attempt(client.register_meeting(request)).await {
             Ok(answer) if answer.accepted => RegisterOutcome::Accepted,
             Ok(answer) => match answer.rejection_reason() {
                 MhRejectionReason::StaleGeneration => RegisterOutcome::Stale,
@@ -83,12 +125,17 @@ impl Peers {
         }
     }
 
-    /// Registers a meeting at one handler, with up to three attempts. A refusal is not retried.
-    async fn register_at(&self, request: RegisterMeetingRequest, handler: &HandlerInfo) -> RegisterOutcome {
+    /// Registers a meeting at one handler. A refusal is not retried.
+    async fn register_at(
+        &self,
+        request: RegisterMeetingRequest,
+        handler: &HandlerInfo,
+        attempts: usize,
+    ) -> RegisterOutcome {
         let began = self.clock.now();
         let mut outcome = self.register_once(request.clone(), handler).await;
-        for pause in PAUSES {
-            if !matches!(outcome, RegisterOutcome::Failed) {
+        for pause in PAUSES.into_iter().take(attempts.saturating_sub(1)) {
+            if outcome != RegisterOutcome::Failed {
                 break;
             }
             self.pause(pause).await;
@@ -101,24 +148,44 @@ impl Peers {
             RegisterOutcome::Failed => "error",
         };
         metric::registered(status, self.clock.now().since(began));
-        if !matches!(outcome, RegisterOutcome::Accepted) {
+        if outcome != RegisterOutcome::Accepted {
             tracing::warn!(target: metric::TARGET, meeting = request.meeting_id, handler = handler.id, status, "meeting not registered at media handler");
         }
         outcome
     }
 
-    /// Requests replacements for handlers that all failed.
-    async fn request_replacements(
-        &self,
-        meeting: &MeetingId,
-        failed: &[HandlerInfo],
-        reason: MhReplacementReason,
-    ) -> Option<Vec<HandlerInfo>> {
+    async fn register_at_all(self, registration: Registration) -> Vec<RegisterOutcome> {
+        let Registration { meeting, generation, handlers, seats, attempts } = registration;
+        let seats: Vec<MediaSeat> = seats.iter().map(seat_to_wire).collect();
+        let calls = handlers.iter().map(|(handler, keys)| {
+            let keys = [Some(&keys.current), keys.previous.as_ref()].into_iter().flatten();
+            let request = RegisterMeetingRequest {
+                meeting_id: meeting.to_string(),
+                mc_id: self.mc_id.clone(),
+                mc_grpc_endpoint: self.grpc_endpoint.clone(),
+                generation,
+                peers: Vec::new(),
+                handler_key: keys.map(|key| Bytes::copy_from_slice(key.expose())).collect(),
+                lease_ms: limits::HANDLER_LEASE.as_millis() as u32,
+                seats: seats.clone(),
+            };
+            self.register_at(request, handler, attempts)
+        });
+        join_all(calls).await
+    }
+
+    /// Asks GC for handlers in place of others.
+    async fn request_replacements(self, replacement: Replacement) -> Option<Vec<HandlerInfo>> {
+        let Replacement { meeting, failed, kept, reason } = replacement;
+        let reason = match reason {
+            ReplaceReason::Refused => MhReplacementReason::CapacityExceeded,
+            ReplaceReason::Unreachable => MhReplacementReason::ConnectionFailed,
+        };
         let request = RequestMhReplacementRequest {
             meeting_id: meeting.to_string(),
-            failed_mh_ids: failed.iter().map(|handler| handler.id.clone()).collect(),
+            failed_mh_ids: failed,
             reason: reason.into(),
-            ..RequestMhReplacementRequest::default()
+            kept_mh_ids: kept,
         };
         match self.gc()?.request_mh_replacement(request).await {
             Ok(answer) => grpc::handlers(answer.into_inner().new_mhs),
@@ -129,45 +196,14 @@ impl Peers {
         }
     }
 
-    async fn register_at_all(
-        self,
-        meeting: MeetingId,
-        generation: u64,
-        handlers: Vec<HandlerInfo>,
-    ) -> Option<Vec<HandlerInfo>> {
-        let request = RegisterMeetingRequest {
-            meeting_id: meeting.to_string(),
-            mc_id: self.mc_id.clone(),
-            mc_grpc_endpoint: self.grpc_endpoint.clone(),
-            generation,
-            ..RegisterMeetingRequest::default()
-        };
-        let outcomes =
-            join_all(handlers.iter().map(|handler| self.register_at(request.clone(), handler))).await;
-        let registered = outcomes
-            .iter()
-            .any(|outcome| matches!(outcome, RegisterOutcome::Accepted | RegisterOutcome::Stale));
-        if registered || handlers.is_empty() {
-            return None;
-        }
-        let reason = match outcomes.iter().any(|outcome| matches!(outcome, RegisterOutcome::Refused)) {
-            true => MhReplacementReason::CapacityExceeded,
-            false => MhReplacementReason::ConnectionFailed,
-        };
-        self.request_replacements(&meeting, &handlers, reason).await
-    }
-
-    /// Whether a handler enforces the mute of this epoch, or of a later one.
-    async fn enforce_mute_at(&self, request: EnforceMuteRequest, handler: &HandlerInfo) -> bool {
+    /// Has a handler enforce the mute of this epoch, or of a later one.
+    async fn enforce_mute_at(&self, request: EnforceMuteRequest, handler: &HandlerInfo) -> MuteOutcome {
         let mut pauses = PAUSES.into_iter();
         loop {
             if let Some(mut client) = self.handler(handler) {
-                match client.enforce_mute(request.clone()).await.map(tonic::Response::into_inner) {
-                    // A later order that arrived first counts as well.
-                    Ok(answer) => {
-                        let stale = answer.rejection_reason() == MhRejectionReason::StaleGeneration;
-                        return !stale && answer.mute_epoch >= request.mute_epoch && request.mute_epoch > 0;
-                    }
+                match self.attempt(client.enforce_mute(request.clone())).await {
+                    Ok(answer) => return mute_outcome(&answer, request.mute_epoch),
+                    Err(status) if status.code() == Code::NotFound => return MuteOutcome::NotRegistered,
                     Err(status) => {
                         tracing::debug!(target: metric::TARGET, handler = handler.id, code = ?status.code(), "mute not delivered to media handler");
                     }
@@ -175,12 +211,12 @@ impl Peers {
             }
             match pauses.next() {
                 Some(pause) => self.pause(pause).await,
-                None => return false,
+                None => return MuteOutcome::Failed,
             }
         }
     }
 
-    async fn enforce_mute_at_all(self, order: MuteOrder) -> Vec<String> {
+    async fn enforce_mute_at_all(self, order: MuteOrder) -> Vec<MuteOutcome> {
         let request = EnforceMuteRequest {
             participant_id: order.participant.to_string(),
             audio_muted: order.mutes.audio_host,
@@ -189,11 +225,37 @@ impl Peers {
             generation: order.generation,
             mute_epoch: order.mutes.epoch,
         };
-        let enforced =
-            join_all(order.handlers.iter().map(|handler| self.enforce_mute_at(request.clone(), handler)))
-                .await;
-        let missing = order.handlers.iter().zip(enforced).filter(|(_, enforced)| !enforced);
-        missing.map(|(handler, _)| handler.id.clone()).collect()
+        join_all(order.handlers.iter().map(|handler| self.enforce_mute_at(request.clone(), handler))).await
+    }
+
+    async fn release_participant_at(&self, request: ReleaseParticipantRequest, handler: &HandlerInfo) {
+        let mut pauses = PAUSES.into_iter();
+        while let Some(mut client) = self.handler(handler) {
+            match self.attempt(client.release_participant(request.clone())).await {
+                Ok(_) => return,
+                Err(status) if matches!(status.code(), Code::NotFound | Code::Unimplemented) => return,
+                Err(status) => {
+                    tracing::debug!(target: metric::TARGET, handler = handler.id, code = ?status.code(), "participant not released at media handler");
+                }
+            }
+            match pauses.next() {
+                Some(pause) => self.pause(pause).await,
+                None => return,
+            }
+        }
+    }
+
+    async fn release_participant_at_all(self, release: ParticipantRelease) {
+        let request = ReleaseParticipantRequest {
+            meeting_id: release.meeting.to_string(),
+            participant_id: release.participant.to_string(),
+            epoch: release.epoch,
+            generation: release.generation,
+            reason: release_reason(release.reason).into(),
+        };
+        let calls =
+            release.handlers.iter().map(|handler| self.release_participant_at(request.clone(), handler));
+        join_all(calls).await;
     }
 
     async fn release_at_all(self, meeting: MeetingId, generation: u64, handlers: Vec<HandlerInfo>) {
@@ -228,17 +290,20 @@ impl Peers {
 }
 
 impl MediaHandlers for Peers {
-    fn register(
-        &self,
-        meeting: &MeetingId,
-        generation: u64,
-        handlers: &[HandlerInfo],
-    ) -> BoxFuture<'static, Option<Vec<HandlerInfo>>> {
-        Box::pin(self.clone().register_at_all(meeting.clone(), generation, handlers.to_vec()))
+    fn register(&self, registration: Registration) -> BoxFuture<'static, Vec<RegisterOutcome>> {
+        Box::pin(self.clone().register_at_all(registration))
     }
 
-    fn enforce_mute(&self, order: MuteOrder) -> BoxFuture<'static, Vec<String>> {
+    fn enforce_mute(&self, order: MuteOrder) -> BoxFuture<'static, Vec<MuteOutcome>> {
         Box::pin(self.clone().enforce_mute_at_all(order))
+    }
+
+    fn release_participant(&self, release: ParticipantRelease) -> BoxFuture<'static, ()> {
+        Box::pin(self.clone().release_participant_at_all(release))
+    }
+
+    fn replace(&self, replacement: Replacement) -> BoxFuture<'static, Option<Vec<HandlerInfo>>> {
+        Box::pin(self.clone().request_replacements(replacement))
     }
 
     fn release(

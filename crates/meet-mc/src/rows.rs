@@ -11,8 +11,8 @@ use tenure_meet_wire::binding::Nonce;
 use tenure_meet_wire::seq::Applied;
 
 use crate::meeting::{
-    Binding, HandlerInfo, Layout, LayoutConfig, Mutes, Now, Presence, PreviousBinding, Role, Seat, Settings,
-    Stream, StreamKind, UnmuteRequest, limits,
+    Ban, Binding, HandlerInfo, Layout, LayoutConfig, Mutes, Now, Presence, PreviousBinding, Role, Seat,
+    Settings, Stream, StreamKind, UnmuteRequest, UserRecord, limits,
 };
 
 /// A meeting without its seats. The settings are for operators: a new owner receives newer ones from GC.
@@ -20,8 +20,12 @@ use crate::meeting::{
 pub(crate) struct MeetingRow {
     pub(crate) max_participants: u32,
     pub(crate) allow_guests: bool,
+    #[serde(default)]
+    pub(crate) waiting_room: bool,
     pub(crate) grace_ms: u64,
     pub(crate) mute_epoch: u64,
+    #[serde(default)]
+    pub(crate) guests_enter_muted: bool,
     pub(crate) ended: bool,
     pub(crate) handlers: Vec<HandlerRow>,
 }
@@ -40,17 +44,19 @@ impl MeetingRow {
         Self {
             max_participants: settings.max_participants,
             allow_guests: settings.allow_guests,
+            waiting_room: settings.waiting_room,
             grace_ms: settings.grace.as_millis() as u64,
             mute_epoch: 0,
+            guests_enter_muted: false,
             ended: false,
             handlers: handlers.iter().map(HandlerRow::from).collect(),
         }
     }
 
     pub(crate) fn set(&mut self, settings: &Settings) {
-        let (mute_epoch, ended) = (self.mute_epoch, self.ended);
+        let (mute_epoch, guests_enter_muted, ended) = (self.mute_epoch, self.guests_enter_muted, self.ended);
         let handlers = std::mem::take(&mut self.handlers);
-        *self = Self { mute_epoch, ended, handlers, ..Self::new(settings, &[]) };
+        *self = Self { mute_epoch, guests_enter_muted, ended, handlers, ..Self::new(settings, &[]) };
     }
 
     pub(crate) fn handlers(&self) -> Vec<HandlerInfo> {
@@ -87,6 +93,8 @@ struct SeatRow {
     streams: BTreeMap<u32, (String, String)>,
     layout: Option<LayoutRow>,
     applied: u64,
+    #[serde(default)]
+    hand_us: Option<u64>,
     correlation: String,
     nonce: String,
     previous: Option<PreviousRow>,
@@ -122,6 +130,35 @@ struct PreviousRow {
     nonce: String,
     attempt: String,
     at_us: u64,
+}
+
+/// What hosts decided about a user.
+#[derive(Serialize, Deserialize)]
+struct UserRow {
+    user: String,
+    audio_muted: bool,
+    video_muted: bool,
+    muted_by: Option<String>,
+    mute_reason: String,
+    /// The name and the time.
+    banned: Option<(String, u64)>,
+    admitted: bool,
+}
+
+/// Encodes what hosts decided about a user.
+pub(crate) fn encode_user(user: &str, record: &UserRecord) -> Option<Arc<[u8]>> {
+    let UserRecord { audio_muted, video_muted, muted_by, mute_reason, ban, admitted } = record.clone();
+    let banned = ban.map(|ban| (ban.name, ban.at.as_micros()));
+    let user = user.to_owned();
+    encode(&UserRow { user, audio_muted, video_muted, muted_by, mute_reason, banned, admitted })
+}
+
+/// Decodes what hosts decided about a user.
+pub(crate) fn decode_user(bytes: &[u8]) -> Option<(String, UserRecord)> {
+    let row: UserRow = serde_json::from_slice(bytes).ok()?;
+    let UserRow { user, audio_muted, video_muted, muted_by, mute_reason, banned, admitted } = row;
+    let ban = banned.map(|(name, at)| Ban { name, at: Wall::from_micros(at) });
+    Some((user, UserRecord { audio_muted, video_muted, muted_by, mute_reason, ban, admitted }))
 }
 
 /// Encodes a row.
@@ -168,6 +205,7 @@ impl From<&Seat> for SeatRow {
             streams: seat.streams.iter().map(|(id, published)| (*id, stream(published))).collect(),
             layout: seat.layout.as_ref().map(LayoutRow::from),
             applied: seat.applied.number(),
+            hand_us: seat.hand_raised_at.map(Wall::as_micros),
             correlation: seat.binding.correlation.to_string(),
             nonce: seat.binding.nonce.to_hex(),
             previous: seat.binding.previous.as_ref().map(|old| PreviousRow {
@@ -208,6 +246,7 @@ impl SeatRow {
             streams: streams.collect::<Option<_>>()?,
             layout: self.layout.map(LayoutRow::into_layout),
             applied: Applied::from_number(self.applied),
+            hand_raised_at: self.hand_us.map(Wall::from_micros),
             binding: Binding {
                 correlation: Id::parse(&self.correlation)?,
                 nonce: Nonce::parse(&self.nonce)?,
@@ -291,6 +330,7 @@ mod tests {
                 streams: vec![7],
             }),
             applied: Applied::from_number(42),
+            hand_raised_at: Some(Wall::from_micros(8)),
             binding: Binding {
                 correlation: id(2),
                 nonce: nonce(3),
@@ -337,6 +377,27 @@ mod tests {
             let read = decode_seat(bytes, now(), alive, grace).unwrap();
             assert_eq!(left(&read), Duration::from_secs(seconds), "{alive:?}");
         }
+    }
+
+    #[test]
+    fn a_decoded_user_record_is_unchanged() {
+        let ban = Some(Ban { name: "Eve".to_owned(), at: Wall::from_micros(7) });
+        let muted = UserRecord {
+            audio_muted: true,
+            muted_by: Some("ada".to_owned()),
+            mute_reason: "noise".to_owned(),
+            ..UserRecord::default()
+        };
+        let records = [
+            muted,
+            UserRecord { ban, ..Default::default() },
+            UserRecord { admitted: true, ..Default::default() },
+        ];
+        for record in records {
+            let bytes = encode_user("eve ö", &record).unwrap();
+            assert_eq!(decode_user(&bytes), Some(("eve ö".to_owned(), record)));
+        }
+        assert_eq!(decode_user(b"{}"), None);
     }
 
     #[test]

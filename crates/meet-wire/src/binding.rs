@@ -94,6 +94,11 @@ impl Secrets {
         Self { current, previous: Some(previous) }
     }
 
+    /// The current secret and, after a rotation, the one before.
+    pub(crate) fn both(&self) -> (&MasterSecret, Option<&MasterSecret>) {
+        (&self.current, self.previous.as_ref())
+    }
+
     /// Drops the previous secret.
     #[must_use]
     pub fn without_previous(self) -> Self {

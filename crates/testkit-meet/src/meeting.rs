@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use futures_util::future::{BoxFuture, ready};
 use rustls_pki_types::CertificateDer;
 use tenure_keeper::{Keeper, OsEntropy};
 use tenure_lease::{Holder, Store, Ttl};
 use tenure_meet_client::Endpoint;
 use tenure_meet_mc::actor::{
-    Assigned, Assignment, Controller, MediaHandlers, MuteOrder, NoGlobalController, Options, Running,
+    Assigned, Assignment, Controller, NoGlobalController, Options, Running, ScriptedHandlers,
 };
 use tenure_meet_mc::meeting::{HandlerInfo, Settings};
 use tenure_meet_mc::{ControllerState, RateLimit};
@@ -83,28 +82,6 @@ impl TestTokens {
 /// A rate limit that no test reaches.
 const UNLIMITED: RateLimit = RateLimit { burst: 10_000, per_second: 10_000 };
 
-/// Media handlers that accept every meeting and every mute.
-struct AcceptingHandlers;
-
-impl MediaHandlers for AcceptingHandlers {
-    fn register(
-        &self,
-        _: &MeetingId,
-        _: u64,
-        _: &[HandlerInfo],
-    ) -> BoxFuture<'static, Option<Vec<HandlerInfo>>> {
-        Box::pin(ready(None))
-    }
-
-    fn enforce_mute(&self, _: MuteOrder) -> BoxFuture<'static, Vec<String>> {
-        Box::pin(ready(Vec::new()))
-    }
-
-    fn release(&self, _: &MeetingId, _: u64, _: &[HandlerInfo]) -> BoxFuture<'static, ()> {
-        Box::pin(ready(()))
-    }
-}
-
 /// A controller with one meeting, and the tasks of its sessions.
 pub struct TestMeeting {
     /// The controller.
@@ -142,10 +119,10 @@ impl TestMeeting {
             secrets: Secrets::new(secret),
             keyring,
             entropy: Arc::new(OsEntropy),
-            media_handlers: Arc::new(AcceptingHandlers),
+            media_handlers: Arc::new(ScriptedHandlers::ACCEPTING),
             global_controller: Arc::new(NoGlobalController),
             join_limit: UNLIMITED,
-            chat_limit: UNLIMITED,
+            request_limit: UNLIMITED,
         });
         Ok(Self {
             controller,

@@ -98,10 +98,14 @@ impl Driver {
             connection.writer.send(&message).await.map_err(again)?;
             connection.next().await.map_err(|loss| again(format!("{loss:?}")))
         };
-        let answer = tokio::select! {
+        let mut answer = tokio::select! {
             answer = ask => answer?,
             () = late => return Err(again("join timed out")),
         };
+        while matches!(answer.payload, Some(Payload::Waiting(_))) {
+            // A host admits this client or turns it away; the controller bounds the wait.
+            answer = connection.next().await.map_err(|loss| again(format!("{loss:?}")))?;
+        }
         match answer.payload.as_ref() {
             Some(Payload::JoinResponse(_)) => {
                 self.unauthorized = 0;

@@ -11,13 +11,13 @@ use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{ClientMessage, ErrorCode};
 use tenure_meet_wire::transport::{MessageReader, MessageWriter, ReadError, Session};
 use tenure_meet_wire::{CloseCode, Id, TraceParent};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::actor::connection::SeatedClient;
 use crate::actor::mailbox::Mailbox;
-use crate::actor::meeting::{Envelope, MeetingMessage, PendingJoin};
-use crate::actor::outbox::{Outbox, encode_frame};
-use crate::actor::trace::ClientTrace;
+use crate::actor::meeting::{Envelope, JoinReply, MeetingMessage, PendingJoin};
+use crate::actor::outbox::{Outbox, OutboxItem, encode_frame};
+use crate::actor::trace::{ClientTrace, RequestTrace};
 use crate::actor::{ActorType, limits};
 use crate::convert::{self, UnverifiedJoin};
 use crate::meeting::{Join, NewIds, Role};
@@ -120,7 +120,7 @@ pub(crate) async fn verify_token(join: &UnverifiedJoin, admission: &Admission) -
         nonce: Nonce::new(&*admission.entropy),
     };
     let (resume, attempt, last_event_seq) = (join.resume.clone(), join.attempt.clone(), join.last_event_seq);
-    Ok(Join { user, name, role, resume, attempt, last_event_seq, ids })
+    Ok(Join { user, name, role, resume, attempt, last_event_seq, admitted: false, ids })
 }
 
 /// Sends the reason of a rejection, if there is one, and closes the session.
@@ -151,6 +151,33 @@ pub(crate) async fn reject(
     session.close_for(code);
 }
 
+/// Keeps a client that waits for a host informed. None if it disconnects, does not read, or waits too long.
+async fn wait_for_host(
+    session: &Arc<dyn Session>,
+    clock: &dyn Clock,
+    items: &mut mpsc::Receiver<OutboxItem>,
+    writer: &mut MessageWriter,
+    mut next: oneshot::Receiver<JoinReply>,
+) -> Option<JoinReply> {
+    let timeout = clock.sleep_until(clock.now() + limits::WAITING);
+    tokio::pin!(timeout);
+    loop {
+        tokio::select! {
+            biased;
+            _ = session.closed() => return None,
+            // First: frames that follow the reply belong to the seated client.
+            reply = &mut next => return reply.ok(),
+            Some(item) = items.recv() => {
+                let OutboxItem::Frames(frames) = item else { return None };
+                for frame in frames {
+                    writer.send_frame(frame).await.ok()?;
+                }
+            }
+            () = &mut timeout => return None,
+        }
+    }
+}
+
 impl JoiningClient {
     pub(crate) async fn reject(self, session: &dyn Session, clock: &dyn Clock, rejected: JoinRejected) {
         reject(session, clock, Some(self.writer), self.seq, rejected).await;
@@ -163,11 +190,11 @@ impl JoiningClient {
         clock: &dyn Clock,
         (join, began): (Join, Tick),
         meeting: Mailbox<Envelope>,
-        pending: Option<OwnedSemaphorePermit>,
+        mut pending: Option<OwnedSemaphorePermit>,
     ) -> Option<SeatedClient> {
-        let Self { join: request, seq, traceparent, reader, writer } = self;
-        let record = |status| metric::joined(status, clock.now().since(began));
-        let (mailbox, items) = Mailbox::new(ActorType::Connection, limits::OUTBOX);
+        let Self { join: request, seq, traceparent, reader, mut writer } = self;
+        let mut waited = false;
+        let (mailbox, mut items) = Mailbox::new(ActorType::Connection, limits::OUTBOX);
         let outbox = Outbox::new(mailbox, session.clone());
         let (reply, mut answer) = oneshot::channel();
         let client_trace = ClientTrace::new(traceparent);
@@ -184,14 +211,33 @@ impl JoiningClient {
         };
         // An answer that arrived with the timeout counts: the seat is taken.
         answer.close();
-        let (participant, epoch) = match answered.or_else(|| answer.try_recv().ok()) {
-            Some(Ok(seat)) => seat,
-            Some(Err(payload)) => {
+        let mut answered = answered.or_else(|| answer.try_recv().ok());
+        if let Some(JoinReply::Waits { participant, next }) = answered {
+            metric::joined("waiting", clock.now().since(began));
+            waited = true;
+            drop(pending.take());
+            answered = wait_for_host(session, clock, &mut items, &mut writer, next).await;
+            if answered.is_none() {
+                let message = MeetingMessage::StoppedWaiting { participant };
+                let _meeting_ended = meeting.send(Envelope { message, trace: RequestTrace::none() }).await;
+                session.close_for(CloseCode::Done);
+                return None;
+            }
+        }
+        // How long a host takes to admit a participant says nothing about joins.
+        let record = |status| {
+            if !waited {
+                metric::joined(status, clock.now().since(began));
+            }
+        };
+        let (participant, epoch) = match answered {
+            Some(JoinReply::Seated { participant, epoch }) => (participant, epoch),
+            Some(JoinReply::Refused(payload)) => {
                 record("refused");
                 reject(&**session, clock, Some(writer), seq, JoinRejected::Refused(payload)).await;
                 return None;
             }
-            None => {
+            Some(JoinReply::Waits { .. }) | None => {
                 record("unavailable");
                 let rejected = JoinRejected::error(ErrorCode::Unavailable, "the meeting does not respond");
                 reject(&**session, clock, Some(writer), seq, rejected).await;

@@ -132,6 +132,11 @@ impl RequestReader<'_> {
         if let Some(ClientPayload::Ping(ping)) = &message.payload {
             return self.answer(Payload::Pong(Pong { nonce: ping.nonce }), seq);
         }
+        if let Some(ClientPayload::MediaConnectionUpdate(update)) = &message.payload {
+            let connections = convert::media_connections(update);
+            let message = MeetingMessage::MediaConnections { participant, epoch, connections };
+            return Next::Forward(Box::new(Envelope { message, trace: RequestTrace::none() }));
+        }
         match convert::request_from_wire(message.payload) {
             Ok(Some(request)) => {
                 let message = MeetingMessage::Request { participant, epoch, seq, request };

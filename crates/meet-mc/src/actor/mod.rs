@@ -15,7 +15,10 @@ mod trace;
 pub use controller::{Assigned, Assignment, Controller, Counts, Options, Rejection, Running};
 pub use exit::Exit;
 pub use mailbox::{ActorType, Level};
-pub use remote::{GlobalController, MediaHandlers, MuteOrder, NoGlobalController, NoMediaHandlers};
+pub use remote::{
+    GlobalController, MediaHandlers, MuteOrder, MuteOutcome, NoGlobalController, ParticipantRelease,
+    RegisterOutcome, Registration, ReplaceReason, Replacement, ScriptedHandlers, SeatMask,
+};
 
 /// Bounds of actors.
 pub mod limits {
@@ -57,6 +60,20 @@ pub mod limits {
     pub const END_NOTIFICATION: Duration = Duration::from_secs(10);
     /// How long the release of an ended meeting at its handlers may take.
     pub const RELEASE: Duration = Duration::from_secs(2);
-    /// How often media handlers are replaced because none accepts the meeting.
+    /// How often the registration at media handlers is renewed.
+    pub const RENEWAL: Duration = Duration::from_secs(10);
+    /// How long a handler forwards media of a meeting whose registration is not renewed.
+    pub const HANDLER_LEASE: Duration = Duration::from_secs(30);
+    /// Attempts of a first registration at a handler.
+    pub const REGISTER_ATTEMPTS: usize = 3;
+    /// Renewals that a handler may miss before it is replaced.
+    pub const MISSED_RENEWALS: u32 = 2;
+    /// Replacements of media handlers in a minute.
     pub const REPLACEMENTS: u32 = 3;
+    /// Calls to media handlers in progress for one meeting.
+    pub const HANDLER_CALLS: usize = 256;
+    /// How long after a change the assignments of layouts follow.
+    pub const LAYOUT: Duration = Duration::from_millis(100);
+    /// How long a participant may wait for a host.
+    pub const WAITING: Duration = Duration::from_secs(4 * 3_600);
 }

@@ -1,29 +1,74 @@
 //! Messages to one participant that are not in the log, and refusals.
 
+use bytes::Bytes;
+use tenure_meet_wire::Id;
 use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{self as wire, ErrorCode};
 
-use crate::meeting::{DirectMessage, HandlerInfo, Meeting, Refusal};
+use crate::convert::messages::{role_to_wire, stream_kind_to_wire};
+use crate::meeting::{
+    Assignment, DirectMessage, HandlerInfo, Meeting, Refusal, WaitingEntry, banned, limits,
+};
 
-pub(super) fn media_server(handler: &HandlerInfo) -> wire::MediaServerInfo {
+/// A media handler with the grant of the participant that connects to it.
+pub fn media_server(handler: &HandlerInfo, media_grant: Bytes) -> wire::MediaServerInfo {
     let role = if handler.primary { wire::MediaServerRole::Primary } else { wire::MediaServerRole::Backup };
     wire::MediaServerInfo {
         media_handler_url: handler.webtransport_endpoint.clone(),
         certificate_sha256: handler.certificates.iter().map(|hash| hash.clone().into()).collect(),
         role: role.into(),
-        ..wire::MediaServerInfo::default()
+        media_grant,
     }
 }
 
-/// The current media handlers.
-pub fn handlers_to_wire(meeting: &Meeting) -> Payload {
-    let media_servers = meeting.handlers.iter().map(media_server).collect();
-    Payload::MediaServersChanged(wire::MediaServersChanged { media_servers })
+/// The waiting room as hosts see it, or as the participant sees it that waits.
+fn waiting_room(meeting: &Meeting, receiver: Id) -> Payload {
+    let own = meeting.waiting.get(&receiver);
+    let entries = meeting.waiting.values().filter(|entry| own.is_none_or(|own| own == *entry));
+    let mut entries: Vec<&WaitingEntry> = entries.collect();
+    entries.sort_by_key(|entry| entry.since);
+    let participants = entries.into_iter().map(|entry| wire::WaitingParticipant {
+        participant_id: entry.participant.to_string(),
+        name: entry.name.clone(),
+        user_id: entry.user.clone(),
+        role: role_to_wire(entry.role),
+        since: entry.since.as_millis(),
+    });
+    Payload::Waiting(wire::WaitingRoom {
+        participants: participants.collect(),
+        waits: own.is_some(),
+        host_present: meeting.hosts().next().is_some(),
+    })
+}
+
+fn banned_users(meeting: &Meeting) -> Payload {
+    let users = banned(meeting).into_iter().take(limits::BANNED).map(|(user, ban)| wire::BannedUser {
+        user_id: user.to_owned(),
+        name: ban.name.clone(),
+        banned_at: ban.at.as_millis(),
+    });
+    Payload::Banned(wire::BannedUsers { users: users.collect() })
+}
+
+/// The streams that a layout shows.
+pub fn assignments_to_wire(meeting: &Meeting, assignments: &[Assignment]) -> Payload {
+    let url = meeting.handlers.first().map(|handler| handler.webtransport_endpoint.clone());
+    let assignments = assignments.iter().map(|assignment| wire::StreamAssignment {
+        stream_id: assignment.stream_id,
+        user_id: assignment.user.clone(),
+        media_type: stream_kind_to_wire(assignment.kind),
+        slot_index: assignment.slot,
+        media_handler_url: url.clone().unwrap_or_default(),
+        participant_id: assignment.participant.to_string(),
+    });
+    Payload::StreamAssignments(wire::StreamAssignments { assignments: assignments.collect() })
 }
 
 /// A message for one participant.
-pub fn direct_to_wire(meeting: &Meeting, message: &DirectMessage) -> Payload {
+pub fn direct_to_wire(meeting: &Meeting, receiver: Id, message: &DirectMessage) -> Payload {
     match message {
+        DirectMessage::WaitingRoom => waiting_room(meeting, receiver),
+        DirectMessage::BannedUsers => banned_users(meeting),
         DirectMessage::UnmuteRequested { participant, audio, video, expires_in_ms } => {
             Payload::UnmuteRequest(wire::UnmuteRequested {
                 request_audio: *audio,
@@ -73,7 +118,7 @@ pub fn refusal_to_wire(meeting: &Meeting, refusal: &Refusal) -> Payload {
 pub fn error_code(refusal: &Refusal) -> ErrorCode {
     match refusal {
         Refusal::Invalid(_) => ErrorCode::InvalidRequest,
-        Refusal::Forbidden | Refusal::NoGuests => ErrorCode::Forbidden,
+        Refusal::Forbidden | Refusal::NoGuests | Refusal::Banned => ErrorCode::Forbidden,
         Refusal::NotFound(_) | Refusal::MeetingEnded | Refusal::NoSeat => ErrorCode::NotFound,
         Refusal::Conflict(_) => ErrorCode::Conflict,
         Refusal::Full => ErrorCode::CapacityExceeded,

@@ -6,7 +6,6 @@ use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{self as wire, ClientMessage};
 use tenure_meet_wire::{Id, MeetingId, limits};
 
-use crate::convert::direct::media_server;
 use crate::convert::messages::{participant_to_wire, role_to_wire};
 use crate::meeting::{Meeting, Refusal, ResumeProof, Welcome};
 
@@ -73,10 +72,13 @@ fn split_roster(welcome: &Welcome) -> Vec<Vec<wire::Participant>> {
 }
 
 /// The answer to a join, followed by snapshots with the rest of the roster.
-pub fn welcome_to_wire(meeting: &Meeting, welcome: &Welcome) -> Vec<Payload> {
+pub fn welcome_to_wire(
+    meeting: &Meeting,
+    welcome: &Welcome,
+    media_servers: Vec<wire::MediaServerInfo>,
+) -> Vec<Payload> {
     let seat = &welcome.seat;
     let mut parts = split_roster(welcome).into_iter();
-    let media_servers: Vec<wire::MediaServerInfo> = meeting.handlers.iter().map(media_server).collect();
     let answer = Payload::JoinResponse(wire::JoinResponse {
         participant_id: seat.participant.to_string(),
         user_id: seat.user.clone(),

@@ -10,6 +10,9 @@ use crate::meeting::{
     Event, LayoutConfig, LeaveReason, Mutes, Profile, Refusal, Request, Role, Stream, StreamKind,
 };
 
+/// Connections to media handlers in one report.
+const MAX_CONNECTIONS: usize = 16;
+
 const ROLES: [(Role, wire::Role); 3] = [
     (Role::Host, wire::Role::Host),
     (Role::Participant, wire::Role::Participant),
@@ -35,8 +38,24 @@ fn from_number<A: Copy, B: Copy + Into<i32>>(table: &[(A, B)], number: i32) -> O
     table.iter().find(|(_, known)| (*known).into() == number).map(|(value, _)| *value)
 }
 
+pub(super) fn stream_kind_to_wire(kind: StreamKind) -> i32 {
+    to_number(&STREAM_KINDS, kind)
+}
+
 pub(super) fn role_to_wire(role: Role) -> i32 {
     to_number(&ROLES, role)
+}
+
+/// The URLs of media handlers that a client reports about, and whether it is connected. Other states are no news.
+pub fn media_connections(update: &wire::MediaConnectionUpdate) -> Vec<(String, bool)> {
+    let known = update.statuses.iter().take(MAX_CONNECTIONS).filter_map(|status| match status.state() {
+        wire::MhConnectionState::Connected => Some((status.mh_url.clone(), true)),
+        wire::MhConnectionState::Failed | wire::MhConnectionState::Closed => {
+            Some((status.mh_url.clone(), false))
+        }
+        wire::MhConnectionState::Unspecified | wire::MhConnectionState::Connecting => None,
+    });
+    known.collect()
 }
 
 /// A request of a participant; `None` for messages that the connection handles itself.
@@ -47,9 +66,6 @@ pub fn request_from_wire(payload: Option<ClientPayload>) -> Result<Option<Reques
         ClientPayload::Ping(_)
         | ClientPayload::StreamQualityUpdate(_)
         | ClientPayload::MediaConnectionUpdate(_) => return Ok(None),
-        ClientPayload::MediaGrantRequest(_) => {
-            return Err(Refusal::Invalid("media grants are not issued yet"));
-        }
         ClientPayload::LeaveRequest(_) => Request::Leave,
         ClientPayload::MuteRequest(mute) => {
             Request::Mute { audio: mute.audio_muted, video: mute.video_muted }
@@ -96,8 +112,21 @@ pub fn request_from_wire(payload: Option<ClientPayload>) -> Result<Option<Reques
             Request::Kick { participant: participant_id(&kick.participant_id)? }
         }
         ClientPayload::EndMeetingRequest(_) => Request::End,
-        ClientPayload::RaiseHand(_) | ClientPayload::Admit(_) | ClientPayload::LiftBan(_) => {
-            return Err(Refusal::Invalid("not supported yet"));
+        ClientPayload::MediaGrantRequest(_) => Request::MediaGrant,
+        ClientPayload::RaiseHand(hand) => {
+            let participant = Some(hand.participant_id).filter(|id| !id.is_empty());
+            let participant = participant.map(|id| participant_id(&id)).transpose()?;
+            Request::RaiseHand { participant, raised: hand.raised }
+        }
+        ClientPayload::Admit(admit) => {
+            let ids = admit.participant_ids.iter().map(|id| participant_id(id));
+            Request::Admit { participants: ids.collect::<Result<_, _>>()?, all: admit.all }
+        }
+        ClientPayload::LiftBan(lift) => {
+            if lift.user_id.len() > limits::USER_ID {
+                return Err(Refusal::Invalid("a user id has at most 128 bytes"));
+            }
+            Request::LiftBan { user: lift.user_id }
         }
     }))
 }
@@ -150,6 +179,11 @@ pub fn event_to_wire(event: &Event) -> Payload {
                 stream_id: *stream_id,
             })
         }
+        Event::Hand { participant, raised_at } => Payload::Hand(wire::HandUpdate {
+            participant_id: participant.to_string(),
+            raised: raised_at.is_some(),
+            raised_at: raised_at.map_or(0, Wall::as_millis),
+        }),
         Event::Chat { participant, name, text, at } => Payload::ChatMessage(wire::ChatMessage {
             participant_id: participant.to_string(),
             name: name.clone(),
@@ -192,6 +226,10 @@ pub fn event_from_wire(payload: Payload) -> Option<Event> {
             participant: Id::parse(&message.participant_id)?,
             stream_id: message.stream_id,
         },
+        Payload::Hand(message) => Event::Hand {
+            participant: Id::parse(&message.participant_id)?,
+            raised_at: wall_from_wire(message.raised_at).filter(|_| message.raised),
+        },
         Payload::ChatMessage(message) => Event::Chat {
             participant: Id::parse(&message.participant_id)?,
             name: message.name,
@@ -225,7 +263,7 @@ pub fn participant_to_wire(profile: &Profile) -> wire::Participant {
         role: role_to_wire(profile.role),
         presence: presence(profile.connected),
         mute: Some(mutes_to_wire(profile.participant, &profile.mutes)),
-        ..wire::Participant::default()
+        hand_raised_at: profile.hand_raised_at.map_or(0, Wall::as_millis),
     }
 }
 
@@ -240,11 +278,17 @@ fn profile_from_wire(message: wire::Participant) -> Option<Profile> {
         connected: message.presence == presence(true),
         mutes: message.mute.map(mutes_from_wire).unwrap_or_default(),
         streams,
+        hand_raised_at: wall_from_wire(message.hand_raised_at),
     })
 }
 
+/// A time in milliseconds; zero is none.
+fn wall_from_wire(millis: u64) -> Option<Wall> {
+    (millis > 0).then(|| Wall::from_micros(millis.saturating_mul(1_000)))
+}
+
 fn stream_to_wire(stream_id: u32, stream: &Stream) -> wire::MediaStream {
-    let stream_type = to_number(&STREAM_KINDS, stream.kind);
+    let stream_type = stream_kind_to_wire(stream.kind);
     wire::MediaStream { stream_id, stream_type, metadata: stream.metadata.clone() }
 }
 

@@ -10,6 +10,10 @@ mod messages;
 #[cfg(test)]
 mod tests;
 
-pub use direct::{direct_to_wire, error_code, error_payload, handlers_to_wire, refusal_to_wire};
+pub use direct::{
+    assignments_to_wire, direct_to_wire, error_code, error_payload, media_server, refusal_to_wire,
+};
 pub use join::{UnverifiedJoin, join_from_wire, welcome_to_wire};
-pub use messages::{event_from_wire, event_to_wire, participant_to_wire, request_from_wire};
+pub use messages::{
+    event_from_wire, event_to_wire, media_connections, participant_to_wire, request_from_wire,
+};

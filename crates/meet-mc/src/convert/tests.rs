@@ -78,6 +78,7 @@ fn every_event_is_read_back_from_the_log_unchanged() {
         connected: true,
         mutes: mutes.clone(),
         streams: [(7, stream.clone())].into(),
+        hand_raised_at: Some(Wall::from_micros(1_700_000_000_123_000)),
     };
     let reasons = LEAVE_REASONS.map(|(reason, _)| Event::Left { participant: id, reason });
     let others = [
@@ -87,6 +88,8 @@ fn every_event_is_read_back_from_the_log_unchanged() {
         Event::Muted { participant: id, mutes },
         Event::Published { participant: id, stream_id: 7, stream },
         Event::Unpublished { participant: id, stream_id: 7 },
+        Event::Hand { participant: id, raised_at: Some(Wall::from_micros(1_700_000_000_123_000)) },
+        Event::Hand { participant: id, raised_at: None },
         Event::Chat {
             participant: id,
             name: "Ada".to_owned(),

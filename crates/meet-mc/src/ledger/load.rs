@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use tenure_keeper::LeaseHandle;
-use tenure_lease::{LogEntry, Op, Query, Record, Wall};
+use tenure_lease::{LogEntry, Op, Prefix, Query, Record, Wall};
 use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::signaling::ServerMessage;
 
@@ -47,12 +47,15 @@ pub(super) async fn open(
     let log = read_log(&ledger).await?;
     if kept.as_ref().is_some_and(|row| row.ended) {
         // The last owner did not finish removing it.
-        remove_seats(&mut ledger).await?;
+        remove_records(&mut ledger).await?;
     }
     let kept = kept.filter(|row| !row.ended);
     let mut state = restore(&ledger, kept.as_ref(), meeting, settings, handlers, log).await?;
-    ledger.row =
-        MeetingRow { mute_epoch: state.mute_epoch, ..MeetingRow::new(&state.settings, &state.handlers) };
+    ledger.row = MeetingRow {
+        mute_epoch: state.mute_epoch,
+        guests_enter_muted: state.guests_enter_muted,
+        ..MeetingRow::new(&state.settings, &state.handlers)
+    };
     let (key, row) = (ledger.keys.state().map_err(refused)?, rows::encode(&ledger.row));
     let row = row.ok_or_else(|| LedgerError::Refused("row not encodable".to_owned()))?;
     ledger.enqueue_heartbeat(ledger.clock.wall())?;
@@ -80,15 +83,25 @@ async fn restore(
     let mut state = Meeting::new(meeting.clone(), settings.clone(), handlers.to_vec(), now);
     state.log = log;
     let Some(row) = kept else { return Ok(state) };
-    state.mute_epoch = row.mute_epoch;
+    // Every seat has a mask with an epoch of at least 1; seats of earlier versions may have none.
+    state.mute_epoch = row.mute_epoch.max(1);
+    state.guests_enter_muted = row.guests_enter_muted;
     if handlers.is_empty() {
         state.handlers = row.handlers();
     }
     let alive = last_heartbeat(ledger).await?;
-    for record in read_seats(ledger).await? {
+    for record in read_records(ledger, ledger.keys.seats()).await? {
         let seat = rows::decode_seat(&record.value, now, alive, state.settings.grace);
-        let seat = seat.ok_or_else(|| LedgerError::Refused(format!("invalid seat row {}", record.key)))?;
+        let mut seat =
+            seat.ok_or_else(|| LedgerError::Refused(format!("invalid seat row {}", record.key)))?;
+        seat.mutes.epoch = seat.mutes.epoch.max(1);
         state.seats.insert(seat.participant, seat);
+    }
+    for record in read_records(ledger, ledger.keys.users()).await? {
+        let user = rows::decode_user(&record.value);
+        let (user, decided) =
+            user.ok_or_else(|| LedgerError::Refused(format!("invalid user row {}", record.key)))?;
+        state.users.insert(user, decided);
     }
     Ok(state)
 }
@@ -100,8 +113,11 @@ async fn last_heartbeat(ledger: &Ledger) -> Result<Option<Wall>, LedgerError> {
     Ok(text.and_then(|text| text.parse().ok()).map(Wall::from_micros))
 }
 
-async fn read_seats(ledger: &Ledger) -> Result<Vec<Record>, LedgerError> {
-    let mut query = Query::new(ledger.keys.seats().map_err(refused)?);
+async fn read_records(
+    ledger: &Ledger,
+    prefix: tenure_lease::Result<Prefix>,
+) -> Result<Vec<Record>, LedgerError> {
+    let mut query = Query::new(prefix.map_err(refused)?);
     let mut found = Vec::new();
     loop {
         let page = read_store(&ledger.shared, &ledger.clock, ledger.shared.store.scan(&query)).await?;
@@ -131,18 +147,21 @@ fn decode_event(entry: &LogEntry) -> Option<LoggedEvent> {
     Some(LoggedEvent { seq: entry.seq, event: convert::event_from_wire(message.payload?)? })
 }
 
-async fn remove_seats(ledger: &mut Ledger) -> Result<(), LedgerError> {
-    for part in read_seats(ledger).await?.chunks(MAX_OPS) {
+/// Removes the records of seats and users.
+async fn remove_records(ledger: &mut Ledger) -> Result<(), LedgerError> {
+    let mut records = read_records(ledger, ledger.keys.seats()).await?;
+    records.extend(read_records(ledger, ledger.keys.users()).await?);
+    for part in records.chunks(MAX_OPS) {
         let ops: Vec<Op> = part.iter().map(|record| Op::Delete { key: record.key.clone() }).collect();
         ledger.commit(&ops, None).await?;
     }
     Ok(())
 }
 
-/// Removes seats first: until the last commit the row says that the meeting ended. The log keeps one entry, so that event
+/// Removes seats and users first: until the last commit the row says that the meeting ended. The log keeps one entry, so that event
 /// numbers continue if the meeting is opened again.
 pub(super) async fn clear(ledger: &mut Ledger) -> Result<(), LedgerError> {
-    remove_seats(ledger).await?;
+    remove_records(ledger).await?;
     let ended = encode_event(&Event::Ended { reason: String::new() });
     let ops = [
         Op::Delete { key: ledger.keys.alive().map_err(refused)? },

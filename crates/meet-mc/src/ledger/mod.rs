@@ -185,6 +185,7 @@ impl Ledger {
         for change in changes {
             match change {
                 Change::MuteEpoch(epoch) => row.mute_epoch = *epoch,
+                Change::GuestsEnterMuted => row.guests_enter_muted = true,
                 Change::Phase(Phase::Complete) => row.ended = true,
                 Change::Handlers(handlers) => row.handlers = handlers.iter().map(Into::into).collect(),
                 Change::Settings(settings) => row.set(settings),
@@ -203,9 +204,18 @@ impl Ledger {
                     to.put(key, rows::encode_seat(seat).ok_or_else(not_encoded)?);
                 }
                 Change::SeatRemoved(participant) => to.delete(self.keys.seat(*participant).map_err(refused)?),
+                Change::User { user, record } => {
+                    let key = self.keys.user(user).map_err(refused)?;
+                    match record.is_empty() {
+                        true => to.delete(key),
+                        false => to.put(key, rows::encode_user(user, record).ok_or_else(not_encoded)?),
+                    }
+                }
                 Change::Event(event) => to.append(encode_event(event)),
+                // Part of the meeting's row, or not persisted.
                 Change::NonceSpent(_) | Change::MuteEpoch(_) | Change::Phase(_) => {}
-                Change::Handlers(_) | Change::Settings(_) => {}
+                Change::Handlers(_) | Change::Settings(_) | Change::GuestsEnterMuted => {}
+                Change::Waiting(_) | Change::WaitingRemoved(_) | Change::Speakers(_) => {}
             }
         }
         if *row != self.row {

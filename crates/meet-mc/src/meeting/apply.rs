@@ -7,7 +7,7 @@ use tenure_meet_wire::seq::Turn;
 use crate::meeting::request::apply_request;
 use crate::meeting::{
     Change, DirectMessage, Effect, Effects, Event, Input, LeaveReason, Meeting, Now, Phase, Presence,
-    Refusal, Rule, Seat, Settings, Trigger, Write, join, limits, mute,
+    Refusal, Rule, Seat, Settings, Trigger, Write, join, layout, limits, mute, waiting,
 };
 
 /// What a decision needs beside the state.
@@ -52,18 +52,30 @@ pub fn apply(meeting: &Meeting, input: &Input, context: &Context<'_>) -> Result<
             let changes = vec![Change::Handlers(handlers.clone())];
             Ok(Effects::new(Write::Sync, changes, vec![Effect::RegisterHandlers]))
         }
-        Input::Settings { max_participants, allow_guests } => {
-            let (max_participants, allow_guests) = (*max_participants, *allow_guests);
-            let settings = Settings { max_participants, allow_guests, ..meeting.settings.clone() };
+        Input::StoppedWaiting { participant } => Ok(waiting::stop_waiting(meeting, *participant)),
+        Input::Settings { max_participants, allow_guests, waiting_room } => {
+            let settings = Settings {
+                max_participants: *max_participants,
+                allow_guests: *allow_guests,
+                waiting_room: *waiting_room,
+                ..meeting.settings.clone()
+            };
             if settings == meeting.settings {
                 return Ok(Effects::none());
             }
             allowed()?;
+            let waiting: Vec<Id> = meeting.waiting.keys().copied().filter(|_| !*waiting_room).collect();
+            let then = if waiting.is_empty() { Vec::new() } else { vec![Effect::Admit(waiting)] };
             // Applies to later joins; no participant loses its seat.
-            Ok(Effects::new(Write::Sync, vec![Change::Settings(settings)], Vec::new()))
+            Ok(Effects::new(Write::Sync, vec![Change::Settings(settings)], then))
         }
-        Input::Timer if rule == Rule::Apply => Ok(expire(meeting, context.now)),
-        Input::Timer => Ok(Effects::none()),
+        Input::Timer | Input::Speakers { .. } if rule != Rule::Apply => Ok(Effects::none()),
+        Input::Timer => Ok(expire(meeting, context.now)),
+        Input::Speakers { participants } => {
+            let speakers = layout::speakers_after(meeting, participants);
+            let changes = vec![Change::Speakers(speakers)];
+            Ok(Effects::new(Write::None, changes, Vec::new()))
+        }
         Input::Freeze => allowed().map(|()| freeze(meeting)),
         Input::Thaw => allowed().map(|()| thaw(meeting)),
         Input::Move { endpoint, certificates } => {
@@ -95,23 +107,24 @@ fn expire(meeting: &Meeting, now: Now) -> Effects {
     if meeting.empty_since.is_some_and(|since| now.tick >= since + limits::EMPTY) {
         return Effects::new(Write::Sync, vec![Change::Phase(Phase::Complete)], vec![Effect::End]);
     }
-    let (mut changes, mut write) = (Vec::new(), Write::None);
+    let (mut changes, mut then, mut write) = (Vec::new(), Vec::new(), Write::None);
     for seat in meeting.seats.values() {
         if changes.len() >= limits::TIMER_CHANGES {
             break;
         }
         let expired = matches!(seat.presence, Presence::Disconnected { until, .. } if now.tick >= until);
-        let participant = seat.participant;
+        let (participant, epoch, reason) = (seat.participant, seat.epoch, LeaveReason::Timeout);
         if expired {
             write = Write::Sync;
             changes.push(Change::SeatRemoved(participant));
-            changes.push(Change::Event(Event::Left { participant, reason: LeaveReason::Timeout }));
+            changes.push(Change::Event(Event::Left { participant, reason }));
+            then.push(Effect::ReleaseParticipant { participant, epoch, reason });
         } else if seat.unmute_request.is_some_and(|request| now.tick >= request.until) {
             write = if write == Write::None { Write::Async } else { write };
             changes.push(Change::Seat(Box::new(Seat { unmute_request: None, ..seat.clone() })));
         }
     }
-    Effects::new(write, changes, Vec::new())
+    Effects::new(write, changes, then)
 }
 
 fn freeze(meeting: &Meeting) -> Effects {

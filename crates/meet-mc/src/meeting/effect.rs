@@ -3,7 +3,10 @@
 use tenure_meet_wire::binding::{BindingToken, Nonce};
 use tenure_meet_wire::{CloseCode, Id};
 
-use crate::meeting::{Event, HandlerInfo, LoggedEvent, Mutes, Phase, Profile, Seat, Settings};
+use crate::meeting::{
+    Event, HandlerInfo, LeaveReason, LoggedEvent, Mutes, Phase, Profile, Seat, Settings, UserRecord,
+    WaitingEntry,
+};
 
 /// When the changes must be persisted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +28,21 @@ pub enum Change {
     SeatRemoved(Id),
     /// Spend a nonce. It can be spent once.
     NonceSpent(Nonce),
+    /// Set what hosts decided about a user; an empty record is removed.
+    User {
+        /// The user.
+        user: String,
+        /// The record.
+        record: UserRecord,
+    },
+    /// From now on guests enter muted.
+    GuestsEnterMuted,
+    /// Add a participant that waits. Not persisted.
+    Waiting(Box<WaitingEntry>),
+    /// Remove a participant that waits. Not persisted.
+    WaitingRemoved(Id),
+    /// Replace the speakers. Not persisted.
+    Speakers(Vec<Id>),
     /// Set the mute epoch.
     MuteEpoch(u64),
     /// Set the phase.
@@ -86,6 +104,10 @@ pub enum DirectMessage {
         /// Handlers that did not acknowledge.
         missing: Vec<String>,
     },
+    /// To a host, or to a participant that waits: the waiting room.
+    WaitingRoom,
+    /// To a host: the banned users.
+    BannedUsers,
     /// Reconnect to another controller.
     Redirect {
         /// The controller's endpoint.
@@ -123,14 +145,32 @@ pub enum Effect {
     },
     /// Register the meeting at its media handlers.
     RegisterHandlers,
-    /// Have all media handlers enforce a mute, then report to the host.
+    /// Have all media handlers enforce the mutes of a participant, then report to the host.
     EnforceMute {
-        /// The muted participant.
+        /// The participant.
         participant: Id,
         /// The mutes.
         mutes: Mutes,
-        /// The host that requested it.
-        by: Id,
+        /// The host that requested it; none for the first mask of a seat.
+        by: Option<Id>,
+    },
+    /// Have all media handlers end the sessions of a participant that left.
+    ReleaseParticipant {
+        /// The participant.
+        participant: Id,
+        /// The epoch of its last connection.
+        epoch: u64,
+        /// Why it left.
+        reason: LeaveReason,
+    },
+    /// Answer the request with the media handlers and new grants.
+    AnswerWithMediaServers,
+    /// Process the joins of these participants, which wait, as admitted.
+    Admit(Vec<Id>),
+    /// Close the connection of a participant that waits.
+    TurnAway {
+        /// The participant.
+        participant: Id,
     },
     /// Stop owning the meeting: it ended.
     End,
@@ -145,6 +185,8 @@ pub struct Effects {
     pub changes: Vec<Change>,
     /// The answer to a join.
     pub welcome: Option<Box<Welcome>>,
+    /// The join waits for a host under this id.
+    pub waits: Option<Id>,
     /// Actions to take afterwards, in order.
     pub then: Vec<Effect>,
 }
@@ -152,11 +194,11 @@ pub struct Effects {
 impl Effects {
     /// No effects.
     pub const fn none() -> Self {
-        Self { write: Write::None, changes: Vec::new(), welcome: None, then: Vec::new() }
+        Self { write: Write::None, changes: Vec::new(), welcome: None, waits: None, then: Vec::new() }
     }
 
     pub(super) fn new(write: Write, changes: Vec<Change>, then: Vec<Effect>) -> Self {
-        Self { write, changes, welcome: None, then }
+        Self { write, changes, welcome: None, waits: None, then }
     }
 
     pub(super) fn with_welcome(self, welcome: Welcome) -> Self {
@@ -190,6 +232,9 @@ pub enum Refusal {
     /// The request does not fit the current state.
     #[error("{0}")]
     Conflict(&'static str),
+    /// A host removed the user from the meeting.
+    #[error("a host removed you from this meeting")]
+    Banned,
     /// The meeting is full.
     #[error("the meeting is full")]
     Full,

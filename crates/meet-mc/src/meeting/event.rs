@@ -50,6 +50,13 @@ pub enum Event {
         /// The stream's number.
         stream_id: u32,
     },
+    /// A participant raised or lowered its hand.
+    Hand {
+        /// The participant.
+        participant: Id,
+        /// When it was raised; `None` if it was lowered.
+        raised_at: Option<Wall>,
+    },
     /// A chat message.
     Chat {
         /// The sender.

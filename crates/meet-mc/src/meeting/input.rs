@@ -39,6 +39,11 @@ pub enum Input {
         /// Handlers that did not acknowledge.
         missing: Vec<String>,
     },
+    /// A media handler reports who speaks.
+    Speakers {
+        /// The loudest first.
+        participants: Vec<Id>,
+    },
     /// The media handlers were replaced.
     Handlers(Vec<HandlerInfo>),
     /// GC's record of the meeting changed.
@@ -47,6 +52,13 @@ pub enum Input {
         max_participants: u32,
         /// Whether guests may join.
         allow_guests: bool,
+        /// Whether participants other than hosts wait until a host admits them.
+        waiting_room: bool,
+    },
+    /// A participant that waits disconnected.
+    StoppedWaiting {
+        /// The participant.
+        participant: Id,
     },
     /// A deadline of the meeting may have passed.
     Timer,
@@ -78,6 +90,8 @@ pub struct Join {
     pub attempt: String,
     /// The last event that the client has received.
     pub last_event_seq: u64,
+    /// Whether a host admitted it from the waiting room.
+    pub admitted: bool,
     /// Unused ids for the seat and the connection.
     pub ids: NewIds,
 }

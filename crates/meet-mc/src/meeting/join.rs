@@ -7,7 +7,8 @@ use tenure_meet_wire::seq::Applied;
 
 use crate::meeting::{
     Binding, Change, Context, DirectMessage, Effect, Effects, Event, Join, Meeting, Mutes, Presence,
-    PreviousBinding, Refusal, Replay, ResumeProof, Role, Seat, Welcome, Write, limits,
+    PreviousBinding, Refusal, Replay, ResumeProof, Role, Seat, UserRecord, Welcome, Write, limits, user,
+    waiting,
 };
 
 /// A valid proof of a seat.
@@ -76,15 +77,39 @@ fn take_new_seat(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Resul
     if join.role == Role::Guest && !meeting.settings.allow_guests {
         return Err(Refusal::NoGuests);
     }
-    if meeting.seats.values().filter(|seat| seat.user == join.user).count() >= limits::SEATS_PER_USER {
+    let host = join.role == Role::Host;
+    if !host && user::record(meeting, &join.user).ban.is_some() {
+        return Err(Refusal::Banned);
+    }
+    let waiting = meeting.waiting.values().filter(|entry| entry.user == join.user && !join.admitted).count();
+    if user::seats_of(meeting, &join.user).count() + waiting >= limits::SEATS_PER_USER {
         return Err(Refusal::RateLimited("this user has too many seats in the meeting"));
     }
-    if meeting.seats.len() >= meeting.settings.max_participants.min(limits::SEATS) as usize {
+    // A host enters a full meeting: it is the one that can make room.
+    if !host && meeting.seats.len() >= meeting.settings.max_participants.min(limits::SEATS) as usize {
         return Err(Refusal::Full);
     }
     if meeting.seats.contains_key(&join.ids.participant) {
         return Err(Refusal::Conflict("the participant id is taken"));
     }
+    if waiting::must_wait(meeting, join) {
+        return waiting::wait(meeting, join, context.now);
+    }
+    Ok(seat_participant(meeting, join, context))
+}
+
+fn seat_participant(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Effects {
+    let record = user::mutes_at_join(meeting, &join.user, join.role);
+    // Every seat has a mask from the start: handlers forward nothing of a participant without one.
+    let epoch = meeting.mute_epoch + 1;
+    let mutes = Mutes {
+        audio_host: record.audio_muted,
+        video_host: record.video_muted,
+        by: record.muted_by.clone(),
+        reason: record.mute_reason.clone(),
+        epoch,
+        ..Mutes::default()
+    };
     let seat = Seat {
         participant: join.ids.participant,
         user: join.user.clone(),
@@ -93,11 +118,12 @@ fn take_new_seat(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Resul
         joined_at: context.now.wall,
         presence: Presence::Connected,
         epoch: 1,
-        mutes: Mutes::default(),
+        mutes,
         unmute_request: None,
         streams: Default::default(),
         layout: None,
         applied: Applied::default(),
+        hand_raised_at: None,
         binding: Binding { correlation: join.ids.correlation, nonce: join.ids.nonce, previous: None },
     };
     let joined = Change::Event(Event::Joined(Box::new(seat.profile())));
@@ -114,9 +140,17 @@ fn take_new_seat(meeting: &Meeting, join: &Join, context: &Context<'_>) -> Resul
     if meeting.seats.is_empty() {
         then.push(Effect::RegisterHandlers);
     }
-    then.extend(open_unmute_requests(meeting, &seat, context));
-    let changes = vec![Change::Seat(Box::new(seat)), joined];
-    Ok(Effects::new(Write::Sync, changes, then).with_welcome(welcome))
+    let (participant, mutes) = (seat.participant, seat.mutes.clone());
+    then.push(Effect::EnforceMute { participant, mutes, by: None });
+    then.extend(inform_host(meeting, &seat, context));
+    let mut changes = vec![Change::MuteEpoch(epoch), Change::Seat(Box::new(seat)), joined];
+    if join.admitted {
+        let record = UserRecord { admitted: true, ..user::record(meeting, &join.user) };
+        changes.extend(user::set_record(meeting, &join.user, record).unwrap_or_default());
+        changes.push(Change::WaitingRemoved(participant));
+        then.extend(waiting::notify_hosts(meeting));
+    }
+    Effects::new(Write::Sync, changes, then).with_welcome(welcome)
 }
 
 /// Resumes a seat: its nonce is spent, and the connection gets a new binding.
@@ -167,15 +201,29 @@ fn reconnect(
         let (participant, epoch) = (before.participant, before.epoch);
         then.push(Effect::Close { participant, epoch, code: CloseCode::Superseded });
     }
-    then.extend(open_unmute_requests(meeting, &seat, context));
+    then.extend(inform_host(meeting, &seat, context));
     Effects::new(Write::Sync, changes, then).with_welcome(welcome)
 }
 
-/// A host that connects receives the open unmute requests.
-fn open_unmute_requests(meeting: &Meeting, host: &Seat, context: &Context<'_>) -> Vec<Effect> {
+/// A host that connects receives the open unmute requests, the waiting room and the banned users. Participants that
+/// wait learn that a host arrived.
+fn inform_host(meeting: &Meeting, host: &Seat, context: &Context<'_>) -> Vec<Effect> {
     if host.role != Role::Host {
         return Vec::new();
     }
+    let participant = host.participant;
+    let mut then = open_unmute_requests(meeting, host, context);
+    if !meeting.waiting.is_empty() {
+        then.push(Effect::Send { participant, message: DirectMessage::WaitingRoom });
+        then.extend(waiting::notify_waiting(meeting));
+    }
+    if meeting.users.values().any(|record| record.ban.is_some()) {
+        then.push(Effect::Send { participant, message: DirectMessage::BannedUsers });
+    }
+    then
+}
+
+fn open_unmute_requests(meeting: &Meeting, host: &Seat, context: &Context<'_>) -> Vec<Effect> {
     let send = |seat: &Seat| {
         let request = seat.unmute_request.filter(|request| context.now.tick < request.until)?;
         let message = DirectMessage::UnmuteRequested {

@@ -9,8 +9,11 @@ mod chat;
 mod effect;
 mod event;
 mod event_log;
+mod hand;
 mod input;
 mod join;
+mod kick;
+mod layout;
 mod mute;
 mod phase;
 mod request;
@@ -19,19 +22,25 @@ mod state;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod user;
+mod waiting;
 
 pub use apply::{Context, apply};
 pub use effect::{Change, DirectMessage, Effect, Effects, Refusal, Welcome, Write};
 pub use event::{Audience, Event, LeaveReason};
 pub use event_log::{EventLog, LoggedEvent, Replay};
 pub use input::{Input, Join, NewIds, ResumeProof};
+pub use layout::{Assignment, assign};
 pub use phase::{Phase, Rule, Trigger};
 pub use request::Request;
 pub use seat::{
-    Binding, Layout, LayoutConfig, Mutes, Presence, PreviousBinding, Profile, Role, Seat, Stream, StreamKind,
-    UnmuteRequest,
+    Binding, Layout, LayoutConfig, MediaRights, Mutes, Presence, PreviousBinding, Profile, Role, Seat,
+    Stream, StreamKind, UnmuteRequest,
 };
 pub use state::{HandlerInfo, Meeting, Now, Settings};
+pub(crate) use user::banned;
+pub use user::{Ban, UserRecord};
+pub use waiting::WaitingEntry;
 
 /// Bounds of a meeting.
 pub mod limits {
@@ -59,8 +68,22 @@ pub mod limits {
     pub const SEATS_PER_USER: usize = 8;
     /// Seats of a meeting; settings may lower it.
     pub const SEATS: u32 = 1_000;
+    /// Users about whom hosts decided something, in one meeting.
+    pub const USERS: usize = 2_000;
+    /// Participants that wait for a host.
+    pub const WAITING: usize = 100;
+    /// Banned users that hosts are shown.
+    pub const BANNED: usize = 100;
+    /// Participants that one request admits by id.
+    pub const ADMITTED: usize = 64;
     /// Streams of one participant.
     pub const STREAMS: usize = 16;
+    /// Slots of a layout.
+    pub const SLOTS: usize = 64;
+    /// Slots of a layout that names no number.
+    pub const SLOTS_DEFAULT: usize = 16;
+    /// Speakers that are remembered.
+    pub const SPEAKERS: usize = 16;
     /// Users and streams named in a layout.
     pub const LAYOUT_NAMES: usize = 64;
     /// Receivers of a data message.

@@ -4,8 +4,8 @@ use tenure_meet_wire::Id;
 
 use crate::meeting::request::{find_seat, require_host};
 use crate::meeting::{
-    Change, DirectMessage, Effect, Effects, Event, Meeting, Mutes, Now, Refusal, Seat, UnmuteRequest, Write,
-    limits,
+    Change, DirectMessage, Effect, Effects, Event, Meeting, Mutes, Now, Refusal, Role, Seat, UnmuteRequest,
+    UserRecord, Write, limits, user,
 };
 
 fn muted(seat: &Seat) -> Change {
@@ -34,38 +34,73 @@ pub(super) fn mute_by_host(
     reason: &str,
 ) -> Result<Effects, Refusal> {
     require_host(&by)?;
-    let target = if participant == by.participant { &by } else { find_seat(meeting, participant)? };
-    let epoch = meeting.mute_epoch + 1;
-    let mutes = Mutes {
-        audio_host: audio,
-        video_host: video,
-        by: (audio || video).then(|| by.user.clone()),
-        reason: if audio || video { reason.to_owned() } else { String::new() },
-        epoch,
-        ..target.mutes.clone()
+    let target = find_seat(meeting, participant)?;
+    let muted = audio || video;
+    let record = UserRecord {
+        audio_muted: audio,
+        video_muted: video,
+        muted_by: muted.then(|| by.user.clone()),
+        mute_reason: if muted { reason.to_owned() } else { String::new() },
+        ..user::record(meeting, &target.user)
     };
-    // A request is closed once nothing that it asks for is muted.
-    let still_muted = |request: &UnmuteRequest| (request.audio && audio) || (request.video && video);
-    let unmute_request = target.unmute_request.filter(still_muted);
-    let target = Seat { mutes, unmute_request, ..target.clone() };
-    Ok(enforce(by, target, epoch, Vec::new()))
+    apply_mutes(meeting, by, target, record, Vec::new())
 }
 
-/// The changes and effects of a mute that handlers must enforce.
-fn enforce(by: Seat, target: Seat, epoch: u64, more: Vec<Effect>) -> Effects {
-    let order = Effect::EnforceMute {
-        participant: target.participant,
-        mutes: target.mutes.clone(),
-        by: by.participant,
-    };
-    let event = muted(&target);
-    let mut changes = vec![Change::MuteEpoch(epoch)];
-    if by.participant != target.participant {
+/// Sets the host mutes of a user, and has the handlers enforce them.
+fn apply_mutes(
+    meeting: &Meeting,
+    by: Seat,
+    target: &Seat,
+    record: UserRecord,
+    more: Vec<Effect>,
+) -> Result<Effects, Refusal> {
+    let lifted = !(record.audio_muted && record.video_muted);
+    let admitted = record.admitted || (target.role == Role::Guest && lifted);
+    let muted = record.audio_muted || record.video_muted;
+    let record = UserRecord { admitted, ..record };
+    let (mut changes, enforced) = set_user_mutes(meeting, &by, &target.user, record, meeting.mute_epoch + 1)?;
+    changes.extend(user::guests_enter_muted(meeting, target.role).filter(|_| muted));
+    if by.user != target.user {
         changes.push(Change::Seat(Box::new(by)));
     }
-    changes.extend([Change::Seat(Box::new(target)), event]);
-    let then = [vec![Effect::Accept, order], more].concat();
-    Effects::new(Write::Sync, changes, then)
+    let then = [vec![Effect::Accept], enforced, more].concat();
+    Ok(Effects::new(Write::Sync, changes, then))
+}
+
+/// Sets the host mutes of all seats of a user, now and later ones, with this epoch. The request's number of `by` is
+/// kept if it is one of these seats.
+pub(super) fn set_user_mutes(
+    meeting: &Meeting,
+    by: &Seat,
+    user: &str,
+    record: UserRecord,
+    epoch: u64,
+) -> Result<(Vec<Change>, Vec<Effect>), Refusal> {
+    let mut changes = vec![Change::MuteEpoch(epoch)];
+    changes.extend(user::set_record(meeting, user, record.clone())?);
+    let mut then = Vec::new();
+    for seat in user::seats_of(meeting, user) {
+        let seat = if seat.participant == by.participant { by } else { seat };
+        let mutes = Mutes {
+            audio_host: record.audio_muted,
+            video_host: record.video_muted,
+            by: record.muted_by.clone(),
+            reason: record.mute_reason.clone(),
+            epoch,
+            ..seat.mutes.clone()
+        };
+        // A request is closed once nothing that it asks for is muted.
+        let still_muted = |request: &UnmuteRequest| {
+            (request.audio && record.audio_muted) || (request.video && record.video_muted)
+        };
+        let unmute_request = seat.unmute_request.filter(still_muted);
+        let (participant, by) = (seat.participant, Some(by.participant));
+        then.push(Effect::EnforceMute { participant, mutes: mutes.clone(), by });
+        let seat = Seat { mutes, unmute_request, ..seat.clone() };
+        changes.push(muted(&seat));
+        changes.push(Change::Seat(Box::new(seat)));
+    }
+    Ok((changes, then))
 }
 
 /// A participant muted by a host asks to be unmuted. One request at a time.
@@ -108,33 +143,39 @@ pub(super) fn answer_unmute(
     now: Now,
 ) -> Result<Effects, Refusal> {
     require_host(&by)?;
-    let target = if participant == by.participant { &by } else { find_seat(meeting, participant)? };
+    let target = find_seat(meeting, participant)?;
+    let target = if participant == by.participant { by.clone() } else { target.clone() };
     let open = target.unmute_request.filter(|request| now.tick < request.until);
     let request = open.ok_or(Refusal::NotFound("the participant has no open unmute request"))?;
     let (audio, video) = (audio && request.audio, video && request.video);
     let message = DirectMessage::UnmuteAnswered { participant, audio, video };
     let send = Effect::Send { participant, message };
     if !(audio || video) {
-        let target = Seat { unmute_request: None, ..target.clone() };
+        let target = Seat { unmute_request: None, ..target };
         let mut changes = vec![Change::Seat(Box::new(target))];
         if by.participant != participant {
             changes.push(Change::Seat(Box::new(by)));
         }
         return Ok(Effects::new(Write::Async, changes, vec![Effect::Accept, send]));
     }
-    let epoch = meeting.mute_epoch + 1;
-    let (audio_host, video_host) = (target.mutes.audio_host && !audio, target.mutes.video_host && !video);
-    let still = audio_host || video_host;
-    let mutes = Mutes {
-        audio_host,
-        video_host,
-        by: target.mutes.by.clone().filter(|_| still),
-        reason: if still { target.mutes.reason.clone() } else { String::new() },
-        epoch,
-        ..target.mutes.clone()
+    let (audio_muted, video_muted) = (target.mutes.audio_host && !audio, target.mutes.video_host && !video);
+    let still = audio_muted || video_muted;
+    let record = UserRecord {
+        audio_muted,
+        video_muted,
+        muted_by: target.mutes.by.clone().filter(|_| still),
+        mute_reason: if still { target.mutes.reason.clone() } else { String::new() },
+        ..user::record(meeting, &target.user)
     };
-    let target = Seat { mutes, unmute_request: None, ..target.clone() };
-    Ok(enforce(by, target, epoch, vec![send]))
+    let mut effects = apply_mutes(meeting, by, &target, record, vec![send])?;
+    for change in &mut effects.changes {
+        if let Change::Seat(seat) = change
+            && seat.participant == participant
+        {
+            seat.unmute_request = None;
+        }
+    }
+    Ok(effects)
 }
 
 /// Reports to the host that requested a mute, unless the mute was changed since.

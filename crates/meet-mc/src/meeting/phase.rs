@@ -57,7 +57,7 @@ pub enum Trigger {
     Disconnected,
     /// Handlers answered a mute order.
     MuteEnforced,
-    /// A deadline may have passed.
+    /// A deadline may have passed, or other participants speak.
     Timer,
     /// Begin a move.
     Freeze,
@@ -86,9 +86,9 @@ impl Trigger {
             Input::Join(_) | Input::Request { .. } | Input::Handlers(_) | Input::Settings { .. } => {
                 Self::Change
             }
-            Input::Disconnected { .. } => Self::Disconnected,
+            Input::Disconnected { .. } | Input::StoppedWaiting { .. } => Self::Disconnected,
             Input::MuteEnforced { .. } => Self::MuteEnforced,
-            Input::Timer => Self::Timer,
+            Input::Timer | Input::Speakers { .. } => Self::Timer,
             Input::Freeze => Self::Freeze,
             Input::Thaw => Self::Thaw,
             Input::Move { .. } => Self::Move,

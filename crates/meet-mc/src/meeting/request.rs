@@ -7,7 +7,7 @@ use tenure_meet_wire::{CloseCode, Id};
 
 use crate::meeting::{
     Change, Effect, Effects, Event, LayoutConfig, LeaveReason, Meeting, Now, Phase, Presence, Refusal, Role,
-    Seat, StreamKind, Write, chat, mute, streams,
+    Seat, StreamKind, Write, chat, hand, kick, mute, streams, waiting,
 };
 
 /// A request of a participant.
@@ -93,10 +93,31 @@ pub enum Request {
     },
     /// Unsubscribe from the layout.
     Unsubscribe,
-    /// Remove a participant as host.
+    /// Raise or lower a hand.
+    RaiseHand {
+        /// The participant; none for the own hand.
+        participant: Option<Id>,
+        /// Whether it is raised.
+        raised: bool,
+    },
+    /// Ask for new grants for the media handlers.
+    MediaGrant,
+    /// Admit participants as host.
+    Admit {
+        /// Participants that wait or entered muted.
+        participants: Vec<Id>,
+        /// All participants that wait.
+        all: bool,
+    },
+    /// Remove a participant as host, and ban its user.
     Kick {
         /// The target.
         participant: Id,
+    },
+    /// Let a kicked user join again, as host.
+    LiftBan {
+        /// The user.
+        user: String,
     },
     /// End the meeting as host.
     End,
@@ -110,7 +131,7 @@ pub(super) fn apply_request(
     now: Now,
 ) -> Result<Effects, Refusal> {
     match request {
-        Request::Leave => Ok(leave(&seat, LeaveReason::Voluntary, CloseCode::Done)),
+        Request::Leave => Ok(leave(&seat)),
         Request::Mute { audio, video } => Ok(mute::mute_self(seat, *audio, *video)),
         Request::HostMute { participant, audio, video, reason } => {
             mute::mute_by_host(meeting, seat, *participant, (*audio, *video), reason)
@@ -126,7 +147,11 @@ pub(super) fn apply_request(
         Request::Subscribe { kind, config, streams } => streams::subscribe(seat, *kind, config, streams),
         Request::UpdateLayout { config } => streams::update_layout(seat, config),
         Request::Unsubscribe => Ok(streams::unsubscribe(seat)),
-        Request::Kick { participant } => kick(meeting, seat, *participant),
+        Request::RaiseHand { participant, raised } => hand::raise(meeting, seat, *participant, *raised, now),
+        Request::MediaGrant => Ok(streams::request_grants(seat)),
+        Request::Admit { participants, all } => waiting::admit(meeting, seat, participants, *all),
+        Request::Kick { participant } => kick::kick(meeting, seat, *participant, now),
+        Request::LiftBan { user } => kick::lift_ban(meeting, seat, user),
         Request::End => end(meeting, &seat),
     }
 }
@@ -147,21 +172,9 @@ pub(super) fn accept(seat: Seat, event: Option<Event>) -> Effects {
     Effects::new(Write::Async, changes.collect(), vec![Effect::Accept])
 }
 
-fn leave(seat: &Seat, reason: LeaveReason, code: CloseCode) -> Effects {
-    let participant = seat.participant;
-    let changes = vec![Change::SeatRemoved(participant), Change::Event(Event::Left { participant, reason })];
-    let close = Effect::Close { participant, epoch: seat.epoch, code };
-    Effects::new(Write::Sync, changes, vec![Effect::Accept, close])
-}
-
-fn kick(meeting: &Meeting, by: Seat, participant: Id) -> Result<Effects, Refusal> {
-    require_host(&by)?;
-    if participant == by.participant {
-        return Err(Refusal::Invalid("a host cannot kick itself; leave instead"));
-    }
-    let mut effects = leave(find_seat(meeting, participant)?, LeaveReason::Kicked, CloseCode::Kicked);
-    effects.changes.push(Change::Seat(Box::new(by)));
-    Ok(effects)
+fn leave(seat: &Seat) -> Effects {
+    let (changes, then) = kick::remove(seat, LeaveReason::Voluntary, CloseCode::Done);
+    Effects::new(Write::Sync, changes, [vec![Effect::Accept], then].concat())
 }
 
 fn end(meeting: &Meeting, by: &Seat) -> Result<Effects, Refusal> {

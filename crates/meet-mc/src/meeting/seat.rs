@@ -30,10 +30,30 @@ impl Role {
         }
     }
 
+    /// What the role may do with media.
+    pub const fn media_rights(self) -> MediaRights {
+        match self {
+            Self::Host | Self::Participant | Self::Guest => {
+                MediaRights { send_audio: true, send_video: true, receive: true }
+            }
+        }
+    }
+
     /// The role of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == name)
     }
+}
+
+/// What a participant may do with media, apart from mutes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MediaRights {
+    /// Send audio.
+    pub send_audio: bool,
+    /// Send video and screens.
+    pub send_video: bool,
+    /// Receive the media of others.
+    pub receive: bool,
 }
 
 /// Whether a participant is connected.
@@ -199,6 +219,8 @@ pub struct Seat {
     pub layout: Option<Layout>,
     /// The highest sequence number of an applied request.
     pub applied: Applied,
+    /// When the participant raised its hand.
+    pub hand_raised_at: Option<Wall>,
     /// The binding for the next resume.
     pub binding: Binding,
 }
@@ -222,6 +244,8 @@ pub struct Profile {
     pub mutes: Mutes,
     /// Published streams, by number.
     pub streams: BTreeMap<u32, Stream>,
+    /// When the participant raised its hand.
+    pub hand_raised_at: Option<Wall>,
 }
 
 impl Seat {
@@ -236,6 +260,7 @@ impl Seat {
             connected: self.presence == Presence::Connected,
             mutes: self.mutes.clone(),
             streams: self.streams.clone(),
+            hand_raised_at: self.hand_raised_at,
         }
     }
 

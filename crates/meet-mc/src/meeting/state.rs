@@ -8,7 +8,9 @@ use tenure_meet_wire::{Id, MeetingId};
 
 #[cfg(doc)]
 use crate::meeting::Input;
-use crate::meeting::{Change, EventLog, Phase, Presence, Role, Rule, Seat, Trigger, limits};
+use crate::meeting::{
+    Change, EventLog, Phase, Presence, Role, Rule, Seat, Trigger, UserRecord, WaitingEntry, limits,
+};
 
 /// The current time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +28,8 @@ pub struct Settings {
     pub max_participants: u32,
     /// Whether guests may join.
     pub allow_guests: bool,
+    /// Whether participants other than hosts wait until a host admits them.
+    pub waiting_room: bool,
     /// How long a seat is kept after its connection is lost.
     pub grace: Duration,
     /// How long after the loss the seat can be resumed.
@@ -34,7 +38,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_participants: 100, allow_guests: true, grace: limits::GRACE, binding_ttl: limits::GRACE }
+        Self {
+            max_participants: 100,
+            allow_guests: true,
+            waiting_room: false,
+            grace: limits::GRACE,
+            binding_ttl: limits::GRACE,
+        }
     }
 }
 
@@ -64,13 +74,21 @@ pub struct Meeting {
     pub phase: Phase,
     /// The seats, in join order.
     pub seats: BTreeMap<Id, Seat>,
+    /// Participants that wait for a host, in order. They are not persisted: a lost connection joins again.
+    pub waiting: BTreeMap<Id, WaitingEntry>,
+    /// What hosts decided about users.
+    pub users: BTreeMap<String, UserRecord>,
+    /// Whether guests enter muted, since a host muted or kicked one.
+    pub guests_enter_muted: bool,
+    /// The last speakers, the last one first. Not persisted.
+    pub speakers: Vec<Id>,
     /// The last events.
     pub log: EventLog,
     /// Rises with every change of a host mute.
     pub mute_epoch: u64,
     /// The media handlers, best first.
     pub handlers: Vec<HandlerInfo>,
-    /// When the last seat was removed; `None` while there are seats.
+    /// When the last participant left; `None` while there are seats or participants that wait.
     pub empty_since: Option<Tick>,
 }
 
@@ -82,6 +100,10 @@ impl Meeting {
             settings,
             phase: Phase::Active,
             seats: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            users: BTreeMap::new(),
+            guests_enter_muted: false,
+            speakers: Vec::new(),
             log: EventLog::default(),
             mute_epoch: 0,
             handlers,
@@ -123,11 +145,18 @@ impl Meeting {
             match change {
                 Change::Seat(seat) => drop(self.seats.insert(seat.participant, (**seat).clone())),
                 Change::SeatRemoved(participant) => drop(self.seats.remove(participant)),
+                Change::User { user, record } if record.is_empty() => drop(self.users.remove(user)),
+                Change::User { user, record } => drop(self.users.insert(user.clone(), record.clone())),
+                Change::GuestsEnterMuted => self.guests_enter_muted = true,
+                Change::Speakers(speakers) => self.speakers.clone_from(speakers),
+                Change::Waiting(entry) => drop(self.waiting.insert(entry.participant, (**entry).clone())),
+                Change::WaitingRemoved(participant) => drop(self.waiting.remove(participant)),
                 Change::MuteEpoch(epoch) => self.mute_epoch = *epoch,
                 Change::Phase(phase) => {
                     self.phase = phase.clone();
                     if self.phase == Phase::Complete {
                         self.seats.clear();
+                        self.waiting.clear();
                     }
                 }
                 Change::Handlers(handlers) => self.handlers.clone_from(handlers),
@@ -136,7 +165,7 @@ impl Meeting {
                 Change::NonceSpent(_) => {}
             }
         }
-        match (self.seats.is_empty(), self.empty_since) {
+        match (self.seats.is_empty() && self.waiting.is_empty(), self.empty_since) {
             (true, None) => self.empty_since = Some(now.tick),
             (false, Some(_)) => self.empty_since = None,
             _ => {}

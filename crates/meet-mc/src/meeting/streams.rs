@@ -3,7 +3,9 @@
 use tenure_meet_wire::limits as wire;
 
 use crate::meeting::request::accept;
-use crate::meeting::{Effects, Event, Layout, LayoutConfig, Refusal, Seat, Stream, StreamKind, limits};
+use crate::meeting::{
+    Change, Effect, Effects, Event, Layout, LayoutConfig, Refusal, Seat, Stream, StreamKind, Write, limits,
+};
 
 pub(super) fn publish(
     mut seat: Seat,
@@ -58,6 +60,11 @@ pub(super) fn update_layout(seat: Seat, config: &LayoutConfig) -> Result<Effects
     let before = seat.layout.clone().ok_or(Refusal::Conflict("no layout to update"))?;
     let layout = Some(Layout { config: config.clone(), ..before });
     Ok(accept(Seat { layout, ..seat }, None))
+}
+
+/// Only the request's number is recorded: grants are not persisted.
+pub(super) fn request_grants(seat: Seat) -> Effects {
+    Effects::new(Write::Async, vec![Change::Seat(Box::new(seat))], vec![Effect::AnswerWithMediaServers])
 }
 
 pub(super) fn unsubscribe(seat: Seat) -> Effects {

@@ -9,9 +9,11 @@ use tenure_meet_wire::{CloseCode, Id, MeetingId};
 use super::*;
 
 mod joins;
+mod layouts;
 mod mutes;
 mod random;
 mod tables;
+mod users;
 
 /// A meeting with its clock and secrets: inputs are applied, and their changes taken over at once.
 pub(super) struct Fixture {
@@ -63,6 +65,7 @@ impl Fixture {
             resume: None,
             attempt: "attempt-1".to_owned(),
             last_event_seq: 0,
+            admitted: false,
             ids,
         }
     }

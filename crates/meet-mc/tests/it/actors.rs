@@ -165,7 +165,7 @@ async fn a_muted_participant_requests_unmute_and_the_host_grants_it() {
         Some(Payload::MuteEnforced(mute)) => Some((mute.enforced, mute.mute_epoch)),
         _ => None,
     });
-    assert_eq!(enforced.await, (true, 1));
+    assert_eq!(enforced.await, (true, 3));
     let muted = |message: &ServerMessage| match &message.payload {
         Some(Payload::ParticipantMuteUpdate(update)) => Some(update.audio_host),
         _ => None,

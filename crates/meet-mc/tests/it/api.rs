@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_lease::{Clock, Store};
+use tenure_meet_mc::actor::ScriptedHandlers;
 use tenure_meet_mc::{AcceptLimits, HandlerLoads, PATH, RateLimit, SeatTimeouts, SessionAcceptor};
 use tenure_meet_rpc::{Channel, ChannelPool};
 use tenure_meet_wire::internal::media_coordination_service_client::MediaCoordinationServiceClient;
@@ -91,7 +92,7 @@ async fn an_assignment_without_handlers_or_endpoints_is_refused() {
 async fn a_full_a_draining_and_a_controller_without_the_lease_reject_with_their_reason() {
     let (_clock, store) = store();
     let (full, other) = (
-        Harness::with(&store, "mc-1", Arc::new(crate::harness::AcceptingHandlers), 1),
+        Harness::with(&store, "mc-1", Arc::new(ScriptedHandlers::ACCEPTING), 1),
         Harness::open(&store, "mc-2"),
     );
     let (mut one, mut two) = (gc_to(&store, &full, "mc-1"), gc_to(&store, &other, "mc-2"));

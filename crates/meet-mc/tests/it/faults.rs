@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tenure_lease::{Clock, Revoke, RevokeReason, Store};
-use tenure_meet_mc::actor::{Assigned, Assignment, Exit, MediaHandlers, MuteOrder, Rejection};
+use tenure_meet_mc::actor::{
+    Assigned, Assignment, Exit, MediaHandlers, MuteOrder, MuteOutcome, ParticipantRelease, RegisterOutcome,
+    Registration, Rejection, Replacement, ScriptedHandlers,
+};
 use tenure_meet_mc::meeting::{HandlerInfo, Settings};
 use tenure_meet_mc::{LedgerError, MeetingKeys};
 use tenure_meet_wire::MeetingId;
@@ -40,7 +43,7 @@ async fn ten_concurrent_assignments_share_one_reign_and_another_controller_learn
 #[tokio::test(start_paused = true)]
 async fn a_full_controller_accepts_again_when_a_meeting_ends() {
     let (clock, store) = store();
-    let harness = Harness::with(&store, "mc-1", Arc::new(tenure_meet_mc::actor::NoMediaHandlers), 1);
+    let harness = Harness::with(&store, "mc-1", Arc::new(ScriptedHandlers::SILENT), 1);
     harness.assign().await;
     let other = Assignment {
         meeting: MeetingId::parse("other").unwrap(),
@@ -138,21 +141,32 @@ async fn without_the_store_joins_fail_and_chat_continues_in_memory() {
 struct Poison(AtomicU32);
 
 impl MediaHandlers for Poison {
-    fn register(
-        &self,
-        _: &MeetingId,
-        _: u64,
-        _: &[HandlerInfo],
-    ) -> BoxFuture<'static, Option<Vec<HandlerInfo>>> {
-        Box::pin(std::future::ready(None))
+    fn register(&self, registration: Registration) -> BoxFuture<'static, Vec<RegisterOutcome>> {
+        ScriptedHandlers::ACCEPTING.register(registration)
     }
 
-    fn release(&self, _: &MeetingId, _: u64, _: &[HandlerInfo]) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
-    fn enforce_mute(&self, _: MuteOrder) -> BoxFuture<'static, Vec<String>> {
+    fn enforce_mute(&self, order: MuteOrder) -> BoxFuture<'static, Vec<MuteOutcome>> {
+        if !order.mutes.audio_host {
+            return ScriptedHandlers::ACCEPTING.enforce_mute(order);
+        }
         panic!("poisoned for the {}. time", self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn release_participant(&self, release: ParticipantRelease) -> BoxFuture<'static, ()> {
+        ScriptedHandlers::ACCEPTING.release_participant(release)
+    }
+
+    fn replace(&self, replacement: Replacement) -> BoxFuture<'static, Option<Vec<HandlerInfo>>> {
+        ScriptedHandlers::ACCEPTING.replace(replacement)
+    }
+
+    fn release(
+        &self,
+        meeting: &MeetingId,
+        generation: u64,
+        handlers: &[HandlerInfo],
+    ) -> BoxFuture<'static, ()> {
+        ScriptedHandlers::ACCEPTING.release(meeting, generation, handlers)
     }
 }
 

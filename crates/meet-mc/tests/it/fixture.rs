@@ -82,7 +82,7 @@ impl Mc {
             nonce: Nonce::new(&OsEntropy),
         };
         let (user, name, attempt) = (user.to_owned(), user.to_uppercase(), "1".to_owned());
-        Join { user, name, role, resume: None, attempt, last_event_seq: 0, ids }
+        Join { user, name, role, resume: None, attempt, last_event_seq: 0, admitted: false, ids }
     }
 
     pub(crate) fn returning(&self, welcome: &Welcome) -> Join {

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tenure_keeper::{Keeper, OsEntropy};
 use tenure_lease::{Holder, Store, Ttl};
 use tenure_meet_mc::actor::{
-    Assigned, Assignment, Controller, GlobalController, MediaHandlers, MuteOrder, NoGlobalController,
-    Options, Running,
+    Assigned, Assignment, Controller, GlobalController, MediaHandlers, NoGlobalController, Options, Running,
+    ScriptedHandlers,
 };
 use tenure_meet_mc::meeting::{HandlerInfo, Settings};
 use tenure_meet_mc::{Peers, RateLimit};
 use tenure_meet_rpc::Keyring;
-use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::jwt::{
     Checker, GuestClaims, Jwks, KeySet, Kind, MeetingClaims, ParticipantType, Role, SigningKey, sign,
 };
@@ -44,28 +42,6 @@ pub(crate) fn handler(id: &str, grpc_endpoint: &str) -> HandlerInfo {
     }
 }
 
-/// Media handlers that accept every meeting and every mute.
-pub(crate) struct AcceptingHandlers;
-
-impl MediaHandlers for AcceptingHandlers {
-    fn register(
-        &self,
-        _: &MeetingId,
-        _: u64,
-        _: &[HandlerInfo],
-    ) -> BoxFuture<'static, Option<Vec<HandlerInfo>>> {
-        Box::pin(std::future::ready(None))
-    }
-
-    fn enforce_mute(&self, _: MuteOrder) -> BoxFuture<'static, Vec<String>> {
-        Box::pin(std::future::ready(Vec::new()))
-    }
-
-    fn release(&self, _: &MeetingId, _: u64, _: &[HandlerInfo]) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
 const OFTEN: RateLimit = RateLimit { burst: 1_000, per_second: 1_000 };
 
 /// A controller and the tasks of its sessions.
@@ -78,7 +54,7 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) fn open(store: &Arc<dyn Store>, mc_id: &str) -> Self {
-        Self::with(store, mc_id, Arc::new(AcceptingHandlers), 100)
+        Self::with(store, mc_id, Arc::new(ScriptedHandlers::ACCEPTING), 100)
     }
 
     pub(crate) fn with(
@@ -101,12 +77,12 @@ impl Harness {
         Self::start(store, mc_id, (Arc::new(peers.clone()), Arc::new(peers)), 100, (OFTEN, OFTEN))
     }
 
-    /// With these limits for joins and chat.
+    /// With these limits for joins and requests.
     pub(crate) fn rated(store: &Arc<dyn Store>, mc_id: &str, join: RateLimit, talk: RateLimit) -> Self {
         Self::start(
             store,
             mc_id,
-            (Arc::new(AcceptingHandlers), Arc::new(NoGlobalController)),
+            (Arc::new(ScriptedHandlers::ACCEPTING), Arc::new(NoGlobalController)),
             100,
             (join, talk),
         )
@@ -117,7 +93,7 @@ impl Harness {
         mc_id: &str,
         (media_handlers, global_controller): (Arc<dyn MediaHandlers>, Arc<dyn GlobalController>),
         max_meetings: usize,
-        (join_limit, chat_limit): (RateLimit, RateLimit),
+        (join_limit, request_limit): (RateLimit, RateLimit),
     ) -> Self {
         let (controller, running) = Controller::start(Options {
             shared: shared(store, mc_id),
@@ -132,7 +108,7 @@ impl Harness {
             media_handlers,
             global_controller,
             join_limit,
-            chat_limit,
+            request_limit,
         });
         Self { controller, running, store: store.clone(), sessions: JoinSet::new() }
     }

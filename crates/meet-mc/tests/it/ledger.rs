@@ -46,7 +46,7 @@ async fn the_next_owner_restores_seats_mutes_and_events() {
 
     let mut two = Mc::take(&store, "mc-2").await.unwrap();
     assert_eq!(two.state.log, before.log);
-    assert_eq!((two.state.mute_epoch, two.state.seats.len()), (1, 2));
+    assert_eq!((two.state.mute_epoch, two.state.seats.len()), (3, 2));
     assert!(two.state.seats.values().all(|seat| matches!(seat.presence, Presence::Disconnected { .. })));
     assert_eq!(text(&store, "meeting:abc:mc").await.as_deref(), Some("mc-2"));
     // Bob resumes the seat, still muted, with a full replay.

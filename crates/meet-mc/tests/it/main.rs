@@ -6,6 +6,7 @@ mod api;
 mod faults;
 mod fixture;
 mod harness;
+mod hosts;
 mod ledger;
 mod media;
 mod network;

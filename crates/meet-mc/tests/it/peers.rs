@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -61,11 +62,21 @@ pub(crate) struct Mh {
     pub(crate) released: Arc<Mutex<Vec<ReleaseMeetingRequest>>>,
     /// Answers to the next registrations; later ones are accepted.
     pub(crate) answers: Arc<Mutex<VecDeque<Option<MhRejectionReason>>>>,
+    /// Participants that were released.
+    pub(crate) left: Arc<Mutex<Vec<ReleaseParticipantRequest>>>,
     /// Whether mutes are not acknowledged.
     pub(crate) deaf: bool,
+    /// Whether the meeting is unknown, as after a restart, until it is registered.
+    pub(crate) unknown: Arc<AtomicBool>,
+    /// Whether no call is answered.
+    pub(crate) down: Arc<AtomicBool>,
 }
 
 impl Mh {
+    fn check_up(&self) -> Result<(), Status> {
+        if self.down.load(Ordering::Relaxed) { Err(Status::unavailable("scripted")) } else { Ok(()) }
+    }
+
     pub(crate) fn offer(&self, channels: &ChannelPool, name: &str, store: &Arc<dyn Store>) {
         let routes = Routes::new(MediaHandlerServiceServer::new(self.clone()));
         channels.offer(name, Gatekeeper::new(ServiceRole::Mh, keyring(store)).guard(routes));
@@ -78,6 +89,8 @@ impl MediaHandlerService for Mh {
         &self,
         request: Request<RegisterMeetingRequest>,
     ) -> Result<Response<RegisterMeetingResponse>, Status> {
+        self.check_up()?;
+        self.unknown.store(false, Ordering::Relaxed);
         self.registered.lock().push(request.into_inner());
         let mut answer = RegisterMeetingResponse { accepted: true, ..Default::default() };
         match self.answers.lock().pop_front() {
@@ -95,7 +108,11 @@ impl MediaHandlerService for Mh {
         &self,
         request: Request<EnforceMuteRequest>,
     ) -> Result<Response<EnforceMuteResponse>, Status> {
+        self.check_up()?;
         let request = request.into_inner();
+        if self.unknown.load(Ordering::Relaxed) {
+            return Err(Status::not_found("scripted"));
+        }
         let mute_epoch = if self.deaf { 0 } else { request.mute_epoch };
         self.muted.lock().push(request);
         Ok(Response::new(EnforceMuteResponse { enforced: !self.deaf, mute_epoch, rejection_reason: 0 }))
@@ -103,8 +120,10 @@ impl MediaHandlerService for Mh {
 
     async fn release_participant(
         &self,
-        _: Request<ReleaseParticipantRequest>,
+        request: Request<ReleaseParticipantRequest>,
     ) -> Result<Response<ReleaseParticipantResponse>, Status> {
+        self.check_up()?;
+        self.left.lock().push(request.into_inner());
         Ok(Response::new(ReleaseParticipantResponse::default()))
     }
 

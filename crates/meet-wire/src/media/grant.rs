@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 use super::limits;
 use super::message::MediaGrant;
 use crate::MeetingId;
-use crate::binding::MasterSecret;
+use crate::binding::{MasterSecret, Secrets};
 
 const VERSION: u8 = 1;
 const INFO: &[u8] = b"media-grant";
@@ -95,6 +95,13 @@ pub struct HandlerKeys {
 }
 
 impl HandlerKeys {
+    /// Derives the keys of a handler for a meeting.
+    pub fn derive(secrets: &Secrets, meeting: &MeetingId, handler_id: &str) -> Self {
+        let (current, previous) = secrets.both();
+        let key = |secret| HandlerKey::derive(secret, meeting, handler_id);
+        Self { current: key(current), previous: previous.map(key) }
+    }
+
     /// Opens a grant for this meeting and handler at `now_ms`, in Unix time.
     pub fn open(
         &self,

@@ -367,7 +367,7 @@ impl Builder<'_> {
             media_handlers: Arc::new(peers.clone()),
             global_controller: Arc::new(peers.clone()),
             join_limit: settings.join_rate,
-            chat_limit: settings.chat_rate,
+            request_limit: settings.request_rate,
         });
         let times = SeatTimeouts { grace: settings.grace, binding_ttl: settings.binding_ttl };
         let routes = tenure_meet_mc::grpc(&controller, self.keyring.clone(), times, HandlerLoads::default());

@@ -16,8 +16,8 @@ use parking_lot::{Mutex, RwLock};
 use tenure_keeper::Keeper;
 use tenure_lease::{Entropy, Ttl};
 use tenure_meet_rpc::Keyring;
-use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::binding::Secrets;
+use tenure_meet_wire::{Id, MeetingId};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -61,8 +61,8 @@ pub struct Options {
     pub global_controller: Arc<dyn GlobalController>,
     /// Joins per user.
     pub join_limit: RateLimit,
-    /// Chat and data messages per seat.
-    pub chat_limit: RateLimit,
+    /// Requests per seat.
+    pub request_limit: RateLimit,
 }
 
 /// The assignment of a meeting to this controller.
@@ -249,6 +249,14 @@ impl Controller {
     /// Whether the meeting runs here.
     pub async fn owns(&self, meeting: &MeetingId) -> bool {
         self.find_meeting(meeting).await.is_some_and(|mailbox| !mailbox.is_closed())
+    }
+
+    /// Tells a meeting that runs here who speaks. A report is dropped while the meeting is busy: another one follows.
+    pub async fn report_speakers(&self, meeting: &MeetingId, participants: Vec<Id>) {
+        if let Some(mailbox) = self.find_meeting(meeting).await {
+            let message = MeetingMessage::Speakers { participants };
+            let _dropped = mailbox.try_send(Envelope { message, trace: RequestTrace::none() });
+        }
     }
 
     /// Stops accepting binding tokens made with the previous secret.

@@ -1,14 +1,11 @@
 //! Opening a meeting: claim its lease, then read its state.
 
-use std::sync::Arc;
-
 use tenure_keeper::{Error as KeeperError, Guard, Keeper, Terms};
 
 use super::{Assignment, Rejection};
 use crate::actor::limits;
-use crate::actor::meeting::{MeetingActor, SharedSecrets};
-use crate::actor::remote::MediaHandlers;
-use crate::{ControllerState, Ledger, MeetingKeys, RateLimit, metric};
+use crate::actor::meeting::{MeetingActor, MeetingOptions, SharedSecrets};
+use crate::{ControllerState, Ledger, MeetingKeys, metric};
 
 /// What a meeting is opened with.
 pub(super) struct Opening {
@@ -16,14 +13,13 @@ pub(super) struct Opening {
     pub(super) terms: Terms,
     pub(super) shared: ControllerState,
     pub(super) secrets: SharedSecrets,
-    pub(super) media_handlers: Arc<dyn MediaHandlers>,
-    pub(super) chat_limit: RateLimit,
+    pub(super) options: MeetingOptions,
     pub(super) assignment: Assignment,
 }
 
 impl Opening {
     pub(super) async fn run(self) -> Result<(Guard, MeetingActor), Rejection> {
-        let Self { keeper, terms, shared, secrets, media_handlers, chat_limit, assignment } = self;
+        let Self { keeper, terms, shared, secrets, options, assignment } = self;
         let Assignment { meeting, settings, mut handlers } = assignment;
         handlers.truncate(limits::HANDLERS);
         let key = MeetingKeys::new(&meeting).lease().map_err(|_| Rejection::Unhealthy)?;
@@ -46,7 +42,7 @@ impl Opening {
             tracing::warn!(target: metric::TARGET, %meeting, %error, "meeting state not loaded");
             Rejection::Unhealthy
         })?;
-        let actor = MeetingActor::new(shared, secrets, (media_handlers, chat_limit), guard.share(), opened);
+        let actor = MeetingActor::new(shared, secrets, options, guard.share(), opened);
         Ok((guard, actor))
     }
 }

@@ -14,7 +14,7 @@ use super::open::Opening;
 use super::{Assigned, Assignment, Counts, Options, Rejection};
 use crate::actor::exit::{Exit, supervise};
 use crate::actor::mailbox::Mailbox;
-use crate::actor::meeting::{EndReason, Envelope, MeetingActor, SharedSecrets};
+use crate::actor::meeting::{EndReason, Envelope, MeetingActor, MeetingOptions, SharedSecrets};
 use crate::actor::trace::RequestTrace;
 use crate::actor::{ActorType, limits};
 use crate::metric;
@@ -145,8 +145,11 @@ impl Supervisor {
             terms: Terms::new(options.lease_ttl).heartbeat(options.lease_renew),
             shared: options.shared.clone(),
             secrets: self.secrets.clone(),
-            media_handlers: options.media_handlers.clone(),
-            chat_limit: options.chat_limit,
+            options: MeetingOptions {
+                media_handlers: options.media_handlers.clone(),
+                entropy: options.entropy.clone(),
+                request_limit: options.request_limit,
+            },
             assignment,
         };
         // Logged under the request that caused it.

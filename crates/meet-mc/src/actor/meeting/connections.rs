@@ -1,8 +1,12 @@
 //! The connected clients of a meeting: answers, direct messages and the fan-out of events.
+//!
+//! Frames are collected and queued for each client once per work item: a burst of events takes one place in the queue,
+//! and does not close clients that read.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use tenure_meet_wire::signaling::MediaServerInfo;
 use tenure_meet_wire::{CloseCode, Id};
 use tokio::sync::oneshot;
 
@@ -17,6 +21,15 @@ struct Connection {
     outbox: Outbox,
     /// The last event that was sent or that the welcome covered.
     last_event: u64,
+    /// Frames of the current work item.
+    frames: Vec<Bytes>,
+}
+
+impl Connection {
+    /// Queues the collected frames. Returns false if the client does not read.
+    fn flush(&mut self) -> bool {
+        self.frames.is_empty() || self.outbox.push(std::mem::take(&mut self.frames))
+    }
 }
 
 #[derive(Default)]
@@ -32,41 +45,47 @@ impl Connections {
         &mut self,
         state: &Meeting,
         welcome: &Welcome,
+        media_servers: Vec<MediaServerInfo>,
         (seq, outbox, reply): (u64, Outbox, oneshot::Sender<JoinReply>),
     ) {
         let (participant, epoch) = (welcome.seat.participant, welcome.seat.epoch);
-        let answers = convert::welcome_to_wire(state, welcome).into_iter();
+        let answers = convert::welcome_to_wire(state, welcome, media_servers).into_iter();
         let mut frames: Vec<Bytes> = answers.map(|answer| encode_frame(Some(answer), seq, 0, None)).collect();
         let missed = welcome.replay.iter().flatten();
         frames.extend(missed.map(|entry| encode_event(entry, participant)));
         let last = welcome.replay.iter().flatten().last();
         let last_event = last.map_or(welcome.event_seq, |entry| entry.seq);
         let mut connected = outbox.push(frames);
-        let before = self.by_participant.insert(participant, Connection { epoch, outbox, last_event });
+        let before = self
+            .by_participant
+            .insert(participant, Connection { epoch, outbox, last_event, frames: Vec::new() });
         if let Some(older) = before.filter(|older| older.epoch != epoch) {
             older.outbox.close_now(CloseCode::Superseded);
         }
         // A connection that ended during the join does not report it itself.
-        connected &= reply.send(Ok((participant, epoch))).is_ok();
+        connected &= reply.send(JoinReply::Seated { participant, epoch }).is_ok();
         if !connected {
             self.lagging.push((participant, epoch));
         }
     }
 
     pub(super) fn send(&mut self, participant: Id, frame: Bytes) {
-        if let Some(connection) = self.by_participant.get(&participant)
-            && !connection.outbox.push(vec![frame])
-        {
-            self.lagging.push((participant, connection.epoch));
+        if let Some(connection) = self.by_participant.get_mut(&participant) {
+            connection.frames.push(frame);
         }
     }
 
-    pub(super) fn send_to_all(&mut self, frame: &Bytes) {
-        for (participant, connection) in &self.by_participant {
-            if !connection.outbox.push(vec![frame.clone()]) {
+    /// Queues what was collected since the last call.
+    pub(super) fn flush(&mut self) {
+        for (participant, connection) in &mut self.by_participant {
+            if !connection.flush() {
                 self.lagging.push((*participant, connection.epoch));
             }
         }
+    }
+
+    pub(super) fn participants(&self) -> Vec<Id> {
+        self.by_participant.keys().copied().collect()
     }
 
     /// Sends each connection the events that it has not received. Participants outside an event's audience receive
@@ -86,17 +105,17 @@ impl Connections {
                 }
                 connection.last_event = entry.seq;
                 let frame = if audience.contains(*participant) { &full } else { &bare };
-                if !connection.outbox.push(vec![frame.clone()]) {
-                    self.lagging.push((*participant, connection.epoch));
-                }
+                connection.frames.push(frame.clone());
             }
         }
     }
 
     /// Closes the connection of this epoch, if it is still the current one.
     pub(super) fn close(&mut self, state: &Meeting, participant: Id, epoch: u64, code: CloseCode) {
-        let connection = self.by_participant.get(&participant).filter(|known| known.epoch == epoch);
+        let connection = self.by_participant.get_mut(&participant).filter(|known| known.epoch == epoch);
         let Some(connection) = connection else { return };
+        // A client that does not read is closed already.
+        let _reads = connection.flush();
         connection.outbox.close(code);
         if !state.seats.contains_key(&participant) || state.phase == Phase::Complete {
             self.by_participant.remove(&participant);
@@ -104,8 +123,9 @@ impl Connections {
     }
 
     pub(super) fn close_all(&mut self, code: CloseCode, deliver_queued: bool) {
-        for (_, connection) in self.by_participant.drain() {
+        for (_, mut connection) in self.by_participant.drain() {
             if deliver_queued {
+                let _reads = connection.flush();
                 connection.outbox.close(code);
             } else {
                 connection.outbox.close_now(code);

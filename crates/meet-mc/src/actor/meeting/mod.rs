@@ -14,23 +14,28 @@
 //! 7. A panic is survived once: the state is read again from the store and the message that caused it is skipped.
 //! 8. The loop ends with an [`EndReason`]; its [`Teardown`] says how connections close and what is written last.
 
-mod chat_limiter;
 mod connections;
 mod end;
+mod handler_set;
 mod handlers;
+mod layouts;
 mod process;
+mod request_limiter;
+mod waiting_joins;
 mod writer;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use tenure_keeper::LeaseHandle;
-use tenure_lease::{Clock, Tick};
-use tenure_meet_wire::Id;
+use tenure_lease::{Clock, Entropy, Tick};
 use tenure_meet_wire::binding::Secrets;
 use tenure_meet_wire::signaling::ErrorCode;
 use tenure_meet_wire::signaling::server_message::Payload;
+use tenure_meet_wire::{CloseCode, Id};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -39,20 +44,30 @@ use crate::actor::outbox::{Outbox, encode_frame};
 use crate::actor::remote::MediaHandlers;
 use crate::actor::trace::RequestTrace;
 use crate::actor::{ActorType, limits};
-use crate::meeting::{Input, Join, Meeting, Now, Presence, Refusal, Request, Settings};
+use crate::grants::GrantIssuer;
+use crate::meeting::{HandlerInfo, Input, Join, Meeting, Now, Presence, Refusal, Request, Settings};
 use crate::{ControllerState, Ledger, RateLimit, convert, metric};
 
-use chat_limiter::ChatLimiter;
 use connections::Connections;
 #[cfg(doc)]
 use end::Teardown;
-use handlers::HandlerCalls;
+use handlers::{HandlerCalls, HandlerResult};
+use layouts::Layouts;
+use request_limiter::RequestLimiter;
+use waiting_joins::WaitingJoins;
 use writer::Writer;
 
 pub(crate) use end::EndReason;
 
-/// The answer to a join: participant id and connection epoch, or the message that refuses it.
-pub(crate) type JoinReply = Result<(Id, u64), Box<Payload>>;
+/// The answer to a join.
+pub(crate) enum JoinReply {
+    /// The participant has a seat.
+    Seated { participant: Id, epoch: u64 },
+    /// The participant waits for a host; another reply follows.
+    Waits { participant: Id, next: oneshot::Receiver<JoinReply> },
+    /// The message that refuses it.
+    Refused(Box<Payload>),
+}
 
 /// The secrets of binding tokens; the previous secret is dropped at runtime.
 pub(crate) type SharedSecrets = Arc<RwLock<Arc<Secrets>>>;
@@ -70,6 +85,12 @@ pub(crate) enum MeetingMessage {
     Request { participant: Id, epoch: u64, seq: u64, request: Request },
     /// A connection ended.
     Disconnected { participant: Id, epoch: u64 },
+    /// A participant that waits for a host disconnected.
+    StoppedWaiting { participant: Id },
+    /// What a participant says about its connections to media handlers: their URLs, and whether they are connected.
+    MediaConnections { participant: Id, epoch: u64, connections: Vec<(String, bool)> },
+    /// A media handler reports who speaks, the loudest first.
+    Speakers { participants: Vec<Id> },
     /// GC's record changed. The reply says whether the meeting now has these settings.
     Settings { settings: Box<Settings>, reply: oneshot::Sender<bool> },
 }
@@ -92,13 +113,22 @@ struct Requester {
 enum Caller {
     None,
     Requester(Requester),
-    Joining { seq: u64, outbox: Outbox, reply: oneshot::Sender<JoinReply> },
+    Joining(PendingJoin),
 }
 
 enum WorkItem {
     Message(MeetingMessage),
-    HandlerResult(Input),
+    HandlerResult(HandlerResult),
     Timer,
+}
+
+/// What a meeting uses beside its state.
+#[derive(Clone)]
+pub(crate) struct MeetingOptions {
+    pub(crate) media_handlers: Arc<dyn MediaHandlers>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    /// Requests per seat.
+    pub(crate) request_limit: RateLimit,
 }
 
 pub(crate) struct MeetingActor {
@@ -111,7 +141,12 @@ pub(crate) struct MeetingActor {
     writer: Writer,
     connections: Connections,
     handlers: HandlerCalls,
-    chat_limiter: ChatLimiter,
+    grants: GrantIssuer,
+    layouts: Layouts,
+    waiting: WaitingJoins,
+    /// Participants that a host admitted and whose joins are not processed yet.
+    admitted: VecDeque<Id>,
+    request_limiter: RequestLimiter,
     panics: u32,
 }
 
@@ -119,7 +154,7 @@ impl MeetingActor {
     pub(crate) fn new(
         shared: ControllerState,
         secrets: SharedSecrets,
-        (media_handlers, chat_limit): (Arc<dyn MediaHandlers>, RateLimit),
+        MeetingOptions { media_handlers, entropy, request_limit }: MeetingOptions,
         held: LeaseHandle,
         (ledger, state): (Ledger, Meeting),
     ) -> Self {
@@ -129,7 +164,11 @@ impl MeetingActor {
             writer: Writer::new(ledger, clock.clone()),
             connections: Connections::default(),
             handlers: HandlerCalls::new(media_handlers, held.generation().get()),
-            chat_limiter: ChatLimiter::new(chat_limit),
+            grants: GrantIssuer { entropy, generation: held.generation().get() },
+            layouts: Layouts::default(),
+            waiting: WaitingJoins::default(),
+            admitted: VecDeque::new(),
+            request_limiter: RequestLimiter::new(request_limit),
             panics: 0,
             shared,
             clock,
@@ -158,10 +197,9 @@ impl MeetingActor {
                 biased;
                 () = cancel.cancelled() => break EndReason::Stopped,
                 _ = &mut lost => break EndReason::OwnershipLost,
-                Some(result) = self.handlers.next_result() => match result {
-                    Some(input) => self.supervise_work(WorkItem::HandlerResult(input), RequestTrace::none()).await,
-                    None => Ok(()),
-                },
+                Some(result) = self.handlers.next_result() => {
+                    self.supervise_work(WorkItem::HandlerResult(result), RequestTrace::none()).await
+                }
                 () = timer => self.supervise_work(WorkItem::Timer, RequestTrace::none()).await,
                 envelope = mailbox.recv() => match envelope {
                     Some(Envelope { message, trace }) => {
@@ -181,6 +219,7 @@ impl MeetingActor {
     async fn tear_down(&mut self, reason: EndReason) {
         let teardown = reason.teardown();
         self.connections.close_all(teardown.code, teardown.deliver_queued);
+        self.waiting.close_all(teardown.code);
         if let Err(error) = self.writer.close(teardown.last_write).await {
             tracing::warn!(target: metric::TARGET, meeting = %self.state.id, %error, "final write failed");
         }
@@ -195,8 +234,13 @@ impl MeetingActor {
     }
 
     fn next_wake(&self) -> Tick {
-        let next_write = self.writer.next_wake();
-        self.state.next_deadline().map_or(next_write, |deadline| deadline.min(next_write))
+        let others = [self.state.next_deadline(), self.handlers.next_wake(), self.layouts.next_wake()];
+        others.into_iter().flatten().fold(self.writer.next_wake(), Tick::min)
+    }
+
+    /// Whether this owner may act on the meeting now. A paused owner issues no grants and renews no registration.
+    fn may_act(&self) -> bool {
+        self.held.permit(Duration::ZERO).is_ok()
     }
 
     fn now(&self) -> Now {
@@ -229,6 +273,9 @@ impl MeetingActor {
         let Ok((ledger, state)) = opened else { return Err(EndReason::Panicked) };
         self.state = state;
         self.writer.replace(ledger);
+        // Participants that wait are not persisted: they join again.
+        self.waiting.close_all(CloseCode::Draining);
+        self.admitted.clear();
         // The connections outlived the panic.
         for (participant, epoch) in self.connections.epochs() {
             let seat = self.state.seats.get_mut(&participant);
@@ -242,8 +289,11 @@ impl MeetingActor {
     /// Performs a work item, then disconnects the seats whose connections turned out to lag.
     async fn perform_all(&mut self, work: WorkItem) -> Result<(), EndReason> {
         self.perform(work).await?;
+        self.admit_waiting().await?;
+        self.connections.flush();
         while let Some((participant, epoch)) = self.connections.next_lagging() {
             self.perform(WorkItem::Message(MeetingMessage::Disconnected { participant, epoch })).await?;
+            self.connections.flush();
         }
         Ok(())
     }
@@ -251,43 +301,72 @@ impl MeetingActor {
     async fn perform(&mut self, work: WorkItem) -> Result<(), EndReason> {
         match work {
             WorkItem::Timer => self.on_timer().await,
-            WorkItem::HandlerResult(input) => {
-                let replaced = matches!(input, Input::Handlers(_));
-                if replaced {
-                    self.handlers.forget_registration();
+            WorkItem::HandlerResult(result) => {
+                match self.handlers.accept(result, &self.state, self.clock.now()) {
+                    Some(Input::Handlers(handlers)) => self.replace_handlers(handlers).await,
+                    Some(input) => self.process(input, Caller::None).await,
+                    None => Ok(()),
                 }
-                self.process(input, Caller::None).await?;
-                if replaced {
-                    let frame = encode_frame(Some(convert::handlers_to_wire(&self.state)), 0, 0, None);
-                    self.connections.send_to_all(&frame);
-                }
-                Ok(())
             }
             WorkItem::Message(MeetingMessage::Disconnected { participant, epoch }) => {
                 self.connections.remove(participant, epoch);
                 self.process(Input::Disconnected { participant, epoch }, Caller::None).await
             }
+            WorkItem::Message(MeetingMessage::StoppedWaiting { participant }) => {
+                self.waiting.take(participant);
+                self.process(Input::StoppedWaiting { participant }, Caller::None).await
+            }
+            WorkItem::Message(MeetingMessage::MediaConnections { participant, epoch, connections }) => {
+                self.on_media_connections(participant, epoch, &connections);
+                Ok(())
+            }
+            WorkItem::Message(MeetingMessage::Speakers { participants }) => {
+                self.process(Input::Speakers { participants }, Caller::None).await
+            }
             WorkItem::Message(MeetingMessage::Request { participant, epoch, seq, request }) => {
                 let caller = Caller::Requester(Requester { participant, seq });
-                if !self.chat_limiter.allows(participant, &request, &self.state, self.clock.now()) {
-                    let refusal = Refusal::RateLimited("too many messages; retry later");
+                if !self.request_limiter.allows(participant, &self.state, self.clock.now()) {
+                    let refusal = Refusal::RateLimited("too many requests; retry later");
                     self.refuse(convert::refusal_to_wire(&self.state, &refusal), caller);
                     return Ok(());
                 }
                 self.process(Input::Request { participant, epoch, seq, request }, caller).await
             }
-            WorkItem::Message(MeetingMessage::Join(PendingJoin { join, seq, outbox, reply })) => {
-                let caller = Caller::Joining { seq, outbox, reply };
+            WorkItem::Message(MeetingMessage::Join(pending)) => {
+                let caller = Caller::Joining(pending);
                 if self.state.handlers.is_empty() {
                     let message = "the meeting has no media handler";
                     self.refuse(convert::error_payload(ErrorCode::InternalError, message), caller);
                     return Ok(());
                 }
-                self.process(Input::Join(join), caller).await
+                self.process_join(caller).await
             }
             WorkItem::Message(MeetingMessage::Settings { settings, reply }) => {
                 self.adopt_settings(&settings, reply).await
             }
+        }
+    }
+
+    /// Replaces the media handlers and gives every participant grants for the new ones.
+    async fn replace_handlers(&mut self, handlers: Vec<HandlerInfo>) -> Result<(), EndReason> {
+        self.process(Input::Handlers(handlers.clone()), Caller::None).await?;
+        if self.state.handlers == handlers {
+            for participant in self.connections.participants() {
+                self.send_media_servers(participant, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_media_connections(&mut self, participant: Id, epoch: u64, connections: &[(String, bool)]) {
+        let now = self.clock.now();
+        let seat = self.state.seats.get(&participant).filter(|seat| seat.is_connected_with(epoch));
+        let Some(user) = seat.map(|seat| seat.user.clone()) else { return };
+        if !self.request_limiter.allows(participant, &self.state, now) {
+            return;
+        }
+        for (url, connected) in connections {
+            self.handlers.report(&self.state, &user, url, *connected, now);
         }
     }
 
@@ -297,10 +376,12 @@ impl MeetingActor {
         wanted: &Settings,
         reply: oneshot::Sender<bool>,
     ) -> Result<(), EndReason> {
-        let (max_participants, allow_guests) = (wanted.max_participants, wanted.allow_guests);
-        self.process(Input::Settings { max_participants, allow_guests }, Caller::None).await?;
+        let Settings { max_participants, allow_guests, waiting_room, .. } = *wanted;
+        let input = Input::Settings { max_participants, allow_guests, waiting_room };
+        self.process(input, Caller::None).await?;
         let current = &self.state.settings;
-        let adopted = (current.max_participants, current.allow_guests) == (max_participants, allow_guests);
+        let adopted = (current.max_participants, current.allow_guests, current.waiting_room)
+            == (max_participants, allow_guests, waiting_room);
         let _caller_gone = reply.send(adopted);
         Ok(())
     }
@@ -310,6 +391,16 @@ impl MeetingActor {
         let now = self.clock.now();
         if self.state.next_deadline().is_some_and(|at| now >= at) {
             self.process(Input::Timer, Caller::None).await?;
+        }
+        for (participant, assignments) in self.layouts.changed(&self.state, now) {
+            let payload = convert::assignments_to_wire(&self.state, &assignments);
+            self.connections.send(participant, encode_frame(Some(payload), 0, 0, None));
+        }
+        if self.may_act() {
+            let secrets = self.secrets.read().clone();
+            self.handlers.renew(&self.state, &secrets, now);
+        } else {
+            self.handlers.postpone(now);
         }
         match self.writer.on_timer(now).await.map_err(|_| EndReason::OwnershipLost)? {
             Some(durability) => self.publish(durability),

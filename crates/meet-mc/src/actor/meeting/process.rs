@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tenure_lease::Tick;
 use tenure_meet_wire::signaling::server_message::Payload;
-use tenure_meet_wire::signaling::{Accepted, ErrorCode};
+use tenure_meet_wire::signaling::{Accepted, ErrorCode, MediaServersChanged};
+use tenure_meet_wire::{CloseCode, Id};
 
 use super::writer::{Durability, PendingEffects};
-use super::{Caller, EndReason, MeetingActor, Requester};
+use super::{Caller, EndReason, JoinReply, MeetingActor, PendingJoin, Requester};
 use crate::actor::limits;
 use crate::actor::outbox::encode_frame;
-use crate::meeting::{Context, Effect, Effects, Input, Now, Presence, Refusal, apply};
+use crate::meeting::{Context, DirectMessage, Effect, Effects, Input, Now, Presence, Refusal, apply};
 use crate::{LedgerError, convert, metric};
 
 impl MeetingActor {
@@ -27,13 +28,16 @@ impl MeetingActor {
                 return Ok(());
             }
         };
+        if let Some(participant) = effects.waits {
+            return self.keep_waiting(participant, effects, caller);
+        }
         match self.writer.persist(&effects).await {
             Ok(()) => {}
             Err(LedgerError::NonceSpent) => {
                 // Like any invalid proof: the client gets a new seat.
-                let Input::Join(mut join) = input else { return Ok(()) };
-                join.resume = None;
-                return Box::pin(self.process(Input::Join(join), caller)).await;
+                let Caller::Joining(mut pending) = caller else { return Ok(()) };
+                pending.join.resume = None;
+                return Box::pin(self.process_join(Caller::Joining(pending))).await;
             }
             Err(error) if error.ends_ownership() => return Err(EndReason::OwnershipLost),
             Err(error) => {
@@ -47,16 +51,20 @@ impl MeetingActor {
             }
         }
         self.record_resume(&input, &effects, now);
+        self.layouts.note(&self.state, &effects.changes, now.tick);
         self.state.apply_changes(&effects.changes, now);
         let Effects { write, welcome, then, .. } = effects;
         let requester = match caller {
             Caller::Requester(requester) => Some(requester),
-            Caller::Joining { seq, outbox, reply } => {
+            Caller::Joining(PendingJoin { seq, outbox, reply, .. }) => {
                 if let Some(welcome) = &welcome {
-                    self.connections.admit(&self.state, welcome, (seq, outbox, reply));
+                    let seat = &welcome.seat;
+                    let servers = self.grants.media_servers(&secrets, &self.state, seat, now.wall);
+                    self.connections.admit(&self.state, welcome, servers, (seq, outbox, reply));
+                    self.layouts.forget(seat.participant, now.tick);
                 }
                 // A new owner registers with its first client, also if that client resumes.
-                self.handlers.register_once(&self.state);
+                self.handlers.register_once(&self.state, &secrets);
                 None
             }
             Caller::None => None,
@@ -65,6 +73,41 @@ impl MeetingActor {
             Some(durability) => self.publish(durability),
             None => Ok(()),
         }
+    }
+
+    /// Processes a join.
+    pub(super) async fn process_join(&mut self, caller: Caller) -> Result<(), EndReason> {
+        let Caller::Joining(pending) = &caller else { return Ok(()) };
+        let input = Input::Join(pending.join.clone());
+        self.process(input, caller).await
+    }
+
+    /// The join waits for a host: the client and the hosts are notified.
+    fn keep_waiting(&mut self, participant: Id, effects: Effects, caller: Caller) -> Result<(), EndReason> {
+        let now = self.now();
+        self.state.apply_changes(&effects.changes, now);
+        if let Caller::Joining(pending) = caller {
+            self.waiting.keep(participant, pending);
+            self.send_direct(participant, &DirectMessage::WaitingRoom);
+        }
+        let pending = PendingEffects { then: effects.then, requester: None };
+        match self.writer.complete(pending, effects.write, now.tick) {
+            Some(durability) => self.publish(durability),
+            None => Ok(()),
+        }
+    }
+
+    /// Processes the joins of participants that a host admitted.
+    pub(super) async fn admit_waiting(&mut self) -> Result<(), EndReason> {
+        while let Some(participant) = self.admitted.pop_front() {
+            let Some(pending) = self.waiting.take(participant) else { continue };
+            self.process_join(Caller::Joining(pending)).await?;
+            if self.state.waiting.contains_key(&participant) {
+                // The join was refused.
+                self.process(Input::StoppedWaiting { participant }, Caller::None).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Publishes new events and runs the pending effects.
@@ -92,19 +135,53 @@ impl MeetingActor {
                 }
             }
             Effect::Send { participant, message } => {
-                let payload = convert::direct_to_wire(&self.state, message);
-                self.connections.send(*participant, encode_frame(Some(payload), 0, 0, None));
+                self.send_direct(*participant, message);
+            }
+            Effect::AnswerWithMediaServers => {
+                if let Some(Requester { participant, seq }) = requester {
+                    self.send_media_servers(participant, seq);
+                }
+            }
+            Effect::Admit(participants) => self.admitted.extend(participants),
+            Effect::TurnAway { participant } => self.waiting.close(*participant, CloseCode::Kicked),
+            Effect::ReleaseParticipant { participant, epoch, reason } => {
+                self.handlers.release_participant(&self.state, *participant, *epoch, *reason);
             }
             Effect::Close { participant, epoch, code } => {
                 self.connections.close(&self.state, *participant, *epoch, *code);
             }
-            Effect::RegisterHandlers => self.handlers.register_once(&self.state),
+            Effect::RegisterHandlers => {
+                let secrets = self.secrets.read().clone();
+                self.handlers.register_once(&self.state, &secrets);
+            }
             Effect::EnforceMute { participant, mutes, by } => {
                 self.handlers.enforce_mute(&self.state, *participant, mutes, *by);
             }
             Effect::End => return Err(EndReason::Ended),
         }
         Ok(())
+    }
+
+    fn send_direct(&mut self, participant: Id, message: &DirectMessage) {
+        let payload = convert::direct_to_wire(&self.state, participant, message);
+        match self.waiting.seq(participant) {
+            Some(seq) => self.waiting.send(participant, encode_frame(Some(payload), seq, 0, None)),
+            None => self.connections.send(participant, encode_frame(Some(payload), 0, 0, None)),
+        }
+    }
+
+    /// Sends a participant its media handlers with new grants; an error if this owner may not act now.
+    pub(super) fn send_media_servers(&mut self, participant: Id, seq: u64) {
+        let Some(seat) = self.state.seats.get(&participant) else { return };
+        let payload = if self.may_act() {
+            let secrets = self.secrets.read().clone();
+            let wall = self.clock.wall();
+            let media_servers = self.grants.media_servers(&secrets, &self.state, seat, wall);
+            Payload::MediaServersChanged(MediaServersChanged { media_servers })
+        } else {
+            convert::error_payload(ErrorCode::Unavailable, "the meeting is paused; no grants are issued")
+        };
+        self.connections.send(participant, encode_frame(Some(payload), seq, 0, None));
     }
 
     /// A timer input that could not be persisted is due again later, not at once.
@@ -121,8 +198,8 @@ impl MeetingActor {
 
     pub(super) fn refuse(&mut self, payload: Payload, caller: Caller) {
         match caller {
-            Caller::Joining { reply, .. } => {
-                let _client_gone = reply.send(Err(Box::new(payload)));
+            Caller::Joining(PendingJoin { reply, .. }) => {
+                let _client_gone = reply.send(JoinReply::Refused(Box::new(payload)));
             }
             Caller::Requester(Requester { participant, seq }) => {
                 self.connections.send(participant, encode_frame(Some(payload), seq, 0, None));

@@ -47,7 +47,9 @@ fn changed_settings_apply_to_later_joins_only() {
     let seats = [("ada", Role::Host), ("bob", Role::Participant), ("gus", Role::Guest)];
     let welcomes = seats.map(|(user, role)| fixture.join(user, role));
     let before = fixture.meeting.clone();
-    let effects = fixture.apply(&Input::Settings { max_participants: 2, allow_guests: false }).unwrap();
+    let effects = fixture
+        .apply(&Input::Settings { max_participants: 2, allow_guests: false, waiting_room: false })
+        .unwrap();
     let settings = Settings { max_participants: 2, allow_guests: false, ..before.settings.clone() };
     assert_eq!(effects, Effects::new(Write::Sync, vec![Change::Settings(settings.clone())], Vec::new()));
     assert_eq!(fixture.meeting, Meeting { settings, ..before }, "grace, seats and log are as they were");
@@ -61,7 +63,9 @@ fn changed_settings_apply_to_later_joins_only() {
     fixture.disconnect(&welcomes[2].seat);
     let back = fixture.resume_join(&welcomes[2]);
     assert!(welcome(&fixture.apply(&Input::Join(Box::new(back))).unwrap()).resumed);
-    fixture.apply(&Input::Settings { max_participants: 4, allow_guests: false }).unwrap();
+    fixture
+        .apply(&Input::Settings { max_participants: 4, allow_guests: false, waiting_room: false })
+        .unwrap();
     assert_eq!(join(&mut fixture, "cyd", Role::Participant), Ok(()));
     assert_eq!(join(&mut fixture, "dan", Role::Participant), Err(Refusal::Full));
 }

@@ -28,9 +28,9 @@ fn a_host_mute_is_persisted_enforced_and_then_reported() {
     let mutes = fixture.meeting.seats[&target].mutes.clone();
     assert_eq!(
         (mutes.audio_host, mutes.video_host, mutes.epoch, mutes.by.as_deref()),
-        (true, false, 1, Some("ada"))
+        (true, false, 3, Some("ada"))
     );
-    let order = Effect::EnforceMute { participant: target, mutes, by: ada.seat.participant };
+    let order = Effect::EnforceMute { participant: target, mutes, by: Some(ada.seat.participant) };
     assert_eq!(effects.then, [Effect::Accept, order]);
     // The handlers acknowledge: only now the host hears "enforced".
     let done = |epoch, missing: &[&str]| Input::MuteEnforced {
@@ -39,13 +39,13 @@ fn a_host_mute_is_persisted_enforced_and_then_reported() {
         by: ada.seat.participant,
         missing: missing.iter().map(|id| (*id).to_owned()).collect(),
     };
-    let effects = fixture.apply(&done(1, &["mh-b"])).unwrap();
+    let effects = fixture.apply(&done(3, &["mh-b"])).unwrap();
     let message =
-        DirectMessage::MuteEnforced { participant: target, epoch: 1, missing: vec!["mh-b".to_owned()] };
+        DirectMessage::MuteEnforced { participant: target, epoch: 3, missing: vec!["mh-b".to_owned()] };
     assert_eq!(sent(&effects), [(ada.seat.participant, message)]);
     fixture.request(&ada.seat, host_mute(target, false, false)).unwrap();
-    assert_eq!(fixture.apply(&done(1, &[])).unwrap(), Effects::none(), "another mute came in between");
-    assert_eq!(fixture.meeting.mute_epoch, 2);
+    assert_eq!(fixture.apply(&done(3, &[])).unwrap(), Effects::none(), "another mute came in between");
+    assert_eq!(fixture.meeting.mute_epoch, 4);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_host_grants_or_denies_an_unmute_request() {
     let mutes = &fixture.meeting.seats[&target].mutes;
     assert_eq!(
         (mutes.audio_host, mutes.epoch, mutes.by.as_deref(), mutes.reason.as_str()),
-        (false, 2, None, "")
+        (false, 4, None, "")
     );
 }
 

@@ -22,7 +22,7 @@ fn random_input(fixture: &mut Fixture, dice: &mut Dice, welcomes: &[Welcome]) ->
     let (participant, epoch) = (known.seat.participant, known.seat.epoch);
     let other = welcomes[dice.roll(welcomes.len())].seat.participant;
     let (audio, video) = (dice.roll(2) == 0, dice.roll(2) == 0);
-    let request = match dice.roll(12) {
+    let request = match dice.roll(14) {
         0 => return Input::Join(Box::new(fixture.resume_join(known))),
         1 => return Input::Disconnected { participant, epoch },
         2 => {
@@ -40,6 +40,8 @@ fn random_input(fixture: &mut Fixture, dice: &mut Dice, welcomes: &[Welcome]) ->
             metadata: String::new(),
         },
         9 => Request::Kick { participant: other },
+        10 => Request::LiftBan { user: users[dice.roll(4)].to_owned() },
+        11 => Request::Admit { participants: vec![other], all: false },
         _ => Request::Chat { text: "hi".to_owned() },
     };
     Input::Request { participant, epoch, seq: 1 + dice.roll(40) as u64, request }
@@ -73,7 +75,11 @@ fn check_invariants(before: &Meeting, after: &Meeting, effects: &Effects, input:
     assert_eq!(after.log.last(), before.log.last() + published, "{input:?}");
     let seqs: Vec<u64> = after.log.events().map(|entry| entry.seq).collect();
     assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1));
-    assert!(after.seats.len() <= 6);
+    let seated = after.seats.values().filter(|seat| seat.role != Role::Host);
+    assert!(seated.clone().count() <= 6, "only hosts enter a full meeting");
+    let banned = |seat: &Seat| after.users.get(&seat.user).is_some_and(|record| record.ban.is_some());
+    assert!(!seated.clone().any(banned), "{input:?} seated a banned user");
+    assert!(after.seats.values().all(|seat| seat.mutes.epoch >= 1));
     let mut bound: Vec<Id> = after.seats.values().map(|seat| seat.binding.correlation).collect();
     bound.sort_unstable();
     bound.dedup();

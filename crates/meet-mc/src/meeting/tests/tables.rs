@@ -20,6 +20,12 @@ fn requests(other: Id) -> Vec<(&'static str, Request)> {
         ("subscribe", Request::Subscribe { kind: 1, config: config.clone(), streams: vec![1] }),
         ("update", Request::UpdateLayout { config }),
         ("unsubscribe", Request::Unsubscribe),
+        ("hand", Request::RaiseHand { participant: None, raised: true }),
+        ("lower", Request::RaiseHand { participant: Some(other), raised: false }),
+        ("grant", Request::MediaGrant),
+        ("admit", Request::Admit { participants: vec![other], all: false }),
+        ("admit_all", Request::Admit { participants: Vec::new(), all: true }),
+        ("lift_ban", Request::LiftBan { user: "other".to_owned() }),
         ("kick", Request::Kick { participant: other }),
         ("end", Request::End),
         ("leave", Request::Leave),
@@ -38,6 +44,7 @@ fn word(outcome: &Result<Effects, Refusal>) -> &'static str {
         Err(Refusal::Invalid(_)) => "invalid",
         Err(Refusal::Forbidden) => "forbidden",
         Err(Refusal::NoGuests) => "no_guests",
+        Err(Refusal::Banned) => "banned",
         Err(Refusal::NotFound(_)) => "not_found",
         Err(Refusal::Conflict(_)) => "conflict",
         Err(Refusal::Full) => "full",
@@ -64,6 +71,12 @@ fn every_request_in_every_role_matches_the_table() {
         ("subscribe", ["async"; 3]),
         ("update", ["conflict"; 3]),
         ("unsubscribe", ["async"; 3]),
+        ("hand", ["async"; 3]),
+        ("lower", ["async", "forbidden", "forbidden"]),
+        ("grant", ["async"; 3]),
+        ("admit", ["not_found", "forbidden", "forbidden"]),
+        ("admit_all", ["async", "forbidden", "forbidden"]),
+        ("lift_ban", ["not_found", "forbidden", "forbidden"]),
         ("kick", ["sync", "forbidden", "forbidden"]),
         ("end", ["sync", "forbidden", "forbidden"]),
         ("leave", ["sync"; 3]),
@@ -89,7 +102,7 @@ fn every_request_about_an_unknown_participant_is_refused() {
     let me = fixture.join("me", Role::Host);
     let (participant, epoch) = (me.seat.participant, me.seat.epoch);
     for (name, request) in requests(id(999)) {
-        if ["host_mute", "answer", "data", "kick"].contains(&name) {
+        if ["host_mute", "answer", "data", "lower", "admit", "kick"].contains(&name) {
             let outcome = fixture.decide(&Input::Request { participant, epoch, seq: 1, request });
             assert_eq!(word(&outcome), "not_found", "{name}");
         }
@@ -109,10 +122,15 @@ fn events(fixture: &mut Fixture, me: &Seat) -> Vec<(&'static str, Input)> {
             Input::Request { participant, epoch: epoch - 1, seq: 1, request: Request::Unsubscribe },
         ),
         ("asked_unnumbered", Input::Request { participant, epoch, seq: 0, request: Request::Unsubscribe }),
-        ("enforced", Input::MuteEnforced { participant, epoch: 0, by: participant, missing: Vec::new() }),
+        (
+            "enforced",
+            Input::MuteEnforced { participant, epoch: me.mutes.epoch, by: participant, missing: Vec::new() },
+        ),
         ("handlers", Input::Handlers(Vec::new())),
-        ("settings", Input::Settings { max_participants: 5, allow_guests: false }),
-        ("settings_same", Input::Settings { max_participants: 100, allow_guests: true }),
+        ("settings", Input::Settings { max_participants: 5, allow_guests: false, waiting_room: false }),
+        ("settings_same", Input::Settings { max_participants: 100, allow_guests: true, waiting_room: false }),
+        ("stopped_waiting", Input::StoppedWaiting { participant }),
+        ("speakers", Input::Speakers { participants: vec![participant] }),
         ("time", Input::Timer),
         ("freeze", Input::Freeze),
         ("thaw", Input::Thaw),
@@ -134,6 +152,8 @@ fn every_input_in_every_phase_matches_the_table() {
         ("handlers", ["sync", "moving", "moved", "ended"]),
         ("settings", ["sync", "moving", "moved", "ended"]),
         ("settings_same", ["nothing"; 4]),
+        ("stopped_waiting", ["nothing"; 4]),
+        ("speakers", ["unwritten", "nothing", "nothing", "nothing"]),
         ("time", ["nothing"; 4]),
         ("freeze", ["unwritten", "conflict", "conflict", "conflict"]),
         ("thaw", ["conflict", "unwritten", "conflict", "conflict"]),

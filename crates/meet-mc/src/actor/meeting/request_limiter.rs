@@ -1,4 +1,4 @@
-//! Limits chat and data messages per seat.
+//! Limits the requests of a seat.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,21 @@ use tenure_lease::Tick;
 use tenure_meet_wire::Id;
 
 use crate::RateLimit;
-use crate::meeting::{Meeting, Request};
+use crate::meeting::Meeting;
 use crate::rate_limit::TokenBucket;
 
-pub(super) struct ChatLimiter {
+pub(super) struct RequestLimiter {
     limit: RateLimit,
     buckets: HashMap<Id, TokenBucket>,
 }
 
-impl ChatLimiter {
+impl RequestLimiter {
     pub(super) fn new(limit: RateLimit) -> Self {
         Self { limit, buckets: HashMap::new() }
     }
 
-    /// Whether the participant may send this request now. Other requests are not limited.
-    pub(super) fn allows(&mut self, participant: Id, request: &Request, state: &Meeting, now: Tick) -> bool {
-        if !matches!(request, Request::Chat { .. } | Request::Data { .. }) {
-            return true;
-        }
+    /// Whether the participant may send a request now.
+    pub(super) fn allows(&mut self, participant: Id, state: &Meeting, now: Tick) -> bool {
         if self.buckets.len() > state.seats.len() {
             self.buckets.retain(|participant, _| state.seats.contains_key(participant));
         }
