@@ -4,6 +4,7 @@
 mod harness;
 mod join_api;
 mod loss;
+mod media_codec;
 mod network;
 mod page;
 mod party;
