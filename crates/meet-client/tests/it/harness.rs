@@ -11,6 +11,9 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+/// The media handler of the tests, for use inside a page.
+const LOOPBACK: &str = "loopback.js";
+
 /// A file server on its own thread.
 pub(crate) struct Harness {
     pub(crate) url: String,
@@ -33,7 +36,11 @@ impl Harness {
 }
 
 fn file(name: &str) -> Response<Body> {
-    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../web/console").join(name);
+    let root = FilePath::new(env!("CARGO_MANIFEST_DIR"));
+    let path = match name {
+        LOOPBACK => root.join("tests/it").join(name),
+        _ => root.join("../../web/console").join(name),
+    };
     let Ok(bytes) = std::fs::read(path) else {
         return Response::builder().status(StatusCode::NOT_FOUND).body(Body::empty()).unwrap();
     };

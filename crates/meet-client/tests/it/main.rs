@@ -5,6 +5,8 @@ mod harness;
 mod join_api;
 mod loss;
 mod media_codec;
+mod media_engine;
+mod media_rules;
 mod network;
 mod page;
 mod party;
