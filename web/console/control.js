@@ -4,10 +4,10 @@
 //   about take give controls effects palettes sliders presets preset-name save stream pad sent
 import { Device, frame } from "./device.js";
 import { byId, h, notice, text } from "./dom.js";
+import { connection, loadAccount, showSignIn } from "./shell.js";
 import { Pad, Strip } from "./strip.js";
 
 const SLIDERS = [["brightness", 0, 255], ["speed", 1, 50], ["intensity", 0, 255], ["saturation", 0, 255], ["complexity", 0, 255], ["variation", 0, 255]];
-const CONNECTION_LABELS = { connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out" };
 /** Minimum interval between changes of a slider, in milliseconds. */
 const SLIDER_INTERVAL = 80;
 /** Frames per second of a stream from this page. */
@@ -18,13 +18,12 @@ const instance = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
 const clientName = `Console ${navigator.userAgent.match(/(Firefox|Edg|Chrome|Safari)/)?.[0] ?? "page"}`;
 
 /** The lease as known by this page; `ends` is on the clock of performance.now(). */
-let lease = { active: false }, ends = 0, mine = null, lost = null, beat = null, streaming = null, frames = 0, me = null, built = false;
+let lease = { active: false }, ends = 0, mine = null, lost = null, beat = null, streaming = null, frames = 0, me = null, built = false, signedOut = false;
 
 const device = new Device({
   state(name) {
-    const label = byId("connection");
-    label.dataset.state = name;
-    text(label.querySelector("b"), CONNECTION_LABELS[name]);
+    if (signedOut) return;
+    connection(name);
     if (name !== "live") { leaseLost("the connection was lost"); lease = { active: false }; me = null; render(); checkSignedIn(); }
   },
   async open() {
@@ -49,13 +48,13 @@ const device = new Device({
 /** A failed WebSocket handshake has no reason; a plain request shows whether the user is signed out. */
 async function checkSignedIn() {
   try {
-    const { status } = await fetch("/whoami", { cache: "no-store" });
-    if (status !== 401) return;
-    byId("connection").dataset.state = "off";
-    text(byId("connection").querySelector("b"), CONNECTION_LABELS.off);
-    text(byId("headline"), "Signed out");
-    byId("about").replaceChildren(h("a", { href: "/" }, "Sign in"), " and return to this page.");
-  } catch { /* the connection state shows that the server is unreachable */ }
+    await loadAccount();
+  } catch (error) {
+    // Without an answer, the connection state shows that the server is unreachable.
+    if (error.status !== 401) return;
+    signedOut = true;
+    showSignIn();
+  }
 }
 
 function showError(error) {

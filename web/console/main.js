@@ -2,8 +2,7 @@
 //
 // Addresses: #/?prefix=&after= (list) · #/lease?key= (one lease) · #/poll?id= (polling) · #login=CODE (signs in, then goes away).
 // Hooks for browser tests, all as data-test; they stay when the design changes:
-//   always     home connection[data-state=connecting|live|reconnecting|polling|off] theme who logout notice announcer
-//              health[data-state=ready|unready|unknown] health-word health-facts loading
+//   always     those of shell.js; notice announcer health[data-state=ready|unready|unknown] health-word health-facts loading
 //   sign-in    login login-token login-submit login-error
 //   list       search count list rows row[data-key][data-state] state name key holder generation countdown waiters
 //              pager first next empty no-match open-key feed list-error
@@ -11,24 +10,22 @@
 //              timeline reign[data-generation] tip legend to-scale even history reign-row[data-generation] ended back lease-error
 //   polling    poll poll-count poll-placement poll-empty poll-error board node[data-instance] node-status node-count cells
 //              cell[data-id][data-state][data-owner] target target-id target-state target-facts target-owner target-toggle
-//              target-close target-error results result; page-leases page-poll in the header
+//              target-close target-error results result
 //   dialogs    revoke-dialog release-dialog transfer-dialog dialog-facts dialog-error dialog-confirm dialog-cancel
 //              field-reason field-delay field-token field-to
-import { explain, health, login, logout, whenUnauthorized, whoami } from "./api.js";
+import { explain, health, login, whenUnauthorized, whoami } from "./api.js";
 import { byId, h, notice, text } from "./dom.js";
 import { leaseView } from "./lease.js";
 import { listView } from "./list.js";
 import { Live } from "./live.js";
 import { loginView, takeCode } from "./login.js";
 import { pollView } from "./poll.js";
+import { connection as showConnection, markPage, showAccount, whenSigningOut } from "./shell.js";
 import { duration } from "./time.js";
 
 /** Renewals send no events, so the current view is refreshed at this interval. */
 const REFRESH = 2_500;
 const HEALTH = 10_000;
-const CONNECTION_LABELS = {
-  connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing",
-};
 
 const ENDED = "Your session has expired or was revoked. Sign in to continue.";
 
@@ -42,11 +39,7 @@ const live = new Live({
 });
 
 function connection(state) {
-  const place = byId("connection");
-  // Keep the label of a stream that is refused repeatedly until one opens.
-  if (place.dataset.state === "polling" && state === "reconnecting") return;
-  place.dataset.state = state;
-  text(place.querySelector("b"), CONNECTION_LABELS[state]);
+  showConnection(state);
   if (state === "reconnecting") askHealth();
 }
 
@@ -79,8 +72,7 @@ function route() {
   const params = new URLSearchParams(query);
   const searching = document.activeElement?.id === "search" && document.activeElement;
   const caret = searching && [searching.value, searching.selectionStart];
-  const here = path === "/poll" ? "#/poll" : "#/";
-  for (const link of byId("pages").children) link.setAttribute("aria-current", link.hash === here ? "page" : "false");
+  markPage(path === "/poll" ? "/#/poll" : "/#/");
   if (path === "/poll") {
     if (view?.open) return view.open(params.get("id"));
     show(pollView({ id: params.get("id") }, { me, failed, go: (hash) => (location.hash = hash) }));
@@ -104,7 +96,7 @@ function signedOut(why) {
   if (view?.prefix === null && !why) return;
   wanted ??= location.hash.startsWith("#/") ? location.hash : "#/";
   me = null;
-  byId("account").hidden = true;
+  showAccount(null);
   byId("health").hidden = true;
   document.querySelectorAll("dialog").forEach((dialog) => dialog.close());
   show(loginView(why, signedIn));
@@ -125,9 +117,7 @@ async function signedIn() {
     if (error.status !== 404) throw error;
     me = { name: "", scopes: [], can: () => true };
   }
-  text(byId("who"), me.name);
-  byId("who").title = me.scopes.join(" ");
-  byId("account").hidden = false;
+  showAccount(me);
   if (wanted) history.replaceState(null, "", wanted);
   wanted = null;
   route();
@@ -157,16 +147,6 @@ async function askHealth() {
   if (known) place.querySelector("dl").replaceChildren(...[...new Map(facts(known))].flatMap(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]));
 }
 
-function theme(next) {
-  if (next) {
-    try { next === "auto" ? localStorage.removeItem("tenure-theme") : localStorage.setItem("tenure-theme", next); } catch { /* not kept */ }
-    if (next === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = next;
-  }
-  const name = document.documentElement.dataset.theme ?? "auto";
-  text(byId("theme"), name);
-  byId("theme").setAttribute("aria-label", `Theme: ${name}`);
-}
-
 async function start() {
   const code = takeCode();
   let why;
@@ -187,13 +167,12 @@ async function start() {
 
 whenUnauthorized(ended);
 addEventListener("hashchange", () => (location.hash.startsWith("#login=") ? start() : location.hash === "#main" ? null : route()));
-byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); });
-byId("theme").addEventListener("click", () => theme({ auto: "light", light: "dark", dark: "auto" }[document.documentElement.dataset.theme ?? "auto"]));
-byId("logout").addEventListener("click", async () => {
-  // Requests under way fail once the session has ended; do not report that during a sign-out.
+// Requests under way fail once the session has ended; do not report that during a sign-out.
+whenSigningOut(() => {
   const before = me;
   me = null;
-  try { await logout(); } catch (error) { if (error.status !== 401) { me = before; return notice(explain(error), "bad"); } }
+  return () => { me = before; };
+}, () => {
   history.replaceState(null, "", "#/");
   signedOut();
 });
@@ -207,5 +186,4 @@ document.addEventListener("visibilitychange", () => document.hidden || view?.ref
 setInterval(() => document.hidden || (me && view?.refresh()), REFRESH);
 setInterval(() => document.hidden || (me && askHealth()), HEALTH);
 (function frame() { view?.tick(performance.now()); requestAnimationFrame(frame); })();
-theme();
 start();

@@ -32,7 +32,11 @@ export async function me() {
   }
 }
 
-export const create = (display_name, allow_guests) => call("POST", "/api/v1/meetings", { body: { display_name, allow_guests } });
+export const create = (display_name, allow_guests, waiting_room) =>
+  call("POST", "/api/v1/meetings", { body: { display_name, allow_guests, ...(waiting_room ? { waiting_room } : {}) } });
+
+/** Changes settings of a meeting, for its host, and returns them all. */
+export const change = (meetingId, settings) => call("PATCH", `/api/v1/meetings/${encodeURIComponent(meetingId)}/settings`, { body: settings });
 
 const base64 = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 
@@ -75,10 +79,10 @@ export class JoinApi {
     };
   }
 
-  /** Reports an unreachable controller; the result does not matter. */
+  /** Reports an unreachable controller, with one of the reasons that the API knows; the result does not matter. */
   unreachable(admission, reason) {
     call("POST", `/api/v1/meetings/${encodeURIComponent(admission.meetingId)}/unreachable`, {
-      body: { mc_id: admission.mcId, reason: reason.slice(0, 200) }, bearer: admission.token,
+      body: { mc_id: admission.mcId, reason: /time/i.test(reason) ? "timeout" : /refused/i.test(reason) ? "connection_refused" : /tls|certificate/i.test(reason) ? "tls_error" : "unspecified" }, bearer: admission.token,
     }).catch(() => {});
   }
 }

@@ -125,6 +125,7 @@ export class Participant {
   /** One attempt: requests a token, connects, joins. */
   async connect() {
     const admission = await this.admit();
+    this.meetingId = admission.meetingId;
     const place = this.redirect ?? admission;
     this.redirect = null;
     let connection;
@@ -134,12 +135,18 @@ export class Participant {
       this.api.unreachable?.(admission, String(error.message ?? error));
       throw error;
     }
+    this.joining = connection;
     try {
       await this.join(connection, admission);
       return connection;
     } catch (error) {
+      const { code } = this.waits ? await connection.loss(error) : {};
       connection.close();
+      if (code === CLOSE.KICKED) throw new Refusal("KICKED", "A host did not let you in.", true);
       throw error;
+    } finally {
+      this.joining = null;
+      this.waits = false;
     }
   }
 
@@ -157,7 +164,12 @@ export class Participant {
     const join = { meeting_id: admission.meetingId, join_token: admission.token, participant_name: this.name, attempt_id: this.attempt };
     if (this.proof) Object.assign(join, { correlation_id: this.proof.correlation, binding_token: this.proof.token, last_event_seq: resumeFrom(this.view) });
     connection.send({ join_request: join, trace_parent: this.trace, seq: ++this.seq });
-    const answer = await withTimeout(this.proof ? RESUME : JOIN, connection.next(), "no answer to the join");
+    let answer = await withTimeout(this.proof ? RESUME : JOIN, connection.next(), "no answer to the join");
+    // In the waiting room the answer comes when a host admits the participant.
+    for (; answer.waiting; answer = await connection.next()) {
+      this.waits = true;
+      this.on.waiting?.(answer.waiting);
+    }
     if (answer.redirect_to_mc) this.follow(answer.redirect_to_mc);
     if (answer.error) throw this.refused(answer.error);
     if (!answer.join_response) throw new Refusal("PROTOCOL", "unexpected response");
@@ -216,6 +228,10 @@ export class Participant {
 
   /** Leaves the meeting; after five seconds without an answer the page leaves anyway. */
   async leave() {
+    if (this.joining) {
+      this.end("LEFT", "You left.");
+      return this.joining?.close();
+    }
     await withTimeout(5_000, this.request("leave_request"), "no response").catch(() => {});
     this.left = true;
     this.end("LEFT", "You left the meeting.");

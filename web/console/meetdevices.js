@@ -1,113 +1,147 @@
-// The own camera and microphone: preview and choice. Nothing of it leaves the page.
-import { h } from "./dom.js";
+// Camera, microphone and screen of this page: turned on and off, chosen, and lost.
 
-/** The devices of this page, kept from the lobby into the meeting. */
-export class Devices {
-  stream = null;
-  chosen = { audio: "", video: "" };
-
-  get supported() { return Boolean(navigator.mediaDevices?.getUserMedia); }
-
-  /** Asks for camera and microphone; with only one of them it goes on with that. */
-  async start() {
-    const wanted = (id) => (id ? { deviceId: { exact: id } } : true);
-    const { audio, video } = this.chosen;
-    this.stop();
-    const tries = [{ audio: wanted(audio), video: wanted(video) }, { video: wanted(video) }, { audio: wanted(audio) }];
-    let failure;
-    for (const constraints of tries) {
-      try {
-        this.stream = await navigator.mediaDevices.getUserMedia(constraints);
-        return this.stream;
-      } catch (error) {
-        failure ??= error;
-        if (error.name === "NotAllowedError") break;
-      }
-    }
-    throw failure;
-  }
-
-  stop() {
-    for (const track of this.stream?.getTracks() ?? []) track.stop();
-    this.stream = null;
-    this.meter?.();
-    this.meter = null;
-  }
-
-  /** What is muted is not even recorded. */
-  mute(audio, video) {
-    for (const track of this.stream?.getAudioTracks() ?? []) track.enabled = !audio;
-    for (const track of this.stream?.getVideoTracks() ?? []) track.enabled = !video;
-  }
-
-  /** Puts the picture into an element. */
-  show(video) {
-    if (video.srcObject !== this.stream) video.srcObject = this.stream;
-  }
-
-  async fill(select, kind, chosen) {
-    const all = (await navigator.mediaDevices.enumerateDevices()).filter((device) => device.kind === kind);
-    select.replaceChildren(...all.map((device, index) =>
-      h("option", { value: device.deviceId, selected: device.deviceId === chosen }, device.label || `${kind === "videoinput" ? "Camera" : "Microphone"} ${index + 1}`)));
-    select.disabled = all.length === 0;
-    if (!all.length) select.append(h("option", { value: "" }, "none found"));
-  }
-
-  /** Shows how loud the microphone is, until stopped. */
-  listen(meter) {
-    this.meter?.();
-    if (!this.stream?.getAudioTracks().length) return;
-    const context = new AudioContext(), analyser = context.createAnalyser();
-    context.createMediaStreamSource(this.stream).connect(analyser);
-    const samples = new Float32Array(analyser.fftSize);
-    const timer = setInterval(() => {
-      analyser.getFloatTimeDomainData(samples);
-      meter.value = Math.min(1, 3 * Math.sqrt(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length));
-    }, 100);
-    this.meter = () => { clearInterval(timer); context.close(); };
-  }
-}
-
-const WHY = {
-  NotAllowedError: "The browser was not allowed to use them. You can still join.",
-  NotFoundError: "There is no camera and no microphone. You can still join.",
-  NotReadableError: "Another program uses them. You can still join.",
+const KINDS = { audio: "microphone", video: "camera" };
+const CHOSEN = "meet-devices";
+const SOUND = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
+/** What is asked of a camera, by the quality that the user chose. */
+const PICTURE = {
+  standard: { width: { ideal: 1280 }, height: { ideal: 720 }, frameRate: { ideal: 30 } },
+  low: { width: { ideal: 640 }, height: { ideal: 360 }, frameRate: { ideal: 15 } },
 };
 
-/** The part of the lobby that shows and chooses them. */
-export function preview(devices) {
-  const video = h("video", { test: "preview", muted: true, autoplay: true, playsinline: true, hidden: true, "aria-label": "Your camera" });
-  video.muted = true;
-  const words = h("p", { test: "preview-words" }, devices.supported ? "Your camera is off." : "This browser gives no access to a camera here.");
-  const camera = h("select", { id: "camera", test: "camera", disabled: true }, h("option", {}, "–"));
-  const microphone = h("select", { id: "microphone", test: "microphone", disabled: true }, h("option", {}, "–"));
-  const level = h("meter", { test: "level", min: 0, max: 1, value: 0, "aria-label": "Loudness of the microphone" });
-  const button = h("button", { test: "preview-start", type: "button", disabled: !devices.supported, onclick: () => start() }, "Try camera and microphone");
-  async function start() {
-    button.disabled = true;
-    try {
-      const stream = await devices.start();
-      const id = (tracks) => tracks[0]?.getSettings().deviceId;
-      await devices.fill(camera, "videoinput", id(stream.getVideoTracks()));
-      await devices.fill(microphone, "audioinput", id(stream.getAudioTracks()));
-      devices.show(video);
-      video.hidden = !stream.getVideoTracks().length;
-      words.textContent = video.hidden ? "There is no camera." : "";
-      devices.listen(level);
-    } catch (error) {
-      video.hidden = true;
-      words.textContent = WHY[error.name] ?? `That did not work: ${error.message}`;
-    } finally {
-      button.disabled = false;
-    }
+const WHY = {
+  NotAllowedError: (name) => `The browser does not let this page use the ${name}. Allow it in the address bar and try again.`,
+  NotFoundError: (name) => `There is no ${name}.`,
+  NotReadableError: (name) => `Another program uses the ${name}.`,
+  OverconstrainedError: (name) => `The chosen ${name} is not there.`,
+};
+
+/** Sends `change` when anything is different, and `problem` with a sentence in `detail`. */
+export class Devices extends EventTarget {
+  /** Live tracks, by what they are. */
+  tracks = { audio: null, video: null, screen: null, screenAudio: null };
+  /** Whether the user wants to be heard and seen; true only with a live track. */
+  on = { audio: false, video: false };
+
+  constructor() {
+    super();
+    try { this.chosen = JSON.parse(localStorage.getItem(CHOSEN)) ?? {}; } catch { this.chosen = {}; }
+    navigator.mediaDevices?.addEventListener("devicechange", () => this.changed());
   }
-  const choose = (kind) => (event) => { devices.chosen[kind] = event.target.value; start(); };
-  camera.addEventListener("change", choose("video"));
-  microphone.addEventListener("change", choose("audio"));
-  return h("section", { class: "card", "aria-label": "Camera and microphone" },
-    h("div", { class: "picture" }, words, video),
-    h("div", { class: "devices" },
-      h("label", { class: "field", for: "camera" }, h("span", {}, "Camera"), camera),
-      h("label", { class: "field", for: "microphone" }, h("span", {}, "Microphone"), microphone)),
-    level, h("p", {}), button);
+
+  get supported() { return Boolean(navigator.mediaDevices?.getUserMedia); }
+  get canShare() { return Boolean(navigator.mediaDevices?.getDisplayMedia); }
+  get quality() { return this.chosen.quality === "low" ? "low" : "standard"; }
+
+  changed() { this.dispatchEvent(new Event("change")); }
+  problem(words) { this.dispatchEvent(new CustomEvent("problem", { detail: words })); }
+
+  /** Keeps a choice for the next time: a device by its kind, or the quality. */
+  choose(kind, value) {
+    this.chosen[kind] = value;
+    try { localStorage.setItem(CHOSEN, JSON.stringify(this.chosen)); } catch { /* storage is switched off: not kept */ }
+  }
+
+  /** Turns the microphone or the camera on. Returns whether it is; a failure has its sentence. */
+  async turnOn(kind) {
+    try {
+      if (!this.tracks[kind]) this.take(kind, await this.open(kind));
+      this.tracks[kind].enabled = true;
+      this.on[kind] = true;
+      return true;
+    } catch (error) {
+      this.on[kind] = false;
+      this.problem(this.supported ? WHY[error.name]?.(KINDS[kind]) ?? `The ${KINDS[kind]} did not start: ${error.message}` : `This browser gives no access to a ${KINDS[kind]} here.`);
+      return false;
+    } finally { this.changed(); }
+  }
+
+  async open(kind) {
+    const wanted = kind === "audio" ? SOUND : PICTURE[this.quality];
+    const id = this.chosen[kind];
+    const ask = (constraints) => navigator.mediaDevices.getUserMedia({ [kind]: constraints });
+    let stream;
+    try {
+      stream = await ask(id ? { ...wanted, deviceId: { exact: id } } : wanted);
+    } catch (error) {
+      // The chosen one was unplugged: any other is better than none.
+      if (!id || !["OverconstrainedError", "NotFoundError"].includes(error.name)) throw error;
+      stream = await ask(wanted);
+    }
+    return stream.getTracks()[0];
+  }
+
+  take(kind, track) {
+    this.tracks[kind]?.stop();
+    this.tracks[kind] = track;
+    track.addEventListener("ended", () => {
+      if (this.tracks[kind] !== track) return;
+      this.tracks[kind] = null;
+      if (kind in this.on) {
+        this.on[kind] = false;
+        this.problem(`The ${KINDS[kind]} is gone. Choose another one.`);
+      } else if (kind === "screen") this.stopSharing();
+      this.changed();
+    });
+  }
+
+  /** Turns it off. The camera's light goes out; a microphone that is kept records nothing. */
+  turnOff(kind) {
+    this.on[kind] = false;
+    if (kind === "audio" && this.tracks.audio) this.tracks.audio.enabled = false;
+    else this.stop(kind);
+    this.changed();
+  }
+
+  /** Changes to another device, also in the meeting. */
+  async use(kind, id) {
+    this.choose(kind, id);
+    if (!this.tracks[kind]) return this.changed();
+    const was = this.on[kind];
+    this.stop(kind);
+    if (was) await this.turnOn(kind);
+    else this.changed();
+  }
+
+  /** Lets the user choose what of the screen to share. Returns whether it is shared. */
+  async share() {
+    try {
+      const stream = await navigator.mediaDevices.getDisplayMedia({ video: { frameRate: { max: 15 } }, audio: { restrictOwnAudio: true, suppressLocalAudioPlayback: false } });
+      for (const track of stream.getTracks()) this.take(track.kind === "video" ? "screen" : "screenAudio", track);
+    } catch (error) {
+      // Closing the browser's dialog is an answer, not a failure.
+      if (error.name !== "NotAllowedError") this.problem(`The screen cannot be shared: ${error.message}`);
+    }
+    this.changed();
+    return Boolean(this.tracks.screen);
+  }
+
+  stopSharing() {
+    for (const kind of ["screen", "screenAudio"]) this.stop(kind);
+    this.changed();
+  }
+
+  stop(kind) {
+    const track = this.tracks[kind];
+    this.tracks[kind] = null;
+    track?.stop();
+  }
+
+  /** Stops everything: for the end of a meeting and of the page. */
+  stopAll() {
+    for (const kind of Object.keys(this.tracks)) this.stop(kind);
+    Object.assign(this.on, { audio: false, video: false });
+    this.changed();
+  }
+
+  /** The devices of a kind (audioinput, videoinput, audiooutput), with names once the user allowed one. */
+  async list(kind) {
+    const all = (await navigator.mediaDevices?.enumerateDevices?.()) ?? [];
+    return all.filter((device) => device.kind === kind).map((device, index) => ({ id: device.deviceId, name: device.label || `${kind === "videoinput" ? "Camera" : "Device"} ${index + 1}` }));
+  }
+
+  /** Whether the browser would not ask. */
+  async allowed(kind) {
+    try { return (await navigator.permissions.query({ name: KINDS[kind] })).state === "granted"; } catch { return false; }
+  }
 }

@@ -6,7 +6,7 @@ const LINES = 500;
 const VOLATILE = 1_024;
 
 export const nothing = () => ({
-  me: "", role: 0, people: {}, missing: 0, seq: 0, durable: 0, asks: {}, lines: [], over: null, volatile: [], known: false,
+  me: "", role: 0, people: {}, missing: 0, seq: 0, durable: 0, asks: {}, lines: [], over: null, volatile: [], known: false, waiting: [], banned: [],
 });
 
 /** The event after which a new connection continues. A number that was never used requests the whole state. */
@@ -27,11 +27,19 @@ export function apply(view, message) {
     view.asks[message.unmute_request.participant_id] = message.unmute_request;
     return "new";
   }
-  return message.unmute_response || message.mute_enforced ? "new" : "nothing";
+  if (message.waiting) {
+    view.waiting = message.waiting.participants;
+    return "new";
+  }
+  if (message.banned) {
+    view.banned = message.banned.users;
+    return "new";
+  }
+  return message.unmute_response || message.mute_enforced || message.media_servers_changed ? "new" : "nothing";
 }
 
 function welcomed(view, welcome) {
-  Object.assign(view, { role: welcome.role, me: welcome.participant_id, asks: {}, known: true });
+  Object.assign(view, { role: welcome.role, me: welcome.participant_id, asks: {}, waiting: [], banned: [], known: true });
   if (!welcome.replay) {
     view.people = Object.fromEntries(welcome.existing_participants.map((person) => [person.participant_id, person]));
     view.missing = Math.max(0, welcome.roster_size - welcome.existing_participants.length);
@@ -92,6 +100,9 @@ function happened(view, message) {
     if (person(mute.participant_id)) person(mute.participant_id).mute = mute;
     const ask = view.asks[mute.participant_id];
     if (ask && !((ask.request_audio && mute.audio_host) || (ask.request_video && mute.video_host))) delete view.asks[mute.participant_id];
+  } else if (message.hand) {
+    const { participant_id, raised_at } = message.hand;
+    if (person(participant_id)) person(participant_id).hand_raised_at = raised_at;
   } else if (message.stream_published?.stream) {
     const { participant_id, stream } = message.stream_published;
     if (person(participant_id)) person(participant_id).streams = [...person(participant_id).streams.filter((known) => known.stream_id !== stream.stream_id), stream];

@@ -3,16 +3,16 @@
 // Hooks for browser tests, as data-test: connection free refusal screen[data-state=off|waiting|playing|ended] video curtain title about
 //   sound full stop tuners tuner[data-slot][data-busy] watching watch end count blind profile find channels
 //   channel[data-ref][data-on] recording-id recording-start recording-play
-import { explain, tvChannels, tvSession, tvSessions, tvStart, tvStop, whenUnauthorized, whoami } from "./api.js";
+import { explain, tvChannels, tvSession, tvSessions, tvStart, tvStop, whenUnauthorized } from "./api.js";
 import { announce, byId, colour, h, text } from "./dom.js";
 import { Live, paced } from "./live.js";
 import { Player } from "./player.js";
+import { connection, loadAccount, showSignIn } from "./shell.js";
 import { duration, serverNow } from "./time.js";
 import { LIVE, ending, onAir, refused } from "./tvtexts.js";
 
 /** The refresh interval of the page, because displayed times change without events. */
 const REFRESH = 5_000;
-const CONNECTION_TEXTS = { connecting: "connecting…", live: "live", reconnecting: "reconnecting…", off: "signed out", polling: "no live updates; refreshing" };
 
 let channels = [], sessions = [], tuners = 0, blind = false, signedIn = false, here = null;
 
@@ -21,21 +21,11 @@ const nameOf = (session) => session?.recordingId ?? channels.find((one) => one.s
 const live = new Live({ onState: connection, onEvent: () => refresh(), onResync: () => refresh(), onSignedOut: signedOut });
 const player = new Player(byId("video"), { change: sessionChanged, picture });
 
-function connection(state) {
-  const place = byId("connection");
-  if (place.dataset.state === "polling" && state === "reconnecting") return;
-  place.dataset.state = state;
-  text(place.querySelector("b"), CONNECTION_TEXTS[state]);
-}
-
 function signedOut() {
   signedIn = false;
   live.stop();
   player.leave();
-  connection("off");
-  curtain("off", "");
-  byId("curtain").replaceChildren(h("span", {}, h("a", { href: "/" }, "Sign in"), " and come back here."));
-  text(byId("title"), "You are signed out");
+  showSignIn();
 }
 
 function complain(words) {
@@ -188,7 +178,7 @@ const refresh = paced(async () => {
 
 async function begin() {
   try {
-    await whoami(false);
+    await loadAccount();
     const catalog = await tvChannels();
     channels = catalog.channels ?? [];
     tuners = catalog.tuners ?? 0;

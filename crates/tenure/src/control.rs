@@ -44,6 +44,10 @@ struct ControlService {
 
 #[async_trait]
 impl Service for ControlService {
+    fn page(&self) -> Option<&'static str> {
+        Some(SERVICE.name)
+    }
+
     fn routes(&self) -> Router {
         let auth = self.auth.clone();
         self.control.routes(Arc::new(move |origin| auth.allows_origin(origin)))

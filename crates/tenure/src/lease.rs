@@ -51,6 +51,10 @@ impl Prepared for PreparedLeaseApi {
 
 #[async_trait]
 impl Service for LeaseApi {
+    fn page(&self) -> Option<&'static str> {
+        Some(SERVICE.name)
+    }
+
     fn routes(&self) -> Router {
         self.routes.clone()
     }

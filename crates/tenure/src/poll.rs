@@ -48,6 +48,10 @@ struct PollService(Node);
 
 #[async_trait]
 impl Service for PollService {
+    fn page(&self) -> Option<&'static str> {
+        Some(SERVICE.name)
+    }
+
     fn routes(&self) -> Router {
         tenure_poller::routes(&self.0).0
     }

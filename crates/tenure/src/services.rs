@@ -114,6 +114,11 @@ pub(crate) trait Service: Send + Sync {
         metrics
     }
 
+    /// Its page in the navigation of the console, by the name of the service, when this process serves it.
+    fn page(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What is printed at the start: labels and values.
     fn greeting(&self) -> Vec<(&'static str, String)> {
         Vec::new()

@@ -167,7 +167,7 @@ fn mount(services: &[Box<dyn Service>], auth: &Arc<Auth>) -> Router {
         .merge(health_routes_with(live, ready))
         .merge(metrics)
         .route("/openapi.json", axum::routing::get(async move || axum::Json(openapi.clone())))
-        .merge(console::routes());
+        .merge(console::routes(services.iter().filter_map(|service| service.page()).collect()));
     services
         .iter()
         .fold(shared, |router, service| router.merge(service.routes()))

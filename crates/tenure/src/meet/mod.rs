@@ -169,6 +169,10 @@ impl Prepared for Plan {
 
 #[async_trait]
 impl Service for Meetings {
+    fn page(&self) -> Option<&'static str> {
+        self.role.has_gc().then_some(SERVICE.name)
+    }
+
     fn routes(&self) -> Router {
         let health = self.health.clone();
         let ready = readiness_route("/health/ready/meet", move || health.readiness());

@@ -117,6 +117,10 @@ impl Prepared for PreparedSessions {
 
 #[async_trait]
 impl Service for Sessions {
+    fn page(&self) -> Option<&'static str> {
+        (self.role != Role::Worker).then_some(SERVICE.name)
+    }
+
     /// The routes of the API.
     fn routes(&self) -> Router {
         self.routes.clone()

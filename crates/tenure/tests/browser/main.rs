@@ -13,6 +13,7 @@ mod polling;
 mod reconnect;
 mod revoke;
 mod screenshots;
+mod shell;
 mod theme;
 mod tv;
 mod up;

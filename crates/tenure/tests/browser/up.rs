@@ -65,6 +65,15 @@ impl Up {
         Self::serving("127.0.0.1:0", Vec::new(), "lease,sessions")
     }
 
+    /// With all services.
+    pub(crate) fn with_everything() -> Self {
+        Self::serving(
+            &format!("127.0.0.1:{}", free_port().unwrap()),
+            Vec::new(),
+            "lease,control,poll,sessions,meet",
+        )
+    }
+
     /// With meetings, whose packets go through a proxy.
     pub(crate) fn with_meetings() -> (Self, UdpProxy) {
         // Packets and requests arrive at ports of one number.
