@@ -1,11 +1,12 @@
 //! Accepts the WebTransport sessions of clients, within bounds.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tenure_lease::Clock;
 use tenure_lease::breaks::{Break, broken};
-use tenure_meet_wire::transport::{Listener, Offer};
-use tokio::sync::Semaphore;
+use tenure_meet_wire::transport::{AddressLimit, AddressPermit, Listener, Offer};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,14 @@ pub struct AcceptLimits {
     pub connections: usize,
     /// Open sessions that have not joined.
     pub pending: usize,
+    /// Open sessions of one address that have not joined.
+    pub pending_per_address: usize,
+}
+
+/// The place of a session that has not joined.
+pub struct PendingPermit {
+    _pending: OwnedSemaphorePermit,
+    _address: AddressPermit,
 }
 
 /// Accepts sessions and hands them to a controller.
@@ -34,6 +43,7 @@ pub struct SessionAcceptor {
     clock: Arc<dyn Clock>,
     connections: Arc<Semaphore>,
     pending: Arc<Semaphore>,
+    addresses: AddressLimit,
     refusals: Arc<Semaphore>,
     tasks: TaskTracker,
 }
@@ -47,6 +57,7 @@ impl SessionAcceptor {
             clock,
             connections: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))),
             pending: Arc::new(Semaphore::new(limits.pending.min(Semaphore::MAX_PERMITS))),
+            addresses: AddressLimit::new(limits.pending_per_address),
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             tasks: TaskTracker::new(),
         }
@@ -70,7 +81,7 @@ impl SessionAcceptor {
 
     fn accept(&self, offer: Box<dyn Offer>) {
         let connection = self.connections.clone().try_acquire_owned().ok();
-        let permits = connection.zip(self.pending.clone().try_acquire_owned().ok());
+        let permits = connection.zip(self.pending_permit(offer.remote()));
         let Some((connection, pending)) = permits else {
             return self.refuse(offer, "rejected");
         };
@@ -90,6 +101,13 @@ impl SessionAcceptor {
             controller.serve_session(session, traceparent.as_deref(), Some(pending)).await;
             drop(connection);
         });
+    }
+
+    /// A place for a session that has not joined: bounded over all, so that they do not displace participants, and per
+    /// address, so that one client does not take all places.
+    fn pending_permit(&self, address: Option<SocketAddr>) -> Option<PendingPermit> {
+        let _address = self.addresses.take(address)?;
+        Some(PendingPermit { _pending: self.pending.clone().try_acquire_owned().ok()?, _address })
     }
 
     fn refuse(&self, offer: Box<dyn Offer>, status: &'static str) {

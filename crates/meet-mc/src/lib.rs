@@ -23,7 +23,7 @@ mod rate_limit;
 mod registration;
 mod rows;
 
-pub use acceptor::{AcceptLimits, PATH, SessionAcceptor};
+pub use acceptor::{AcceptLimits, PATH, PendingPermit, SessionAcceptor};
 pub use breaker::CircuitBreaker;
 pub use grpc::{HandlerLoads, SeatTimeouts, capacity, grpc, health};
 pub use keys::MeetingKeys;

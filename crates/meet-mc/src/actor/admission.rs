@@ -11,7 +11,7 @@ use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{ClientMessage, ErrorCode};
 use tenure_meet_wire::transport::{MessageReader, MessageWriter, ReadError, Session};
 use tenure_meet_wire::{CloseCode, Id, TraceParent};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::actor::connection::SeatedClient;
 use crate::actor::mailbox::Mailbox;
@@ -21,8 +21,8 @@ use crate::actor::trace::{ClientTrace, RequestTrace};
 use crate::actor::{ActorType, limits};
 use crate::convert::{self, UnverifiedJoin};
 use crate::meeting::{Join, NewIds, Role};
-use crate::metric;
 use crate::rate_limit::RateLimiter;
+use crate::{PendingPermit, metric};
 
 /// What admission needs to know.
 pub(crate) struct Admission {
@@ -190,7 +190,7 @@ impl JoiningClient {
         clock: &dyn Clock,
         (join, began): (Join, Tick),
         meeting: Mailbox<Envelope>,
-        mut pending: Option<OwnedSemaphorePermit>,
+        mut pending: Option<PendingPermit>,
     ) -> Option<SeatedClient> {
         let Self { join: request, seq, traceparent, reader, mut writer } = self;
         let mut waited = false;

@@ -185,7 +185,8 @@ async fn at_the_connection_limit_the_next_session_is_refused_until_one_closes() 
     let metrics = tenure_service::telemetry::metrics_routes();
     let (clock, store) = store();
     let harness = Harness::open(&store, "mc-1");
-    let hall = hall(&harness, clock.clone(), AcceptLimits { connections: 2, pending: 2 });
+    let hall =
+        hall(&harness, clock.clone(), AcceptLimits { connections: 2, pending: 2, pending_per_address: 2 });
     let first = hall.dialer.dial(to(PATH)).await.unwrap();
     let _second = hall.dialer.dial(to(PATH)).await.unwrap();
     assert!(hall.dialer.dial(to(PATH)).await.is_err());
@@ -201,10 +202,24 @@ async fn at_the_connection_limit_the_next_session_is_refused_until_one_closes() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_address_has_a_bound_of_sessions_that_have_not_joined() {
+    let (clock, store) = store();
+    let harness = Harness::open(&store, "mc-1");
+    let room = AcceptLimits { connections: 9, pending: 9, pending_per_address: 1 };
+    let hall = hall(&harness, clock.clone(), room);
+    let first = hall.dialer.dial(to(PATH)).await.unwrap();
+    assert!(hall.dialer.dial(to(PATH)).await.is_err());
+    first.wire().cut();
+    while hall.dialer.dial(to(PATH)).await.is_err() {
+        clock.sleep_until(clock.now() + Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_paths_are_refused() {
     let (clock, store) = store();
     let harness = Harness::open(&store, "mc-1");
-    let hall = hall(&harness, clock, AcceptLimits { connections: 2, pending: 2 });
+    let hall = hall(&harness, clock, AcceptLimits { connections: 2, pending: 2, pending_per_address: 2 });
     for path in ["/", "/wt/mh", "/wt/mc/", "/wt/mcx"] {
         assert!(hall.dialer.dial(to(path)).await.is_err(), "{path}");
     }
@@ -215,7 +230,7 @@ async fn unknown_paths_are_refused() {
 async fn a_draining_controller_refuses_clients() {
     let (clock, store) = store();
     let harness = Harness::open(&store, "mc-1");
-    let hall = hall(&harness, clock, AcceptLimits { connections: 2, pending: 2 });
+    let hall = hall(&harness, clock, AcceptLimits { connections: 2, pending: 2, pending_per_address: 2 });
     harness.controller.drain();
     assert!(hall.dialer.dial(to(PATH)).await.is_err());
 }

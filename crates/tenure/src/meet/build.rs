@@ -66,7 +66,7 @@ pub(super) async fn start(plan: Plan, process: &Process) -> Result<Meetings> {
         None
     };
     let public = endpoint.as_ref().map(|endpoint| builder.public_url(endpoint)).transpose()?;
-    let origins = AllowedOrigins::new(process.auth.origins());
+    let origins = allowed_origins(&plan, process);
     let mut paths = endpoint.as_ref().map(|it| Paths::new(it.listener.clone()).allowing(origins));
     let gc = builder.start_global_controller();
     let mut controller = None;
@@ -379,7 +379,11 @@ impl Builder<'_> {
         let node = Node::new(Kind::Controller, keeper, &id, terms, Arc::new(member)).map_err(failed)?;
         let registration = node.registration_state();
         self.tasks.spawn(node.run(self.stop.clone()));
-        let room = AcceptLimits { connections: settings.max_connections, pending: settings.max_waiting };
+        let room = AcceptLimits {
+            connections: settings.max_connections,
+            pending: settings.max_waiting,
+            pending_per_address: settings.max_waiting_per_address,
+        };
         let front = tenure_meet_mc::SessionAcceptor::new(controller.clone(), self.clock.clone(), room);
         let way = Arc::new(paths.way(tenure_meet_mc::PATH));
         self.tasks.spawn(front.serve(way, self.acceptors.clone()));
@@ -437,6 +441,14 @@ impl Builder<'_> {
             None => (router, None),
         }
     }
+}
+
+/// The origins of pages that may open sessions: those of the server, and of the server that serves the pages if it is
+/// another one.
+fn allowed_origins(plan: &Plan, process: &Process) -> AllowedOrigins {
+    let pages = plan.settings.ac_endpoint.as_deref().and_then(|url| url.parse::<axum::http::Uri>().ok());
+    let pages = pages.and_then(|uri| Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?)));
+    AllowedOrigins::new(process.auth.origins().into_iter().chain(pages))
 }
 
 /// The advertised host: an address, never a name with several addresses.

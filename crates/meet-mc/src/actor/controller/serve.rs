@@ -6,7 +6,6 @@ use tenure_lease::Tick;
 use tenure_meet_wire::signaling::ErrorCode;
 use tenure_meet_wire::transport::Session;
 use tenure_meet_wire::{CloseCode, TraceParent};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::actor::admission::{JoinRejected, read_join_request, reject, verify_token};
 use crate::actor::connection::SeatedClient;
@@ -16,7 +15,7 @@ use crate::actor::meeting::Envelope;
 use crate::actor::{ActorType, Controller};
 use crate::convert::UnverifiedJoin;
 use crate::meeting::Join;
-use crate::metric;
+use crate::{PendingPermit, metric};
 
 impl Controller {
     /// Serves one session until it ends. A panic of its actor ends only this connection.
@@ -29,7 +28,7 @@ impl Controller {
         &self,
         session: Arc<dyn Session>,
         traceparent: Option<&str>,
-        pending: Option<OwnedSemaphorePermit>,
+        pending: Option<PendingPermit>,
     ) {
         metric::connections(1.0);
         let parent = traceparent.and_then(TraceParent::parse);
@@ -55,7 +54,7 @@ impl Controller {
         &self,
         session: &Arc<dyn Session>,
         parent: Option<TraceParent>,
-        pending: Option<OwnedSemaphorePermit>,
+        pending: Option<PendingPermit>,
     ) -> Option<SeatedClient> {
         let clock = &*self.admission.clock;
         let mut client = match read_join_request(&**session, clock).await {
