@@ -116,6 +116,8 @@ list! {
         ResendsApplied ["I-31"] "meetings: a client sends applied requests again"
         AcceptsOlderOwner ["I-32"] "meetings: a handler takes the word of an older owner"
         NoConnectionLimit ["I-33"] "meetings: a controller takes any number of sessions"
+        ForgetsHostDecisions ["I-34"] "meetings: a new seat of a muted or banned user knows nothing of it"
+        RegistersWithoutSeats ["I-35"] "meetings: handlers learn neither seats nor mutes"
         // Polling.
         KeyPerNode ["P-01"] "polling: each node has keys of its own"
         PollsInJeopardy ["P-02"] "polling: goes on after a failed renewal"

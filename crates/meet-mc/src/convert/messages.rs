@@ -97,13 +97,7 @@ pub fn request_from_wire(payload: Option<ClientPayload>) -> Result<Option<Reques
             Request::Publish { stream_id: stream.stream_id, kind, metadata: stream.metadata }
         }
         ClientPayload::UnpublishStream(stream) => Request::Unpublish { stream_id: stream.stream_id },
-        ClientPayload::SubscribeToLayout(layout) => {
-            if wire::LayoutType::try_from(layout.layout_type).is_err() {
-                return Err(Refusal::Invalid("unknown layout type"));
-            }
-            let config = layout_config(layout.config.unwrap_or_default());
-            Request::Subscribe { kind: layout.layout_type, config, streams: layout.stream_ids }
-        }
+        ClientPayload::SubscribeToLayout(layout) => subscription(layout)?,
         ClientPayload::UpdateLayout(layout) => {
             Request::UpdateLayout { config: layout_config(layout.new_config.unwrap_or_default()) }
         }
@@ -129,6 +123,14 @@ pub fn request_from_wire(payload: Option<ClientPayload>) -> Result<Option<Reques
             Request::LiftBan { user: lift.user_id }
         }
     }))
+}
+
+fn subscription(layout: wire::SubscribeToLayout) -> Result<Request, Refusal> {
+    if wire::LayoutType::try_from(layout.layout_type).is_err() {
+        return Err(Refusal::Invalid("unknown layout type"));
+    }
+    let config = layout_config(layout.config.unwrap_or_default());
+    Ok(Request::Subscribe { kind: layout.layout_type, config, streams: layout.stream_ids })
 }
 
 fn participant_id(id: &str) -> Result<Id, Refusal> {

@@ -29,7 +29,7 @@ impl Assignment {
 }
 
 /// The speakers after a report of a media handler, the last that spoke first. A silent participant keeps its place, so
-/// that a layout does not change when nobody speaks.
+/// that a layout does not change during silence.
 pub(super) fn speakers_after(meeting: &Meeting, reported: &[Id]) -> Vec<Id> {
     let mut speakers: Vec<Id> = Vec::new();
     for participant in reported.iter().chain(&meeting.speakers) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_lease::Tick;
+use tenure_lease::breaks::{Break, broken};
 use tenure_meet_wire::Id;
 use tenure_meet_wire::binding::Secrets;
 use tenure_meet_wire::media::grant::HandlerKeys;
@@ -153,7 +154,12 @@ impl HandlerCalls {
             meeting: state.id.clone(),
             generation: self.generation,
             handlers,
-            seats: state.seats.values().map(SeatMask::from).collect(),
+            seats: state
+                .seats
+                .values()
+                .filter(|_| !broken(Break::RegistersWithoutSeats))
+                .map(SeatMask::from)
+                .collect(),
             attempts,
         });
         self.spawn(async move {
