@@ -115,6 +115,14 @@ pub mod limits {
     pub const COALESCE_BYTES: usize = 1_100;
     /// The latency of a subscription that names none.
     pub const LATENCY: Duration = Duration::from_millis(300);
+    /// The greatest latency of a subscription.
+    pub const LATENCY_MAX: Duration = Duration::from_secs(5);
+    /// Groups per second and publication, over all renditions.
+    pub const GROUPS: u64 = 10;
+    /// Groups of a publication at once.
+    pub const GROUPS_BURST: u64 = 20;
+    /// Audio tracks of a participant over the life of a meeting.
+    pub const AUDIO_TRACKS: u16 = 256;
     /// Percent of the streams from which subscriptions are refused.
     pub const FULL: u64 = 95;
 }

@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) tracks: HashMap<TrackKey, Track>,
     pub(crate) selection: Selection,
     pub(crate) next_audio_alias: u16,
+    /// Aliases that were given to audio tracks, by participant.
+    pub(crate) audio_tracks: HashMap<Id, u16>,
     pub(crate) flush_scheduled: bool,
     /// The order of speakers that was announced last.
     pub(crate) announced: Vec<Id>,
@@ -92,6 +94,7 @@ impl Meeting {
                 tracks: HashMap::new(),
                 selection: Selection::default(),
                 next_audio_alias: FIRST_AUDIO_ALIAS,
+                audio_tracks: HashMap::new(),
                 flush_scheduled: false,
                 announced: Vec::new(),
                 ticking: false,

@@ -108,6 +108,7 @@ impl State {
             needed: None,
             datagrams: Bucket::new(limits::AUDIO_DATAGRAMS, limits::AUDIO_DATAGRAMS, now),
             bits: Bucket::new(limits::AUDIO_BITS, limits::AUDIO_BITS, now),
+            groups: Bucket::new(limits::GROUPS, limits::GROUPS_BURST, now),
         });
         self.limit_ingest(participant, serial);
         self.announce(&key);
@@ -168,9 +169,11 @@ impl State {
             return Ok(());
         }
         let alias = self.next_audio_alias;
-        if alias < FIRST_AUDIO_ALIAS {
-            return Err((ErrorCode::CapacityExceeded, "the meeting has no more audio tracks"));
+        let given = self.audio_tracks.entry(key.participant).or_default();
+        if alias < FIRST_AUDIO_ALIAS || *given >= limits::AUDIO_TRACKS {
+            return Err((ErrorCode::CapacityExceeded, "the participant has published too many audio tracks"));
         }
+        *given += 1;
         // After the last one, 0 follows and none is given any more.
         self.next_audio_alias = alias.wrapping_add(1);
         self.track(key).audio_alias = Some(alias);
@@ -290,10 +293,16 @@ impl Meeting {
         if rendition.last_number.is_some_and(|last| header.group <= last) {
             return Begin::Stop(StreamCode::Superseded);
         }
+        let meter = rendition.meter.clone();
         // Four seconds of the stated rate.
         let most =
             (stated.max_bitrate as usize / 2).clamp(limits::RENDITION_CACHE_MIN, limits::RENDITION_CACHE);
-        let meter = rendition.meter.clone();
+        let publication = state.tracks.get_mut(&key).and_then(|track| track.publication.as_mut());
+        if !publication.is_some_and(|publication| publication.groups.take(1, started)) {
+            // Each group costs every subscriber a stream.
+            crate::metric::frame_dropped("ingest_limit");
+            return Begin::Stop(StreamCode::TooLarge);
+        }
         let group = Group::new(GroupInfo {
             rendition: header.rendition,
             number: header.group,

@@ -82,12 +82,7 @@ impl Pump {
     }
 
     async fn send(&self, group: &Reading, mut sending: Sending<'_>, priority: u8) {
-        let opened = tokio::select! {
-            biased;
-            () = self.order.cancel.cancelled() => return,
-            _ = sending.erased.wait_for(|erased| *erased) => return,
-            opened = self.link.session.open_uni() => opened,
-        };
+        let Some(opened) = self.open(&mut sending).await else { return };
         let Ok(mut stream) = opened else {
             // The session is over, and its end cancels this pump.
             return self.order.cancel.cancelled().await;
@@ -110,6 +105,24 @@ impl Pump {
             }
             // The subscriber does not want the rest.
             Ended::Gone => stream.reset(StreamCode::NotSubscribed.number()),
+        }
+    }
+
+    /// Opens a stream. `None` when the group is not to be sent any more: a subscriber that allows no stream pins no old
+    /// group.
+    async fn open(&self, sending: &mut Sending<'_>) -> Option<Result<Box<dyn SendStream>, TransportError>> {
+        let mut opening = self.link.session.open_uni();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.order.cancel.cancelled() => return None,
+                _ = sending.erased.wait_for(|erased| *erased) => return None,
+                opened = &mut opening => return Some(opened),
+                _ = sending.changes.changed() => {}
+            }
+            if !matches!(self.look(sending), Ok(false)) {
+                return None;
+            }
         }
     }
 

@@ -66,7 +66,7 @@ impl State {
                 self.subscribe(who, &subscribe, full, now).map(|(answer, pump)| (Some(answer), pump))
             }
             Request::Change(change) => done(self.change(who, &change, now)),
-            Request::Unsubscribe(it) => done(self.end_subscription(who, it.alias, now)),
+            Request::Unsubscribe(it) => done(self.end_subscription(who, it.alias)),
             Request::RequestKeyframe(it) => done(self.request_keyframe(who, it.alias, it.rendition, now)),
             Request::Report(report) => {
                 self.take_report(who, &report);

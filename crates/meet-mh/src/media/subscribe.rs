@@ -96,7 +96,7 @@ impl State {
         let order = Arc::new(Order::default());
         let latency = match subscribe.max_latency_ms {
             0 => limits::LATENCY,
-            millis => Duration::from_millis(millis.into()),
+            millis => Duration::from_millis(millis.into()).min(limits::LATENCY_MAX),
         };
         let mut subscription = Subscription {
             key: key.clone(),
@@ -249,7 +249,6 @@ impl State {
         &mut self,
         (participant, serial): (Id, u64),
         alias: u32,
-        now: Tick,
     ) -> Result<(), Refused> {
         let unknown = (ErrorCode::NotFound, "the alias is not subscribed");
         let member = self.member(participant, serial).ok_or(unknown)?;
@@ -262,8 +261,8 @@ impl State {
         let alias = u16::try_from(alias).map_err(|_| unknown)?;
         let subscription = member.subscriptions.remove(&alias).ok_or(unknown)?;
         subscription.order.cancel.cancel();
+        // The publisher learns with the next tick that less is needed, so that no subscriber makes it flicker.
         self.unsubscribe(participant, &subscription.key);
-        self.update_needed(&subscription.key, now);
         Ok(())
     }
 

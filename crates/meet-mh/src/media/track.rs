@@ -83,6 +83,7 @@ pub(crate) struct Publication {
     pub(crate) needed: Option<(Vec<u32>, u32)>,
     pub(crate) datagrams: Bucket,
     pub(crate) bits: Bucket,
+    pub(crate) groups: Bucket,
 }
 
 /// A subscriber of a track.
@@ -128,9 +129,10 @@ impl Track {
         }
     }
 
-    /// Whether the track can be forgotten.
+    /// Whether the track can be forgotten. A track with an alias at all listeners keeps it until its participant is
+    /// released.
     pub(crate) fn is_unused(&self) -> bool {
-        self.publication.is_none() && self.subscribers.is_empty()
+        self.publication.is_none() && self.subscribers.is_empty() && self.audio_alias.is_none()
     }
 
     /// The groups that a subscriber can begin with.

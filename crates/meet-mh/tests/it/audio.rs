@@ -207,3 +207,18 @@ async fn a_listener_that_unsubscribes_hears_nothing_more() {
         () = harness.pass(Duration::from_millis(500)) => {}
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_speaker_that_comes_back_keeps_its_alias() {
+    let harness = harness(100);
+    let (mut speakers, listener) = room(&harness, 1).await;
+    speakers[0].speak(1, 1, 30);
+    let before = listener.hear().await;
+    drop(speakers.pop());
+    harness.pass(Duration::from_millis(10)).await;
+    let mut again = harness.join(1).await;
+    again.publish(microphone(3)).await;
+    again.speak(3, 2, 30);
+    let after = listener.hear().await;
+    assert_eq!((after.alias, after.sequence), (before.alias, 2));
+}

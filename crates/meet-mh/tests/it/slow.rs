@@ -181,3 +181,20 @@ async fn participants_get_a_report_every_second() {
     assert_eq!((last.tracks[0].alias, last.tracks[0].rendition), (5, 0));
     assert!((60_000..=90_000).contains(&last.tracks[0].bitrate), "{last:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_accepts_no_stream_pins_no_old_group() {
+    let harness = harness(100);
+    harness.open(3).await;
+    let mut publisher = harness.join(1).await;
+    publisher.publish(video(5, 3)).await;
+    let (_hostile, fast) = (join_viewer(&harness, 2).await, join_viewer(&harness, 3).await);
+    for number in 1..=80 {
+        let mut group = publisher.group(5, 2, number).await;
+        group.frame(0, &[0; 10_000]).await.unwrap();
+        group.stream.finish();
+        assert_eq!(fast.next_group().await.rest().await, (1, GroupEnd::Finished));
+        harness.pass(Duration::from_millis(200)).await;
+    }
+    assert!(harness.handler.cached_bytes() < 2 * 10_000, "{}", harness.handler.cached_bytes());
+}

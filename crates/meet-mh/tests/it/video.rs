@@ -365,3 +365,24 @@ async fn a_full_handler_refuses_subscriptions() {
     harness.pass(Duration::from_millis(200)).await;
     assert_eq!(harness.handler.stream_count(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_groups_is_cut() {
+    let harness = harness(100);
+    let (publisher, viewer, _) = two(&harness).await;
+    let mut stopped = 0;
+    for number in 1..=40 {
+        let mut group = publisher.group(5, 2, number).await;
+        group.frame(0, b"key").await.unwrap();
+        harness.pass(Duration::from_millis(1)).await;
+        match group.frame(0, b"delta").await {
+            Ok(()) => group.stream.finish(),
+            Err(error) => {
+                assert_eq!(error, TransportError::Reset(Some(5)));
+                stopped += 1;
+            }
+        }
+    }
+    assert_eq!(stopped, 20);
+    assert_eq!(viewer.next_group().await.header().await.group, 1);
+}

@@ -13,7 +13,7 @@ use tenure_meet_wire::signaling::{
 use tenure_meet_wire::transport::certificate::Pair;
 use tenure_meet_wire::transport::quic::{Dialer, Listener, Timing};
 use tenure_meet_wire::transport::{
-    Closed, Listener as _, MessageReader, MessageWriter, ReadError, Session, TransportError,
+    Closed, Listener as _, MessageReader, MessageWriter, ReadError, ReceiveLimits, Session, TransportError,
 };
 use tenure_meet_wire::{CloseCode, signaling};
 use tenure_store::BootClock;
@@ -189,6 +189,49 @@ async fn garbage_on_a_stream_is_an_error_at_its_first_frame() {
     let (_send, receive) = server.accept_bi().await.unwrap();
     let read = MessageReader::new(receive).next::<ClientMessage>().await;
     assert_eq!(read, Err(ReadError::Frame(frame::FrameError::TooLong(u32::MAX as usize))));
+}
+
+/// Writes to a new stream until nothing more is accepted for a while, and returns the bytes.
+async fn fill(client: &Arc<dyn Session>) -> usize {
+    let mut sent = 0;
+    let mut stream = client.open_uni().await.unwrap();
+    loop {
+        let written = stream.send(vec![0; 4_096].into());
+        tokio::select! {
+            written = written => written.unwrap(),
+            () = BootClock.sleep_until(BootClock.now() + Duration::from_millis(300)) => return sent,
+        }
+        sent += 4_096;
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_peer_is_buffered_little_and_an_admitted_one_more() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let (client, server) = connected(&listener, &url, &pair).await;
+    // What the client itself buffers to send comes on top, so the data that arrives is counted.
+    client.set_send_window(16 * 1024);
+    let before = fill(&client).await;
+    assert!(before <= (64 + 16 + 8) * 1024, "{before} bytes");
+    server.set_receive_limits(ReceiveLimits::MEDIA);
+    let after = fill(&client).await;
+    assert!((256 * 1024..=2 * 1024 * 1024).contains(&after), "{after} bytes");
+}
+
+#[tokio::test]
+async fn an_unknown_peer_opens_few_streams() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let (client, _server) = connected(&listener, &url, &pair).await;
+    let mut streams = Vec::new();
+    loop {
+        tokio::select! {
+            stream = client.open_uni() => streams.push(stream.unwrap()),
+            () = BootClock.sleep_until(BootClock.now() + Duration::from_millis(300)) => break,
+        }
+    }
+    assert!((1..=8).contains(&streams.len()), "{} streams", streams.len());
 }
 
 /// A clock whose timers never fire.
