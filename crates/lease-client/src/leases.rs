@@ -21,6 +21,11 @@ impl Leases for Client {
         self.0.capabilities
     }
 
+    /// As the server said when this client connected.
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings.clone()
+    }
+
     fn clock(&self) -> Arc<dyn Clock> {
         self.0.clock.clone()
     }

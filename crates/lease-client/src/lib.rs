@@ -70,6 +70,7 @@ struct ClientState {
     clock: Arc<dyn Clock>,
     call_timeout: Duration,
     capabilities: Capabilities,
+    warnings: Vec<String>,
     leases: LeasesClient<Channel>,
     records: RecordsClient<Channel>,
     waiting_channels: ChannelPool,
@@ -90,8 +91,9 @@ impl Client {
             let request = headers.request(proto::CapabilitiesRequest {});
             Ok(leases.clone().capabilities(request).await?.into_inner())
         });
-        let capabilities =
-            first_call.await.map_err(|error| explain(&address, &headers, error))?.try_into()?;
+        let mut stated = first_call.await.map_err(|error| explain(&address, &headers, error))?;
+        let warnings = std::mem::take(&mut stated.warnings);
+        let capabilities = stated.try_into()?;
         let waiting_channels = ChannelPool::new(&options, &address)?;
         let keep_alive = KeepAlivePool::new(stream, options.clone(), address.clone(), headers.clone());
         let ClientOptions { clock, call_timeout, .. } = options;
@@ -101,6 +103,7 @@ impl Client {
             clock,
             call_timeout,
             capabilities,
+            warnings,
             leases,
             records,
             waiting_channels,

@@ -32,6 +32,7 @@ impl From<Capabilities> for proto::CapabilitiesResponse {
             max_wiped_leases: limits.wiped_leases as u32,
             pushes_wakeups: capabilities.wakes_waiters == Wakeup::Push,
             proof_of_death: capabilities.proof_of_death,
+            warnings: Vec::new(),
         }
     }
 }

@@ -45,6 +45,11 @@ macro_rules! store_layer {
                 self.inner().capabilities()
             }
 
+            /// Forwards [`Leases::warnings`].
+            fn warnings(&self) -> Vec<String> {
+                self.inner().warnings()
+            }
+
             /// Forwards [`Leases::clock`].
             fn clock(&self) -> Arc<dyn Clock> {
                 self.inner().clock()
@@ -69,6 +74,10 @@ macro_rules! store_layer {
         impl<T: StoreLayer> Leases for T {
             fn capabilities(&self) -> Capabilities {
                 StoreLayer::capabilities(self)
+            }
+
+            fn warnings(&self) -> Vec<String> {
+                StoreLayer::warnings(self)
             }
 
             fn clock(&self) -> Arc<dyn Clock> {

@@ -16,6 +16,10 @@ pub trait Leases: Send + Sync + 'static {
     /// What the engine promises.
     fn capabilities(&self) -> Capabilities;
 
+    /// What the operator of the store should know about how it is run, a sentence each: what an explicit override
+    /// accepted, or what its server may lose. Empty where nothing is wrong. It changes with the settings of a server.
+    fn warnings(&self) -> Vec<String>;
+
     /// The clock of this process, on which holders keep their deadlines.
     fn clock(&self) -> Arc<dyn Clock>;
 

@@ -101,10 +101,15 @@ fn facts(store: &dyn Store) -> serde_json::Map<String, serde_json::Value> {
         "wakes_waiters": if can.wakes_waiters == Wakeup::Push { "push" } else { "poll" },
         "proof_of_death": can.proof_of_death,
     });
-    serde_json::Map::from_iter([
+    let mut facts = serde_json::Map::from_iter([
         ("engine".to_owned(), can.engine.into()),
         ("capabilities".to_owned(), capabilities),
-    ])
+    ]);
+    let warnings = store.warnings();
+    if !warnings.is_empty() {
+        facts.insert("warnings".to_owned(), warnings.into());
+    }
+    facts
 }
 
 async fn probe_once(store: &dyn Store, key: &Key) -> Readiness {

@@ -107,7 +107,8 @@ impl Leases for LeasesRpc {
 
     async fn capabilities(&self, request: Request<CapabilitiesRequest>) -> RpcResult<CapabilitiesResponse> {
         Access::check(&request, Level::Read)?;
-        Ok(Response::new(self.service.capabilities.into()))
+        let (warnings, capabilities) = (self.service.store.warnings(), self.service.capabilities.into());
+        Ok(Response::new(CapabilitiesResponse { warnings, ..capabilities }))
     }
 
     async fn acquire(&self, request: Request<AcquireRequest>) -> RpcResult<AcquireResponse> {

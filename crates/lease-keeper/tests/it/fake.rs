@@ -262,6 +262,10 @@ impl Leases for FakeStore {
         Capabilities::in_process("fake")
     }
 
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }

@@ -344,6 +344,10 @@ impl Leases for Local {
         self.engine.capabilities
     }
 
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn clock(&self) -> Arc<dyn Clock> {
         self.engine.clock.clone()
     }

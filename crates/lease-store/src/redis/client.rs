@@ -9,7 +9,7 @@ use redis::{Cmd, Value};
 use tenure_lease::{Clock, Error, Result, Tick};
 use tokio::sync::Mutex;
 
-use super::connection::Connection;
+use super::connection::{Connection, OpenError};
 use super::fault::{ENGINE, Fault, Remedy, describe_error, remedy, unexpected_reply};
 use super::options::Options;
 use super::protocol::{ScriptCall, ServerIdentity};
@@ -41,20 +41,59 @@ pub(super) struct Client {
     /// The clock of this process.
     pub(super) clock: Arc<dyn Clock>,
     current: RwLock<Option<Arc<Connection>>>,
+    /// What the last look at the server's settings found: why it is refused, or what its operator should know.
+    review: RwLock<Result<Vec<String>, String>>,
     dialer: Mutex<Dialer>,
 }
 
 #[derive(Default)]
 struct Dialer {
-    /// The last server process, and whether it had replaced another.
-    previous: Option<(String, bool)>,
+    /// The last server process, and since when it had replaced another.
+    previous: Option<(String, Option<Tick>)>,
     failures: u32,
     not_before: Tick,
 }
 
 impl Client {
     pub(super) fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
-        Self { options, clock, current: RwLock::new(None), dialer: Mutex::new(Dialer::default()) }
+        let (current, review) = (RwLock::new(None), RwLock::new(Ok(Vec::new())));
+        Self { options, clock, current, review, dialer: Mutex::new(Dialer::default()) }
+    }
+
+    /// What the server's operator should know about how it is run.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.review.read().clone().unwrap_or_default()
+    }
+
+    /// Why the server cannot keep leases, if it was refused.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.review.read().clone().err()
+    }
+
+    fn set_review(&self, review: Result<Vec<String>, String>) {
+        let mut last = self.review.write();
+        if *last != review {
+            match &review {
+                Ok(warnings) => {
+                    warnings.iter().for_each(|warning| tracing::warn!(engine = ENGINE, "{warning}"))
+                }
+                Err(why) => tracing::error!(engine = ENGINE, "{why}"),
+            }
+            *last = review;
+        }
+    }
+
+    /// Reads again how the server is run: settings change while it runs. Where it cannot keep leases any more, no call is
+    /// sent until that has changed.
+    pub(super) async fn review_server(&self) {
+        let Some(connection) = self.working_connection() else { return };
+        if let Some(Ok(profile)) = self.before(self.deadline(), connection.profile()).await {
+            let review = profile.check(self.options.allow_eviction);
+            if review.is_err() {
+                connection.mark_broken();
+            }
+            self.set_review(review);
+        }
     }
 
     /// When a verb that starts now must be answered.
@@ -72,20 +111,21 @@ impl Client {
             return Ok(connection);
         }
         self.clock.sleep_until(dialer.not_before).await;
-        let previous = dialer.previous.as_ref().map(|(run, replaced)| (run.as_str(), *replaced));
+        let previous = dialer.previous.as_ref().map(|(run, since)| (run.as_str(), *since));
         let opening = Connection::open(&self.options, Arc::clone(&self.clock), previous);
         let opened = match self.before(self.deadline(), opening).await {
-            Some(opened) => opened.map_err(|error| describe_error(&error)),
-            None => Err("the server does not answer".to_owned()),
+            Some(opened) => opened,
+            None => Err(OpenError::Failed("the server does not answer".to_owned())),
         };
         match opened {
-            Ok(connection) => {
+            Ok((connection, warnings)) => {
                 dialer.failures = 0;
+                self.set_review(Ok(warnings));
                 let run_id = connection.run_id();
                 if dialer.previous.as_ref().is_some_and(|(previous, _)| previous != run_id) {
                     tracing::warn!(run_id, "connected to another Redis server process than before");
                 }
-                dialer.previous = Some((run_id.to_owned(), connection.is_replacement()));
+                dialer.previous = Some((run_id.to_owned(), connection.replaced()));
                 let connection = Arc::new(connection);
                 *self.current.write() = Some(Arc::clone(&connection));
                 Ok(connection)
@@ -93,7 +133,13 @@ impl Client {
             Err(error) => {
                 dialer.failures = dialer.failures.saturating_add(1);
                 dialer.not_before = self.clock.now() + backoff(dialer.failures);
-                Err(Fault::unsent(error))
+                Err(match error {
+                    OpenError::Failed(why) => Fault::unsent(why),
+                    OpenError::Refused(why) => {
+                        self.set_review(Err(why.clone()));
+                        Fault { refused: true, ..Fault::unsent(why) }
+                    }
+                })
             }
         }
     }
@@ -121,7 +167,8 @@ impl Client {
                 Some(Ok(connection)) => connection,
                 Some(Err(error)) => {
                     fault.why = error.why;
-                    if self.clock.now() >= deadline {
+                    // A refused server stays refused until an operator has changed it.
+                    if error.refused || self.clock.now() >= deadline {
                         break;
                     }
                     continue;

@@ -11,6 +11,8 @@ pub(super) const ENGINE: &str = "redis";
 pub(super) struct Fault {
     /// Whether the request may have reached the server.
     pub(super) sent: bool,
+    /// Whether the server is run in a way in which it cannot keep leases.
+    pub(super) refused: bool,
     /// The reason, for an operator.
     pub(super) why: String,
 }
@@ -72,12 +74,12 @@ pub(super) fn describe_error(error: &RedisError) -> String {
 impl Fault {
     /// A request that was never sent.
     pub(super) fn unsent(why: impl Into<String>) -> Self {
-        Self { sent: false, why: why.into() }
+        Self { sent: false, refused: false, why: why.into() }
     }
 
     /// A request that may have been applied.
     pub(super) fn sent(why: impl Into<String>) -> Self {
-        Self { sent: true, why: why.into() }
+        Self { sent: true, refused: false, why: why.into() }
     }
 }
 

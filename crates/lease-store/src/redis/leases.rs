@@ -46,7 +46,8 @@ async fn renew_batch(client: &Client, items: &[Renewal]) -> Vec<Result<Renewed>>
 }
 
 async fn send_renewals(client: &Client, items: &[Renewal]) -> Result<Vec<Option<Duration>>, Fault> {
-    let build = |_: &Connection, _| Request::Script(lease::encode_renew(items));
+    let build =
+        |connection: &Connection, _| Request::Script(lease::encode_renew(&connection.identity(), items));
     let (value, _) = client.send(client.deadline(), Retry::Idempotent, build).await?;
     lease::decode_renew(&value, items.len()).map_err(|error| Fault::sent(error.to_string()))
 }

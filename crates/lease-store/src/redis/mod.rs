@@ -16,6 +16,7 @@ mod in_flight;
 mod leases;
 mod options;
 mod prefix_cache;
+mod profile;
 pub mod protocol;
 mod push_connection;
 mod records;
@@ -68,7 +69,7 @@ pub struct Redis {
 
 impl Redis {
     /// Opens `redis://HOST:PORT/DB?max_ttl_ms=30000&quarantine_ms=30000&op_timeout_ms=2000&wait_replicas=0` and waits
-    /// until the server answers once.
+    /// until the server answers once. A server that may delete live leases is refused, unless `allow_eviction=true`.
     pub async fn open(url: &str) -> Result<Self> {
         Self::open_with(url, Arc::new(BootClock)).await
     }
@@ -90,7 +91,10 @@ impl Redis {
             proof_of_death: true,
         };
         let client = Arc::new(Client::new(options.clone(), Arc::clone(&clock)));
-        leases::open(&client).await?;
+        leases::open(&client).await.map_err(|error| match client.refusal() {
+            Some(why) => Error::invalid("store", why),
+            None => error,
+        })?;
         let record_client = match options.replicas {
             0 => Arc::clone(&client),
             _ => Arc::new(Client::new(options, clock)),
@@ -127,6 +131,10 @@ impl fmt::Debug for Redis {
 impl Leases for Redis {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.client.warnings()
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

@@ -19,19 +19,22 @@ pub(super) struct Options {
     pub(super) client: Client,
     /// The greatest TTL granted.
     pub(super) max_ttl: Ttl,
-    /// How long nothing is granted after the server was replaced; zero switches it off.
+    /// How long nothing is granted after the server was replaced; zero adds nothing to what other clients ask for.
     pub(super) quarantine: Duration,
     /// How long one verb may take, all attempts included.
     pub(super) op_timeout: Duration,
     /// How many replicas must have a write of records before it is answered.
     pub(super) replicas: u64,
+    /// Whether a server that may delete live leases is accepted.
+    pub(super) allow_eviction: bool,
 }
 
 impl Options {
-    /// Reads `redis://HOST:PORT/DB?max_ttl_ms=&quarantine_ms=&op_timeout_ms=&wait_replicas=`.
+    /// Reads `redis://HOST:PORT/DB?max_ttl_ms=&quarantine_ms=&op_timeout_ms=&wait_replicas=&allow_eviction=`.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut max_ttl, mut quarantine, mut op_timeout, mut replicas) = (30_000, None, 2_000, 0);
+        let mut allow_eviction = false;
         let mut rest = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -40,6 +43,7 @@ impl Options {
                 "quarantine_ms" => quarantine = Some(number(name, value)?),
                 "op_timeout_ms" => op_timeout = number(name, value)?,
                 "wait_replicas" => replicas = count(name, value)?,
+                "allow_eviction" => allow_eviction = flag(name, value)?,
                 _ => rest.push(pair),
             }
         }
@@ -63,8 +67,13 @@ impl Options {
             quarantine: Duration::from_millis(quarantine.unwrap_or(max_ttl)),
             op_timeout: Duration::from_millis(op_timeout),
             replicas,
+            allow_eviction,
         })
     }
+}
+
+fn flag(name: &str, value: &str) -> Result<bool> {
+    value.parse().map_err(|_| Error::invalid("store", format!("{name}={value:?} is not true or false")))
 }
 
 fn number(name: &str, value: &str) -> Result<u64> {
@@ -108,6 +117,7 @@ mod tests {
             "redis://h?op_timeout_ms=0",
             "redis://h?wait_replicas=all",
             "redis://h?wait_replicas=17",
+            "redis://h?allow_eviction=yes",
             "redis://",
         ] {
             assert!(Options::parse(bad).is_err() || bad == "redis://", "{bad}");

@@ -11,6 +11,8 @@ use super::protocol::server;
 
 /// How often.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the settings of the server are read again, in intervals of the sweep.
+const REVIEW_TURNS: u64 = 5;
 /// Most keys per call: more would delay all other clients.
 const SWEEP_BATCH: usize = 100;
 /// Most calls in one run.
@@ -18,9 +20,12 @@ const MAX_CALLS: usize = 100;
 
 /// Sweeps until it is dropped. Any number of engines may sweep one server: each key is brought up to date once.
 pub(super) async fn run(client: Arc<Client>, cache: Arc<PrefixCache>) {
-    loop {
+    for turn in 1_u64.. {
         client.clock.sleep_until(client.clock.now() + INTERVAL).await;
         cache.drop_unused(client.clock.now());
+        if turn % REVIEW_TURNS == 0 {
+            client.review_server().await;
+        }
         if broken(Break::NoSweeper) {
             continue;
         }

@@ -2,7 +2,7 @@
 --
 --@libs store lease
 --@keys key...
---@args run_id uptime_ms quarantine_ms replaced
+--@args run_id uptime_ms quarantine_ms replaced_ms
 --@item token holder ttl meta instead_of queue waiter instance wait
 --@reply granted generation
 --@reply kept generation ttl holder
@@ -13,7 +13,7 @@
 -- waiting) or 'leave' (answer at once and stop waiting); a claim that may wait has an id, `waiter`, an `instance`,
 -- whose channel wakes it, and waits for at most `wait` ms. `kept`: the token holds the key already.
 -- `remaining` is -1 for something without an end; `why` is spent, waiters (too many) or generations (none left).
-local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 
 -- Most claims that wait for one key.
@@ -25,12 +25,28 @@ local function leave_queue(lease, claim)
   call('DEL', WAITER .. claim.waiter)
 end
 
+-- Removes claims from a full queue whose time is over or whose process is gone. Returns how many are left.
+local function drop_dead_waiters(queue)
+  local listening = {}
+  for _, id in ipairs(call('LRANGE', queue, 0, -1)) do
+    local instance = call('HGET', WAITER .. id, 'instance')
+    if instance and listening[instance] == nil then
+      listening[instance] = call('PUBSUB', 'NUMSUB', CHANNEL .. instance)[2] > 0
+    end
+    if not instance or not listening[instance] then
+      call('LREM', queue, 1, id)
+      call('DEL', WAITER .. id)
+    end
+  end
+  return call('LLEN', queue)
+end
+
 -- Queues a claim unless it waits already. Returns how many wait before it, or nil if too many do.
 local function join_queue(lease, claim)
   local queue, name = QUEUE .. lease.key, WAITER .. claim.waiter
   local ahead = call('LPOS', queue, claim.waiter)
   if ahead then return ahead end
-  if call('LLEN', queue) >= WAITERS then return nil end
+  if call('LLEN', queue) >= WAITERS and drop_dead_waiters(queue) >= WAITERS then return nil end
   call('HSET', name, 'token', claim.token, 'holder', claim.holder, 'ttl', claim.ttl, 'meta', claim.meta,
     'instance', claim.instance)
   call('PEXPIRE', name, claim.wait)
@@ -60,7 +76,8 @@ end
 -- The token holds the key: the reign goes on, with the ttl of this claim.
 local function keep(lease, claim)
   local expires = integer(now + claim.ttl)
-  call('HSET', LEASE .. lease.key, 'ttl', claim.ttl, 'expires', expires)
+  call('HSET', LEASE .. lease.key, 'ttl', claim.ttl, 'expires', expires, 'incarnation', store.incarnation)
+  note_ttl(claim.ttl)
   call('PEXPIREAT', lease.key, expires)
   schedule(lease.key, expires)
   return { 'kept', lease.generation, claim.ttl, lease.holder }
@@ -77,8 +94,11 @@ end
 -- Replaces exactly the reign that the claim names.
 local function replace(lease, claim)
   if lease.state ~= 'held' then return busy(lease, claim, 'not_that_generation', '', -1) end
-  if lease.generation == claim.instead_of then return begin_reign(lease, claim) end
-  return busy(lease, claim, 'not_that_generation', lease.holder, call('PTTL', lease.key))
+  if lease.generation ~= claim.instead_of then
+    return busy(lease, claim, 'not_that_generation', lease.holder, call('PTTL', lease.key))
+  end
+  if not may_be_replaced(lease) then return busy(lease, claim, 'quarantine', '', store.quarantine) end
+  return begin_reign(lease, claim)
 end
 
 local function decide(lease, claim)
@@ -97,7 +117,7 @@ local function decide(lease, claim)
     return busy(lease, claim, state, lease.holder, call('PTTL', lease.key))
   end
   if state == 'delayed' then return busy(lease, claim, 'delayed', '', lease.expires - now) end
-  if state == 'free' and store.quarantine > 0 then return busy(lease, claim, 'quarantine', '', store.quarantine) end
+  if store.quarantine > 0 then return busy(lease, claim, 'quarantine', '', store.quarantine) end
   leave_queue(lease, claim)
   return begin_reign(lease, claim)
 end

@@ -2,7 +2,7 @@
 --
 --@libs store lease
 --@keys [fence] key...
---@args run_id uptime_ms quarantine_ms replaced mode token generation
+--@args run_id uptime_ms quarantine_ms replaced_ms mode token generation
 --@item kind value ttl number
 --@reply written revision
 --@reply fenced_out generation
@@ -14,18 +14,30 @@
 -- `kind` is put, put_if_absent, put_if_revision, delete or append. `ttl` is in ms or ''. `number` is the revision of
 -- put_if_revision and the greatest length of an append; the key of an append is the name of the log.
 -- `index` counts operations from 0; `revision` of a conflict is '' where there is no record.
-local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 
 local VERSION, HIGH_WATER_MARK, LOG, LOG_COUNT = 'tenure:v:', 'tenure:m:', 'tenure:log:', 'tenure:n:'
 
--- The generation that fences this write out, or nil.
-local function fenced_out_by(fence)
-  if mode == 'strict' then
-    local lease = load_leases({ fence })[1]
-    return not is_held_by(lease, token, generation) and (lease.last ~= '0' and lease.last or '') or nil
+-- Whether the token had the reign of this generation. Of an ended one, the history knows it.
+local function is_proven(lease)
+  if lease.token == token and lease.generation == generation then return true end
+  for _, entry in ipairs(call('LRANGE', HISTORY .. lease.key, 0, -1)) do
+    if string.match(entry, '^%S+ %d+ (%d+) ') == generation and string.sub(entry, -#token) == token then
+      return true
+    end
   end
+  return false
+end
+
+-- The generation that fences this write out, or nil. A fence that nothing proves must not raise the mark: it would
+-- fence the holders out.
+local function fenced_out_by(fence)
+  local lease = load_leases({ fence })[1]
+  local last = lease.last ~= '0' and lease.last or ''
+  if mode == 'strict' then return not is_held_by(lease, token, generation) and last or nil end
   local mark = call('HMGET', HIGH_WATER_MARK .. fence, 'generation', 'token')
+  if not is_proven(lease) then return mark[1] or last end
   local highest = tonumber(mark[1]) or 0
   local mine = tonumber(generation)
   return (highest > mine or (highest == mine and mark[2] ~= token)) and mark[1] or nil

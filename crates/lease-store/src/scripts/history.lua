@@ -2,12 +2,12 @@
 --
 --@libs store lease
 --@keys key
---@args run_id uptime_ms quarantine_ms replaced
+--@args run_id uptime_ms quarantine_ms replaced_ms
 --@reply reigns generation since holder entry...
 --
 -- `generation`, `since` and `holder` are those of the running reign, or ''. An `entry` is a closed reign:
 -- 'end until generation since holder token'.
-local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 
 local lease = load_leases(KEYS)[1]

@@ -2,7 +2,7 @@
 --
 --@libs store lease
 --@keys key...
---@args run_id uptime_ms quarantine_ms replaced instance
+--@args run_id uptime_ms quarantine_ms replaced_ms instance
 --@item token generation mode successor waiter
 --@reply released waiter generation
 --@reply not_held
@@ -11,7 +11,8 @@
 -- applied) or 'leave' (only leave the queue). `successor` is the holder that gets the key next, or ''. `waiter` is the
 -- claim that stops waiting, or ''. `instance` is the process of the caller: a claim that waits there and was granted
 -- the key learns of it from this reply, as `waiter` and `generation`; otherwise these are ''.
-local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+write_without_memory()
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 caller.instance = instance
 

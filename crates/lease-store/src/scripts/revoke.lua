@@ -2,13 +2,14 @@
 --
 --@libs store lease
 --@keys key
---@args run_id uptime_ms quarantine_ms replaced generation delay
+--@args run_id uptime_ms quarantine_ms replaced_ms generation delay
 --@reply revoked delay
 --@reply stale generation
 --
 -- `delay` is how long nothing is granted afterwards, in ms; '' is the rest of the reign. `stale`: the generation of the
 -- live reign is another one, or '' where there is none.
-local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+write_without_memory()
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 
 local function revoke(lease)

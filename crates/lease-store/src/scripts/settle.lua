@@ -2,12 +2,13 @@
 --
 --@libs store lease
 --@keys key...
---@args run_id uptime_ms quarantine_ms replaced
+--@args run_id uptime_ms quarantine_ms replaced_ms
 --@item generation
 --@reply ended how
 --@reply held
 --@reply unknown
-local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+write_without_memory()
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 
 -- How the reign with this generation ended, as `end_reign` wrote it.

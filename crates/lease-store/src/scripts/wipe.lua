@@ -2,14 +2,15 @@
 --
 --@libs store lease
 --@keys gate
---@args run_id uptime_ms quarantine_ms replaced token generation first last limit
+--@args run_id uptime_ms quarantine_ms replaced_ms token generation first last limit
 --@reply wiped count
 --@reply unproven
 --@reply too_many
 --
 -- `token` and `generation` prove the reign of the gate. `first` and `last` are the range of keys, as ZRANGEBYLEX takes
 -- them. Nothing is wiped if there are more than `limit` leases.
-local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced)
+write_without_memory()
+local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 
 -- How many keys are read at a time.

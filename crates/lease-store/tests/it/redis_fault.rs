@@ -399,7 +399,7 @@ async fn holders_go_on_renewing_while_free_keys_are_in_quarantine() {
 async fn a_client_that_has_seen_another_server_waits_also_where_that_one_has_long_been_up() {
     let (first, second) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     // As if it had been up for long: it is known, and its quarantine is over.
-    granted(&open(&second.url()).await, &claim("other", "node-1")).await;
+    granted(&open(&second.url()).await, &brief("other")).await;
     let front = Proxy::start(first.addr()).unwrap();
     let url = format!("{}?max_ttl_ms=2000", front.url_for_redis());
     let store = Redis::open(&url).await.unwrap();

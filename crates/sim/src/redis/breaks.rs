@@ -20,11 +20,17 @@ pub enum Break {
     ReleaseUnchecked,
     /// A token that was released is granted again.
     GrantsSpentTokens,
+    /// Releases, revocations and wipes hand a key on during a quarantine.
+    HandsOnInQuarantine,
+    /// A running quarantine is not extended for a client that needs a longer one.
+    FirstClientDecides,
+    /// The server deletes keys that have a TTL, as it does under an eviction policy.
+    Evicts,
 }
 
 impl Break {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::PlainIncrement,
         Self::KeepsFloor,
         Self::ProcessOnly,
@@ -33,6 +39,7 @@ impl Break {
         Self::RenewsExpired,
         Self::ReleaseUnchecked,
         Self::GrantsSpentTokens,
+        Self::Evicts,
     ];
 
     /// Describes what is wrong, as the end of a sentence about the engine.
@@ -46,6 +53,9 @@ impl Break {
             Self::RenewsExpired => "renews a reign that has expired",
             Self::ReleaseUnchecked => "releases without a check of the token",
             Self::GrantsSpentTokens => "grants a token again after its release",
+            Self::HandsOnInQuarantine => "hands a key on during a quarantine",
+            Self::FirstClientDecides => "lets the first client decide how long a quarantine lasts",
+            Self::Evicts => "runs on a server that deletes live leases",
         }
     }
 
@@ -64,7 +74,15 @@ impl Break {
                 Some(("lease.state == 'held' and lease.token == token", "lease.state == 'held'"))
             }
             Self::GrantsSpentTokens => Some(("if is_spent(lease, claim.token)", "if false")),
-            Self::ProcessOnly | Self::NoQuarantine | Self::IgnoresWait => None,
+            Self::HandsOnInQuarantine => Some((
+                "if store.quarantine > 0 and not (",
+                "if store.quarantine > 0 and not ending and not (",
+            )),
+            Self::FirstClientDecides => Some((
+                "if wanted > quarantine_end and wanted > now then",
+                "if quarantine_end <= started and wanted > now then",
+            )),
+            Self::ProcessOnly | Self::NoQuarantine | Self::IgnoresWait | Self::Evicts => None,
         }
     }
 

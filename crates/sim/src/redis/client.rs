@@ -1,5 +1,7 @@
 //! A client of the simulated servers: it encodes each verb as the engine does, runs the script, and decodes its reply.
 
+use std::time::Duration;
+
 use tenure_lease::{
     Acquired, Claim, Committed, End, Error, Fence, Grant, Key, Lease, LogEntry, Op, Record, Reign, Renewal,
     Renewed, Result, Revoke, Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Wipe, Wiped,
@@ -25,8 +27,8 @@ struct Connection {
     /// How long that had run when the connection was opened.
     uptime_ms: u64,
     opened: Tick,
-    /// Whether the client was connected to another process before.
-    replaced: bool,
+    /// Since when the client has not been connected to the process before.
+    replaced: Option<Tick>,
 }
 
 /// What a client remembers between its calls.
@@ -36,13 +38,15 @@ pub(crate) struct Client {
     pub(crate) node: usize,
     number: u64,
     pub(super) instance: Instance,
+    /// For how long it asks for a quarantine, where that is less than others do.
+    pub(super) quarantine: Option<Duration>,
     connection: Option<Connection>,
 }
 
 impl Client {
     /// A client that is connected to nothing yet.
     pub(crate) fn new(node: usize, number: u64) -> Self {
-        Self { node, number, instance: hex(number), connection: None }
+        Self { node, number, instance: hex(number), quarantine: None, connection: None }
     }
 
     /// The server as the engine describes it to scripts. Connects first where the server is another process than before.
@@ -53,7 +57,8 @@ impl Client {
             Some(open) if same(&open) => open,
             before => {
                 cluster.subscribe(self.node, wake_up_channel(&self.instance), self.number);
-                let replaced = before.is_some_and(|before| before.replaced || before.run_id != run_id);
+                let replaced =
+                    before.and_then(|open| if open.run_id == run_id { open.replaced } else { Some(now) });
                 Connection { node: self.node, run_id, uptime_ms, opened: now, replaced }
             }
         };
@@ -61,8 +66,9 @@ impl Client {
         let identity = ServerIdentity {
             run_id: connection.run_id.clone(),
             uptime_ms: connection.uptime_ms + since,
-            quarantine_ms: cluster.quarantine.as_millis() as u64,
-            replaced: connection.replaced,
+            quarantine_ms: self.quarantine.unwrap_or(cluster.quarantine).min(cluster.quarantine).as_millis()
+                as u64,
+            replaced_ms: connection.replaced.map(|since| now.since(since).as_millis() as u64),
         };
         self.connection = Some(connection);
         identity
@@ -136,7 +142,7 @@ impl Client {
         items: &[Renewal],
     ) -> Result<Vec<Renewed>> {
         let decode = |value: &Value| lease::decode_renew(value, items.len());
-        let ttls = self.call(cluster, now, |_| lease::encode_renew(items), decode)?;
+        let ttls = self.call(cluster, now, |server| lease::encode_renew(server, items), decode)?;
         let lost: Vec<_> = ttls
             .iter()
             .zip(items)

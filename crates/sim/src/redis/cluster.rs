@@ -189,6 +189,13 @@ impl Cluster {
         (node.server.data, node.copied, node.version) = (data, Some((master, version)), version);
     }
 
+    /// A server deletes a key that has a TTL, if this run has that break.
+    pub(crate) fn evict(&mut self, node: usize, pick: u64) {
+        if self.how == Some(Break::Evicts) {
+            self.nodes[node].server.data.evict(pick);
+        }
+    }
+
     /// Cuts a replica off from its master, or connects it again.
     pub(crate) fn cut(&mut self, replica: usize, cut: bool) {
         self.nodes[replica].cut = cut;
@@ -202,8 +209,10 @@ impl Cluster {
                 self.nodes[n].follows = Some(replica);
             }
         }
-        let run_id = self.next_incarnation();
+        let (run_id, now_us) = (self.next_incarnation(), self.clock.wall().as_micros());
         let node = &mut self.nodes[replica];
+        // How long it was a replica does not count.
+        node.server.started_us = now_us;
         (node.master, node.follows, node.cut) = (true, None, false);
         node.before.clear();
         // A server process keeps its run_id when it is promoted and takes another master_replid. An incarnation is

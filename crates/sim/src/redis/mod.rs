@@ -18,6 +18,7 @@ mod requests;
 pub mod server;
 mod simulation;
 mod store;
+mod wipe;
 
 pub use self::breaks::Break;
 use self::simulation::RedisSimulation;
@@ -150,11 +151,37 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_known_break_is_found() {
-        for how in Break::ALL {
-            let found = (0..1_000).find(|seed| run_broken(*seed, how).is_err());
-            assert!(found.is_some(), "no seed found that it {}", how.describe());
-        }
+    fn assert_found(how: Break) {
+        let found = (0..1_000).find(|seed| run_broken(*seed, how).is_err());
+        assert!(found.is_some(), "no seed found that it {}", how.describe());
+    }
+
+    /// A test per break, so that they run beside each other.
+    macro_rules! every_known_break_is_found {
+        ($($name:ident $how:ident)*) => {
+            $(
+                #[test]
+                fn $name() {
+                    assert_found(Break::$how);
+                }
+            )*
+
+            #[test]
+            fn every_known_break_has_a_test() {
+                assert_eq!(Break::ALL, [$(Break::$how),*]);
+            }
+        };
+    }
+
+    every_known_break_is_found! {
+        plain_increments_are_found PlainIncrement
+        a_floor_that_stays_is_found KeepsFloor
+        an_incarnation_by_process_alone_is_found ProcessOnly
+        a_missing_quarantine_is_found NoQuarantine
+        replies_before_the_replicas_are_found IgnoresWait
+        renewals_of_expired_reigns_are_found RenewsExpired
+        unchecked_releases_are_found ReleaseUnchecked
+        grants_of_spent_tokens_are_found GrantsSpentTokens
+        evictions_are_found Evicts
     }
 }

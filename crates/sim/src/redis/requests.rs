@@ -10,7 +10,7 @@ use tenure_store::redis_protocol::{Instance, WaiterId};
 
 use super::Profile;
 use super::client::{Client, hex};
-use super::simulation::{Belief, CLIENTS, KEYS, MS, RedisSimulation};
+use super::simulation::{BRIEF_CLIENT, BRIEF_TTL_MS, Belief, CLIENTS, KEYS, MS, RedisSimulation};
 use crate::disk::operation::{Operation, acquired, failed, id, phase, unknown};
 use crate::history::{Answer, Event, Outcome, What};
 
@@ -69,8 +69,9 @@ fn answer(outcome: Outcome, word: &'static str, generation: Option<Generation>) 
 }
 
 impl RedisSimulation {
-    fn ttl(&mut self) -> Ttl {
+    fn ttl(&mut self, client: usize) -> Ttl {
         let ms: &[u64] = match self.profile {
+            Profile::Single if client == BRIEF_CLIENT => &[500, BRIEF_TTL_MS],
             Profile::Strict => &[10_000, 15_000, 30_000],
             _ => &[500, 1_500, 4_000, 10_000],
         };
@@ -80,7 +81,7 @@ impl RedisSimulation {
     fn claim(&mut self, client: usize) -> Option<Claim> {
         let key = Key::new(format!("k/{}", self.rng.below(KEYS))).ok()?;
         let holder = Holder::new(format!("h{client}")).ok()?;
-        let claim = Claim::new(key, holder, Token::random(&self.entropy), self.ttl()).remote();
+        let claim = Claim::new(key, holder, Token::random(&self.entropy), self.ttl(client)).remote();
         let wait = self.rng.one_in(3).then(|| std::time::Duration::from_millis(self.rng.within(100, 8_000)));
         Some(Claim { wait, ..claim })
     }
@@ -92,6 +93,19 @@ impl RedisSimulation {
         }
         let belief = self.rng.pick(&self.beliefs).cloned();
         let Some((client, ask)) = self.draw(belief) else { return };
+        self.send(client, ask);
+    }
+
+    /// Clients that lost their connection send their last releases again.
+    pub(super) fn repeat_releases(&mut self) {
+        for (client, release) in self.releases.clone() {
+            if self.rng.one_in(2) {
+                self.send(client, Operation::Release(release));
+            }
+        }
+    }
+
+    fn send(&mut self, client: usize, ask: Operation) {
         self.ops += 1;
         let (op, sent) = (self.ops, self.time.now());
         self.note(What::Invoked { op, client: client as u32, call: ask.call() });
@@ -114,7 +128,7 @@ impl RedisSimulation {
     }
 
     fn draw(&mut self, belief: Option<Belief>) -> Option<(usize, Operation)> {
-        let request = match (self.rng.weighted(&[8, 8, 4, 3, 2, 1, 1, 1]), belief) {
+        let request = match (self.rng.weighted(&[8, 8, 4, 3, 2, 1, 1, 1, 1, 1]), belief) {
             (1, Some(b)) => {
                 let renewal =
                     Renewal { key: b.key, token: b.token, generation: b.generation, ttl: Some(b.ttl) };
@@ -122,7 +136,25 @@ impl RedisSimulation {
             }
             (2, Some(b)) => {
                 self.stop_acting(&b.token);
-                (b.client, Operation::Release(self.release(b.key, b.token)?))
+                let release = self.release(b.key, b.token)?;
+                self.releases.push((b.client, release.clone()));
+                if self.releases.len() > 4 {
+                    self.releases.remove(0);
+                }
+                (b.client, Operation::Release(release))
+            }
+            // A client that got no reply sends its release again.
+            (8, _) if !self.releases.is_empty() => {
+                let at = self.rng.below(self.releases.len() as u64) as usize;
+                let (client, release) = self.releases[at].clone();
+                (client, Operation::Release(release))
+            }
+            // The holder is known to be dead. What an order owes to that during a quarantine is not modelled.
+            (9, Some(b)) if self.profile != Profile::Strict => {
+                self.stop_acting(&b.token);
+                let client = self.rng.below(CLIENTS) as usize;
+                let claim = Claim { wait: None, key: b.key, ..self.claim(client)? };
+                (client, Operation::Acquire(claim.instead_of(b.generation)))
             }
             (3, _) if !self.claims.is_empty() => {
                 let at = self.rng.below(self.claims.len() as u64) as usize;
@@ -164,7 +196,7 @@ impl RedisSimulation {
     }
 
     /// A holder that gives a key back does not act on it any more.
-    fn stop_acting(&mut self, token: &Token) {
+    pub(super) fn stop_acting(&mut self, token: &Token) {
         self.beliefs.retain(|belief| belief.token != *token);
         self.given_up.insert(id(token));
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tenure_lease::{Claim, Generation, HighWaterMark, Key, Renewal, Tick, Token, Ttl};
+use tenure_lease::{Claim, Generation, HighWaterMark, Key, Release, Renewal, Tick, Token, Ttl};
 
 use super::client::Client;
 use super::cluster::Cluster;
@@ -17,6 +17,9 @@ use crate::history::{Event, History, Setting, What};
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const CLIENTS: u64 = 4;
 pub(super) const KEYS: u64 = 2;
+/// The client of a single server that takes only short leases, and asks for a quarantine that is no longer.
+pub(super) const BRIEF_CLIENT: usize = 3;
+pub(super) const BRIEF_TTL_MS: u64 = 1_000;
 /// How long servers stay as they are, at least: Sentinel needs longer.
 const CALM: u64 = 5_000 * MS;
 
@@ -53,6 +56,8 @@ pub(crate) struct RedisSimulation {
     pub(super) waiters: u64,
     pub(super) beliefs: Vec<Belief>,
     pub(super) claims: Vec<(usize, Claim)>,
+    /// Releases that were sent, and may be sent again.
+    pub(super) releases: Vec<(usize, Release)>,
     /// Tokens that their holders have released.
     pub(super) given_up: BTreeSet<u64>,
     /// Which token was granted each generation, and the greatest one of each key.
@@ -101,6 +106,7 @@ impl RedisSimulation {
             waiters: 0,
             beliefs: Vec::new(),
             claims: Vec::new(),
+            releases: Vec::new(),
             given_up: BTreeSet::new(),
             minted: BTreeMap::new(),
             top: BTreeMap::new(),
@@ -112,6 +118,13 @@ impl RedisSimulation {
                 simulation.wrong = Some(error.to_string());
             }
         }
+        if profile == Profile::Single
+            && let Some(brief) = simulation.clients.get_mut(BRIEF_CLIENT)
+        {
+            brief.quarantine = Some(Duration::from_millis(BRIEF_TTL_MS));
+        }
+        // An empty server is in quarantine.
+        simulation.time.advance(quarantine * 1_000 * MS);
         simulation
     }
 
@@ -136,7 +149,7 @@ impl RedisSimulation {
 
     /// One thing happens.
     pub(crate) fn step(&mut self) {
-        match self.rng.weighted(&[44, 44, 34, 3, 14, 4, 3, 6, 3, 6, 6, 12]) {
+        match self.rng.weighted(&[44, 44, 34, 3, 14, 4, 3, 6, 3, 6, 6, 12, 2, 3]) {
             0 => self.ask(),
             1 => self.deliver(),
             2 => self.pass(1, 150),
@@ -160,8 +173,16 @@ impl RedisSimulation {
             }
             8 => self.join(),
             9 => self.act(),
-            10 => self.sweep(),
-            _ => self.wake(),
+            10 => {
+                let n = self.rng.below(CLIENTS) as usize;
+                self.sweep(n);
+            }
+            11 => self.wake(),
+            12 => self.wipe(),
+            _ => {
+                let pick = self.rng.next();
+                self.cluster.evict(self.current, pick);
+            }
         }
         if let Some(defect) = self.cluster.defect.take() {
             self.fail(defect);
@@ -191,6 +212,10 @@ impl RedisSimulation {
             };
             self.cluster.restart(0, behind);
             self.fault("restart", 0);
+            // Every engine sweeps within a second; which one is first, nothing says.
+            let first = self.rng.below(CLIENTS);
+            (0..CLIENTS).for_each(|n| self.sweep(((first + n) % CLIENTS) as usize));
+            self.repeat_releases();
         } else {
             let replicas = self.cluster.replicas_of(self.current);
             let Some(next) = self.rng.pick(&replicas).copied() else { return };
@@ -212,8 +237,7 @@ impl RedisSimulation {
     }
 
     /// The sweep of one client's engine.
-    fn sweep(&mut self) {
-        let n = self.rng.below(CLIENTS) as usize;
+    fn sweep(&mut self, n: usize) {
         // No two requests arrive at one moment: floors that two masters raise differ by the time between them.
         self.time.advance(MS);
         let now = self.now();

@@ -232,6 +232,10 @@ impl Leases for Connection {
         }
     }
 
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }

@@ -207,6 +207,10 @@ impl Leases for Stub {
         self.capabilities
     }
 
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(self.clock.clone())
     }

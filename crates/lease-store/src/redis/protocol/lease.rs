@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use redis::Value;
 use tenure_lease::{
-    Digest, End, Generation, Key, Lease, Prefix, Proof, Renewal, Result, Revoked, Transfer, Transferred, Ttl,
-    Verified, Wiped, limits,
+    Digest, End, Error, Generation, Key, Lease, Prefix, Proof, Renewal, Result, Revoked, Transfer,
+    Transferred, Ttl, Verified, Wiped, limits,
 };
 
 use super::call::CallBuilder;
 use super::script::{RENEW, REVOKE, SETTLE, TRANSFER, VERIFY, WIPE};
 use super::{ScriptCall, ServerIdentity, reply};
-use crate::redis::fault::{too_many, unexpected_reply};
+use crate::redis::fault::{ENGINE, too_many, unexpected_reply};
 
 /// Renews leases.
-pub fn encode_renew(items: &[Renewal]) -> ScriptCall {
-    let mut call = CallBuilder::new(&RENEW, items.iter().map(|item| item.key.as_str()));
+pub fn encode_renew(server: &ServerIdentity, items: &[Renewal]) -> ScriptCall {
+    let mut call = server.call(&RENEW, items.iter().map(|item| item.key.as_str()));
     for item in items {
         call.arg("token", item.token.digest().as_bytes())
             .number("generation", item.generation.get())
@@ -69,6 +69,13 @@ pub fn decode_transfer(transfer: &Transfer, value: &Value) -> Result<Transferred
     match fields.tag() {
         "not_held" => Ok(Transferred::NotHeld),
         "no_successor" => Ok(Transferred::NoSuccessor),
+        "quarantine" => {
+            let why = format!(
+                "the server was restarted or replaced: renew the lease, or transfer it in {} ms",
+                fields.count("remaining")?
+            );
+            Err(Error::unavailable(ENGINE, why))
+        }
         _ => Ok(Transferred::Transferred(Lease {
             key: transfer.key.clone(),
             holder: transfer.to.clone(),

@@ -15,10 +15,10 @@ pub struct ServerIdentity {
     pub run_id: String,
     /// How long the process has run, at least.
     pub uptime_ms: u64,
-    /// How long free keys are not granted after the server was replaced; 0 switches it off.
+    /// How long this client has free keys not granted after the server was replaced; 0 adds nothing to what others ask for.
     pub quarantine_ms: u64,
-    /// Whether this client was connected to another process before.
-    pub replaced: bool,
+    /// How long ago this client came from another process, if it did.
+    pub replaced_ms: Option<u64>,
 }
 
 impl ServerIdentity {
@@ -27,7 +27,7 @@ impl ServerIdentity {
         call.arg("run_id", &self.run_id)
             .number("uptime_ms", self.uptime_ms)
             .number("quarantine_ms", self.quarantine_ms)
-            .arg("replaced", if self.replaced { "1" } else { "0" });
+            .optional("replaced_ms", self.replaced_ms);
     }
 
     /// A call that begins with them.

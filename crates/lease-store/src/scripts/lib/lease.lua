@@ -7,6 +7,8 @@ local WAITER, HISTORY, SPENT_TOKENS, CHANNEL = 'tenure:waiter:', 'tenure:h:', 't
 
 -- How long a token stays spent, in ms, and of how many reigns of a key. A minute without a release forgets them all.
 local SPENT_MS, SPENT_REIGNS = 60000, 4096
+-- Most tombstones of all keys.
+local TOMBSTONES = 65536
 -- Sets and lists are trimmed once in so many additions.
 local SPENT_SLACK, HISTORY_SLACK = 64, 16
 -- How many reigns of a key are kept.
@@ -17,12 +19,13 @@ local caller = { waiter = '', instance = '' }
 
 local function load_lease(key, value, last, queued)
   local fields = redis.pcall('HMGET', LEASE .. key,
-    'state', 'generation', 'holder', 'token', 'since', 'ttl', 'expires')
+    'state', 'generation', 'holder', 'token', 'since', 'ttl', 'expires', 'incarnation')
   return {
     key = key, value = value, last = last or '0', queued = queued, opaque = false,
     -- Fields of another type were written by another program.
     spoiled = fields.err, state = fields[1] or 'free', expires = fields[7] and tonumber(fields[7]) or 0,
     generation = fields[2], holder = fields[3], token = fields[4], since = fields[5], ttl = fields[6],
+    incarnation = fields[8],
   }
 end
 
@@ -94,9 +97,11 @@ local function is_given_up(lease, token)
   return store.unused_until > now and has_tombstone(lease, token)
 end
 
+-- Leaves a tombstone. The oldest ones are dropped beyond the bound.
 local function give_up_token(lease, token)
   store.unused_until = now + SPENT_MS
   call('ZADD', UNUSED_TOKENS, integer(store.unused_until), token .. lease.key)
+  call('ZREMRANGEBYRANK', UNUSED_TOKENS, 0, -TOMBSTONES - 1)
   call('HSET', STORE, 'unused_until', integer(store.unused_until))
 end
 
@@ -132,14 +137,16 @@ local function grant(lease, claim, generation)
   local expires_text = integer(expires)
   -- In the order in which renewals look for them: Redis searches a small hash from its start.
   call('HSET', LEASE .. key, 'token', claim.token, 'generation', generation, 'holder', claim.holder,
-    'expires', expires_text, 'ttl', claim.ttl, 'state', 'held', 'since', now_us_text, 'meta', claim.meta)
+    'expires', expires_text, 'ttl', claim.ttl, 'incarnation', store.incarnation, 'state', 'held',
+    'since', now_us_text, 'meta', claim.meta)
+  note_ttl(claim.ttl)
   call('SET', GENERATION .. key, generation)
   call('SET', key, claim.holder, 'PXAT', expires_text)
   schedule(key, expires_text)
   add_event('granted', key, claim.holder, generation)
   lease.state, lease.generation, lease.last, lease.expires = 'held', generation, generation, expires
   lease.value, lease.holder, lease.token, lease.ttl = claim.holder, claim.holder, claim.token, claim.ttl
-  lease.since = now_us_text
+  lease.since, lease.incarnation = now_us_text, store.incarnation
 end
 
 -- Nothing holds the key any more. `keep_value`: what is under the key belongs to another program.
@@ -151,6 +158,8 @@ local function free(lease, keep_value)
     lease.value = false
   end
   lease.state = 'free'
+  -- Claims that wait for it are granted by the sweep.
+  if store.quarantine > 0 and lease.queued then schedule(lease.key, integer(now + store.quarantine)) end
 end
 
 -- Blocks a free key until `expires`: delayed for every claim, or reserved for the successor.
@@ -195,9 +204,17 @@ local function wake(waiter, generation)
   return call('PUBLISH', CHANNEL .. waiter.instance, waiter.id .. ' ' .. generation) > 0
 end
 
+-- Whether a running reign may be handed to another holder. During a quarantine it must have been granted or renewed
+-- under this server process: another holder may have had the key after what the server remembers.
+local function may_be_replaced(lease)
+  return store.quarantine == 0 or lease.incarnation == store.incarnation
+end
+
 -- Grants the key to the first waiting claim that can take it, or to the first one of the holder `successor`. The
 -- running reign, if any, ends as `ending` says. Returns the claim, or nil after changing nothing but the queue.
+-- Nothing is granted during a quarantine, except by the transfer of a reign that may be replaced.
 local function grant_to_next(lease, successor, ending)
+  if store.quarantine > 0 and not (ending == 'transferred' and may_be_replaced(lease)) then return nil end
   while lease.queued do
     local id = dequeue(lease, successor)
     if not id then return nil end
@@ -226,6 +243,6 @@ local function settle(lease)
     lease.token = false
   end
   lease.state = state
-  if state == 'free' and store.quarantine == 0 then grant_to_next(lease) end
+  if state == 'free' then grant_to_next(lease) end
 end
 -- luacheck: pop

@@ -25,8 +25,9 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now = math.floor(now_us / 1000)
 
--- What `open_store` found: the highest generation used elsewhere, and for how many ms free keys are not granted.
-local store = { floor = 0, quarantine = 0, unused_until = 0 }
+-- What `open_store` found: the highest generation used elsewhere, for how many ms free keys are not granted, the number
+-- of the incarnation, and the longest ttl that was ever granted.
+local store = { floor = 0, quarantine = 0, unused_until = 0, incarnation = '', longest_ttl = 0 }
 local events = {}
 local scheduled, listed = {}, {}
 
@@ -37,12 +38,21 @@ end
 
 local now_text, now_us_text = integer(now), integer(now_us)
 
+-- Lets this call write although the server is out of memory, because it frees some or only prolongs. A server without
+-- memory refuses commands that need some, unless the script has written before: a DEL of nothing counts.
+local function write_without_memory()
+  call('DEL', 'tenure:none')
+end
+
 -- Stores the numbers of a server process that this store has not seen: everything minted before is below them.
-local function register_server(run_id, quarantine_end, floor, revision)
-  store.floor = math.min(math.max(floor + NUMBER_STEP, time[1] * NUMBER_STEP + time[2]), NUMBER_LIMIT - 2)
-  local start = revision > 0 and math.max(revision + NUMBER_STEP, now_us) or now_us
-  call('HSET', STORE, 'layout', LAYOUT, 'run_id', run_id, 'quarantine_end', integer(quarantine_end),
-    'floor', integer(store.floor), 'revision', integer(start))
+-- `started` is the time from which its quarantine counts.
+local function register_server(run_id, started, before)
+  store.floor = math.min(math.max(before.floor + NUMBER_STEP, time[1] * NUMBER_STEP + time[2]), NUMBER_LIMIT - 2)
+  store.incarnation = integer(math.max(before.incarnation + 1, now))
+  local revision = before.revision > 0 and math.max(before.revision + NUMBER_STEP, now_us) or now_us
+  call('HSET', STORE, 'layout', LAYOUT, 'run_id', run_id, 'started', integer(started),
+    'quarantine_end', integer(before.quarantine_end), 'incarnation', store.incarnation,
+    'floor', integer(store.floor), 'revision', integer(revision))
 end
 
 -- The layout of this store, or nil where nothing is stored. Layout 1 had no version; it kept its floor in a string.
@@ -51,29 +61,50 @@ local function stored_layout(layout)
   return call('EXISTS', 'tenure:floor') == 1 and '1' or nil
 end
 
--- Reads the state of the store. A server process that is new to it starts a quarantine: a holder that the server
--- has forgotten may still be alive. So does a client that was connected to another server before (`replaced`).
+-- Applies the quarantine. It ends for all callers at the same time: after the longest ttl that any of them may hold,
+-- counted from the start of the server process or from the moment at which the caller came from another one.
+local function apply_quarantine(started, quarantine_end, quarantine_ms, replaced_ms)
+  local span = tonumber(quarantine_ms)
+  if span > 0 then
+    local from = replaced_ms == '' and started or math.max(started, now - replaced_ms)
+    local wanted = from + math.max(span, store.longest_ttl)
+    if wanted > quarantine_end and wanted > now then
+      quarantine_end = wanted
+      call('HSET', STORE, 'quarantine_end', integer(quarantine_end))
+    end
+  end
+  store.quarantine = math.max(quarantine_end - now, 0)
+end
+
+-- Reads the state of the store. A server process that is new to it starts a quarantine: a holder that the server has
+-- forgotten may still be alive. A store without a state is a new one or was emptied, which nothing can tell apart.
 -- Returns an error reply if the store has another layout.
-local function open_store(run_id, uptime_ms, quarantine_ms, replaced)
-  local fields = call('HMGET', STORE, 'layout', 'run_id', 'quarantine_end', 'floor', 'revision', 'unused_until')
+local function open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
+  local fields = call('HMGET', STORE, 'layout', 'run_id', 'started', 'quarantine_end', 'incarnation', 'floor',
+    'revision', 'unused_until', 'longest_ttl')
   local layout = fields[1] == LAYOUT and LAYOUT or stored_layout(fields[1])
   if layout and layout ~= LAYOUT then
     return redis.error_reply('LAYOUT the store has layout ' .. layout .. ', this version needs layout ' .. LAYOUT)
   end
-  local quarantine_end, floor, revision = tonumber(fields[3]), tonumber(fields[4]), tonumber(fields[5])
-  local span = tonumber(quarantine_ms)
-  store.floor, store.unused_until = floor or 0, tonumber(fields[6]) or 0
-  if fields[2] ~= run_id or not (layout and quarantine_end and floor and revision) then
-    local uptime = tonumber(uptime_ms)
-    quarantine_end = uptime < span and now + span - uptime or 0
-    register_server(run_id, quarantine_end, floor or 0, revision or 0)
+  local started, quarantine_end, incarnation = tonumber(fields[3]), tonumber(fields[4]), tonumber(fields[5])
+  local floor, revision = tonumber(fields[6]), tonumber(fields[7])
+  local complete = layout and started and quarantine_end and incarnation and floor and revision
+  store.floor, store.incarnation = floor or 0, fields[5]
+  store.unused_until, store.longest_ttl = tonumber(fields[8]) or 0, tonumber(fields[9]) or 0
+  if fields[2] ~= run_id or not complete then
+    started, quarantine_end = complete and now - uptime_ms or now, quarantine_end or 0
+    register_server(run_id, started, { quarantine_end = quarantine_end, incarnation = incarnation or 0,
+      floor = floor or 0, revision = revision or 0 })
   end
-  if replaced == '1' and quarantine_end == 0 and span > 0 then
-    quarantine_end = now + span
-    call('HSET', STORE, 'quarantine_end', integer(quarantine_end))
-  end
-  if span > 0 then store.quarantine = math.max(quarantine_end - now, 0) end
+  apply_quarantine(started, quarantine_end, quarantine_ms, replaced_ms)
   return nil
+end
+
+-- Remembers the longest ttl: the next server process must wait for as long.
+local function note_ttl(ttl)
+  if tonumber(ttl) <= store.longest_ttl then return end
+  store.longest_ttl = tonumber(ttl)
+  call('HSET', STORE, 'longest_ttl', ttl)
 end
 
 -- Notes an event of this call: `verb` is granted, written, deleted, or how a reign ended.

@@ -1,5 +1,7 @@
 //! The commands that this server knows.
 
+use std::collections::BTreeSet;
+
 use super::{Outcome, Reply, Server, count, hash, keys, list, ok, script, sorted_set, stream, string};
 use super::{Published, Refused, bulk, syntax};
 
@@ -30,6 +32,7 @@ pub(super) fn find(name: &str) -> Option<Command> {
             Ok(ok())
         }),
         "PUBLISH" => (3, 3, publish),
+        "PUBSUB" => (2, ANY, pubsub),
         "EVAL" => (3, ANY, script::eval),
         "EVALSHA" => (3, ANY, script::evalsha),
         "SCRIPT" => (2, ANY, script::script),
@@ -109,6 +112,18 @@ fn publish(server: &mut Server, args: &[Vec<u8>]) -> Outcome {
     let reached = subscribers.len();
     server.published.push(Published { channel: args[1].clone(), message: args[2].clone(), subscribers });
     Ok(count(reached))
+}
+
+/// `PUBSUB NUMSUB channel...`
+fn pubsub(server: &mut Server, args: &[Vec<u8>]) -> Outcome {
+    if !args[1].eq_ignore_ascii_case(b"numsub") {
+        return Err(syntax());
+    }
+    let numbers = args[2..].iter().flat_map(|channel| {
+        let subscribers = server.subscribers.get(channel).map_or(0, BTreeSet::len);
+        [bulk(channel), count(subscribers)]
+    });
+    Ok(Reply::Array(Some(numbers.collect())))
 }
 
 /// The value of an option of the form `NAME value`.

@@ -141,6 +141,19 @@ impl Dataset {
         }
     }
 
+    /// Deletes one of the keys that have a TTL, as a server does under an eviction policy. `pick` chooses which.
+    pub fn evict(&mut self, pick: u64) {
+        let volatile: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.expires_ms.is_some())
+            .map(|(key, _)| key.clone())
+            .collect();
+        if let Some(key) = volatile.get(pick as usize % volatile.len().max(1)) {
+            self.entries.remove(key);
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.entries.clear();
     }

@@ -97,7 +97,7 @@ impl Draw {
             run_id: if self.rng.chance(3) { "other" } else { "process" }.to_owned(),
             uptime_ms: if self.rng.chance(5) { 100 } else { 100_000 },
             quarantine_ms: self.rng.pick(&[0, 300, 300]),
-            replaced: self.rng.chance(2),
+            replaced_ms: self.rng.chance(2).then(|| self.rng.pick(&[0, 2_900])),
         }
     }
 
@@ -111,7 +111,7 @@ impl Draw {
         match self.rng.below(24) {
             0..=5 => self.acquire(&server),
             6..=8 => self.release(&server),
-            9 | 10 => lease::encode_renew(&[self.renewal(), self.renewal()]),
+            9 | 10 => lease::encode_renew(&server, &[self.renewal(), self.renewal()]),
             11 => {
                 let (key, generation) = (self.key(), self.generation());
                 lease::encode_settle(&server, std::iter::once((&key, generation)))

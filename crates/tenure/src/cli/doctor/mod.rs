@@ -39,6 +39,7 @@ async fn run_checks(target: &Target, report: &mut Report) {
     };
     report.ok("store", format!("{} is reachable", location.display_url()));
     profile::capabilities(&store.capabilities(), report);
+    profile::warnings(&store.warnings(), report);
     profile::round_trip(&store, report).await;
     if let Some(dir) = location.directory() {
         disk::check(dir, report);

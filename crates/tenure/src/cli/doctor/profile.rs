@@ -48,6 +48,13 @@ pub(super) fn capabilities(profile: &Capabilities, report: &mut Report) {
     }
 }
 
+/// How the store is run, where that endangers leases.
+pub(super) fn warnings(warnings: &[String], report: &mut Report) {
+    for warning in warnings {
+        report.warn("server", warning, "docs/deployment.md lists the settings that a store needs");
+    }
+}
+
 pub(super) async fn round_trip(store: &Arc<dyn Store>, report: &mut Report) {
     let clock = store.clock();
     let Ok(key) = Key::new("tenure-doctor/unused") else { return };
