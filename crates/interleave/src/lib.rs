@@ -8,6 +8,6 @@
 mod local;
 mod sync;
 
-pub use local::{Directory, Local, Options, Storage, StorageFile};
+pub use local::{BlockFile, DirectFile, Directory, Local, Options, Salvaged, Storage, StorageFile};
 pub use sync::{Break, inject, point};
 pub use tenure_host::{BootClock, OsEntropy, TokioClock};

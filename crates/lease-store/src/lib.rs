@@ -32,7 +32,7 @@ pub use local::Local;
 #[cfg(any(test, feature = "lockstep"))]
 pub use local::Lockstep;
 #[cfg(feature = "embedded")]
-pub use local::{Directory, Options, Storage, StorageFile};
+pub use local::{BlockFile, DirectFile, Directory, Options, Salvaged, Storage, StorageFile};
 pub use metered::Metered;
 #[cfg(feature = "redis")]
 pub use redis::Redis;

@@ -42,11 +42,13 @@ fn a_decided_change_is_written_although_its_caller_was_dropped() {
         let mine = claim("k").remote();
         let digest = *mine.token.digest();
         let store = fixture.store.clone();
+        // Opening begins an epoch.
+        let opened = fixture.disk.synced.load(Ordering::Relaxed);
         let mut asked = Box::pin(async move { store.acquire(mine).await });
         let _ = begin(&mut asked);
         drop(asked);
         // No other call follows: the dropped one must have woken the writer.
-        while fixture.disk.synced.load(Ordering::Relaxed) == 0 {
+        while fixture.disk.synced.load(Ordering::Relaxed) == opened {
             thread::yield_now();
         }
         assert!(fixture.disk.keeps(digest.as_bytes()));

@@ -23,7 +23,9 @@ pub(crate) struct DurableState {
     pub(crate) last_heartbeat: AtomicU64,
     /// Bytes that fit into the journal before the next checkpoint completes.
     pub(crate) room: AtomicU64,
-    /// Notified when room was freed.
+    /// The largest room that there can be.
+    pub(crate) capacity: u64,
+    /// Notified when room was freed, and when the store failed.
     pub(crate) room_freed: Notify,
     /// The last revision that is on disk.
     pub(crate) synced_revision: AtomicU64,
@@ -35,13 +37,14 @@ pub(crate) struct DurableState {
 
 #[cfg(feature = "embedded")]
 impl DurableState {
-    pub(crate) fn new(heartbeat: Heartbeat, last_heartbeat: Tick, room: u64) -> Self {
+    pub(crate) fn new(heartbeat: Heartbeat, last_heartbeat: Tick, capacity: u64) -> Self {
         Self {
             heartbeat: Mutex::new(heartbeat),
             wake: Condvar::new(),
             closing: Condvar::new(),
             last_heartbeat: AtomicU64::new(last_heartbeat.as_nanos()),
-            room: AtomicU64::new(room),
+            room: AtomicU64::new(capacity),
+            capacity,
             room_freed: Notify::new(),
             synced_revision: AtomicU64::new(0),
             raising_ttl: AtomicBool::new(false),
@@ -56,5 +59,10 @@ impl DurableState {
             self.last_heartbeat.fetch_max(now.as_nanos(), Ordering::AcqRel);
         }
         Ok(())
+    }
+
+    /// Records that a sync of the base has failed.
+    pub(crate) fn mark_base_unsynced(&self) -> std::io::Result<()> {
+        self.heartbeat.lock().mark_base_unsynced()
     }
 }

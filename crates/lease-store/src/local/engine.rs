@@ -8,15 +8,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{
-    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Error, Fence, Key, Leases, LogEntry, Op,
-    Page, Prefix, Query, Record, Records, Refusal, Reign, Release, Released, Renewal, Renewed, Result,
-    Revision, Revoke, Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe, Wiped,
-    fallback, limits,
+    Acquired, Announcement, Capabilities, Claim, Clock, Committed, Digest, Error, Fence, Key, Lease, Leases,
+    LogEntry, Op, Page, Prefix, Query, Record, Records, Refusal, Reign, Release, Released, Renewal, Renewed,
+    Result, Revision, Revoke, Revoked, Status, Tick, Token, Transfer, Transferred, Verified, Watch, Wipe,
+    Wiped, fallback, limits,
 };
 
 use super::durable::DurableState;
 use super::effects::Effects;
 use super::events::EventLog;
+use super::space::LARGEST_SLOT_ROW;
 use super::table::{Now, Table};
 use super::{timer, waiting};
 use crate::sync::{JoinSet, Mutex, MutexGuard, Notify, oneshot, thread};
@@ -92,7 +93,7 @@ pub(crate) type PendingSync = Option<oneshot::Receiver<Result<()>>>;
 const MAX_HEARTBEAT_AGE: Duration = Duration::from_secs(1);
 /// How long a change waits for room in the journal.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
-/// Journal bytes that a change may take besides its values.
+/// Journal bytes that a change may take besides its values: the rows of a reign, its successor and two forgotten keys.
 const CHANGE_OVERHEAD: u64 = 64 * 1024;
 
 impl EngineState {
@@ -135,25 +136,17 @@ impl Engine {
         }
     }
 
-    /// Takes one step on the table. A pending sync means that its effects are not on disk yet.
+    /// Takes one step on the table, which checks the room that it needs itself. A pending sync means that its effects are not
+    /// on disk yet.
     pub(crate) fn step<T>(
         &self,
-        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
+        decide: impl FnOnce(&mut EngineState, Now) -> Result<T>,
     ) -> Result<(T, PendingSync)> {
-        let (answer, pending) = self.try_step(decide)?;
-        Ok((answer?, pending))
-    }
-
-    /// A step whose refusal, like any answer, may depend on effects that are not durable yet.
-    fn try_step<T>(
-        &self,
-        decide: impl FnOnce(&mut Table, Now) -> Result<T>,
-    ) -> Result<(Result<T>, PendingSync)> {
         let (mut state, now) = self.enter();
         self.check_not_failed(&state)?;
-        let answer = decide(&mut state.table, now);
+        let answer = decide(&mut state, now);
         let pending = self.finish(&mut state, now);
-        Ok((answer, pending))
+        Ok((answer?, pending))
     }
 
     /// Hands the effects of a step to the writer, or publishes them at once when there is no disk.
@@ -200,46 +193,57 @@ impl Engine {
         }
         for delivery in effects.grants {
             let (lease, digest) = (delivery.grant.lease.clone(), delivery.digest);
-            if !delivery.deliver()
-                && let Err(error) = state.table.abandon_grant(&lease, &digest, now)
-            {
-                tracing::error!(key = %lease.key, %error, "cannot release an undelivered grant");
+            if !delivery.deliver() {
+                self.abandon_grant(state, &lease, &digest, now);
             }
+        }
+    }
+
+    /// Releases a grant that its caller did not receive. Without room in the journal it stays until its TTL ends.
+    pub(crate) fn abandon_grant(&self, state: &mut EngineState, lease: &Lease, digest: &Digest, now: Now) {
+        let left = match self.has_room(state, 0) {
+            true => state.table.abandon_grant(lease, digest, now),
+            false => state.table.leave(&lease.key, digest),
+        };
+        if let Err(error) = left {
+            tracing::error!(key = %lease.key, %error, "cannot release an undelivered grant");
         }
     }
 
     /// Whether the journal has room for `bytes` besides the effects that wait for it.
     pub(crate) fn has_room(&self, state: &EngineState, bytes: u64) -> bool {
-        self.durable.as_ref().is_none_or(|durable| {
-            durable.room.load(Ordering::Acquire)
-                >= state.table.effects.rows.len() as u64 + bytes + CHANGE_OVERHEAD
-        })
+        let needed = state.table.effects.rows.len() as u64 + bytes + CHANGE_OVERHEAD;
+        let fits = |durable: &DurableState| durable.room.load(Ordering::Acquire) >= needed;
+        self.durable.as_ref().is_none_or(fits) || broken(Break::NoRoomCheck)
     }
 
-    /// Waits for journal room for `bytes` besides the effects that wait for it.
-    async fn wait_for_room(&self, bytes: u64) -> Result<()> {
-        let Some(durable) = self.durable.as_ref().filter(|_| !broken(Break::NoRoomCheck)) else {
-            return Ok(());
-        };
-        let deadline = self.clock.now() + ROOM_TIMEOUT;
-        loop {
-            let room_freed = durable.room_freed.notified();
-            if self.has_room(&self.state.lock(), bytes) {
-                return Ok(());
-            }
-            if let Some(why) = durable.checkpoint_error.lock().clone() {
-                return Err(Error::unavailable(self.capabilities.engine, why));
-            }
-            if self.clock.now() >= deadline {
-                let why = "the journal is full and its checkpoint is slow";
-                return Err(Error::unavailable(self.capabilities.engine, why));
-            }
-            tokio::select! {
-                biased;
-                () = room_freed => {}
-                () = self.clock.sleep_until(deadline) => {}
-            }
+    /// How many changes of `bytes` each the journal has room for; `None` without a disk.
+    pub(crate) fn room_for_each(&self, state: &EngineState, bytes: u64) -> Option<usize> {
+        let taken = state.table.effects.rows.len() as u64 + CHANGE_OVERHEAD;
+        let room = self.durable.as_ref()?.room.load(Ordering::Acquire);
+        Some((room.saturating_sub(taken) / bytes) as usize)
+    }
+
+    /// Refuses a step that no journal could hold, and says why one of `bytes` does not fit now.
+    fn check_waiting(&self, durable: &DurableState, bytes: u64, deadline: Tick) -> Result<()> {
+        let most = durable.capacity - CHANGE_OVERHEAD;
+        if bytes > most {
+            let why = format!(
+                "the change takes {bytes} bytes in the journal, which holds {most}: make smaller ones"
+            );
+            return Err(Error::invalid("size", why));
         }
+        if let Some(why) = durable.checkpoint_error.lock().clone() {
+            return Err(Error::unavailable(self.capabilities.engine, why));
+        }
+        match self.clock.now() >= deadline {
+            true => Err(self.no_room()),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn no_room(&self) -> Error {
+        Error::unavailable(self.capabilities.engine, "the journal is full and its checkpoint is slow")
     }
 
     /// Whether everything up to a revision is on disk.
@@ -252,6 +256,15 @@ impl Engine {
     fn is_raising_ttl(&self, table: &Table) -> bool {
         table.effects.raised
             || self.durable.as_ref().is_some_and(|durable| durable.raising_ttl.load(Ordering::Acquire))
+    }
+
+    /// Refuses renewals whose longer TTLs do not fit into the journal. All others need no room.
+    fn check_room_to_raise(&self, state: &EngineState, items: &[Renewal]) -> Result<()> {
+        let raised = items.iter().filter(|item| item.ttl.is_some()).count() as u64;
+        let fits = raised == 0
+            || self.has_room(state, raised * LARGEST_SLOT_ROW)
+            || self.has_room(state, state.table.raised_bytes(items));
+        if fits { Ok(()) } else { Err(self.no_room()) }
     }
 
     /// Refuses while the heartbeat on disk is too old for a restart to honour a renewal.
@@ -270,16 +283,38 @@ impl Engine {
         }
     }
 
-    /// Takes a step that may write up to `bytes` of values, once the journal has room.
+    /// Takes a step once the journal has room for the `bytes` that it may write, [`ROOM_TIMEOUT`] at most. Room is
+    /// checked in the lock section that decides: no other step can take it in between.
     pub(crate) async fn decide<T>(
         &self,
-        bytes: u64,
+        bytes: impl Fn(&Table, Now) -> u64,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<(T, PendingSync)> {
-        self.wait_for_room(bytes).await?;
-        match self.try_step(decide)? {
-            (Ok(answer), pending) => Ok((answer, pending)),
-            (Err(refusal), pending) => {
+        let deadline = self.clock.now() + ROOM_TIMEOUT;
+        let (answer, pending) = loop {
+            let room_freed = self.durable.as_ref().map(|durable| durable.room_freed.notified());
+            {
+                let (mut state, now) = self.enter();
+                self.check_not_failed(&state)?;
+                let needed = if self.durable.is_some() { bytes(&state.table, now) } else { 0 };
+                if self.has_room(&state, needed) {
+                    let answer = decide(&mut state.table, now);
+                    break (answer, self.finish(&mut state, now));
+                }
+                drop(state);
+                if let Some(durable) = &self.durable {
+                    self.check_waiting(durable, needed, deadline)?;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = async { if let Some(freed) = room_freed { freed.await } } => {}
+                () = self.clock.sleep_until(deadline) => {}
+            }
+        };
+        match answer {
+            Ok(answer) => Ok((answer, pending)),
+            Err(refusal) => {
                 self.wait(pending).await?;
                 Err(refusal)
             }
@@ -289,7 +324,7 @@ impl Engine {
     /// Takes a step and waits until it is durable.
     pub(crate) async fn durably<T>(
         &self,
-        bytes: u64,
+        bytes: impl Fn(&Table, Now) -> u64,
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<T> {
         let (answer, pending) = self.decide(bytes, decide).await?;
@@ -306,7 +341,7 @@ impl Engine {
             granted = !table.effects.grants.is_empty();
             Ok(answer)
         };
-        let (answer, pending) = self.decide(0, step).await?;
+        let (answer, pending) = self.decide(no_values, step).await?;
         if pending.is_none() && granted {
             tokio::task::yield_now().await;
         }
@@ -365,10 +400,11 @@ impl Leases for Local {
             self.engine.capabilities.check(ttl)?;
         }
         let engine = &self.engine;
-        let ((answers, longer), pending) = engine.step(|table, now| {
+        let ((answers, longer), pending) = engine.step(|state, now| {
             engine.check_heartbeat(now.tick)?;
-            let (answers, longer) = table.renew(items, now)?;
-            Ok((answers, longer || engine.is_raising_ttl(table)))
+            engine.check_room_to_raise(state, items)?;
+            let (answers, longer) = state.table.renew(items, now)?;
+            Ok((answers, longer || engine.is_raising_ttl(&state.table)))
         })?;
         // Wait only if the answer depends on it: a longer TTL, or the end of a reign.
         if longer || answers.iter().any(|answer| matches!(answer, Renewed::Lost(_))) {
@@ -389,7 +425,7 @@ impl Leases for Local {
         if revoke.delay.is_some_and(|delay| delay > Duration::from_millis(limits::DELAY_MS)) {
             return Err(Error::invalid("delay", format!("at most {} ms are allowed", limits::DELAY_MS)));
         }
-        self.engine.durably(0, |table, now| table.revoke(&revoke, now)).await
+        self.engine.durably(no_values, |table, now| table.revoke(&revoke, now)).await
     }
 
     async fn verify(&self, key: &Key, token: &Token) -> Result<Verified> {
@@ -418,7 +454,8 @@ impl Leases for Local {
     }
 
     async fn wipe(&self, wipe: Wipe) -> Result<Wiped> {
-        self.engine.durably(limits::WIPE as u64 * 256, |table, now| table.wipe(&wipe, now)).await
+        let bytes = |table: &Table, now| table.wipe_bytes(&wipe, now);
+        self.engine.durably(bytes, |table, now| table.wipe(&wipe, now)).await
     }
 }
 
@@ -426,12 +463,16 @@ impl Leases for Local {
 impl Records for Local {
     async fn commit(&self, ops: &[Op]) -> Result<Committed> {
         Op::check(ops)?;
-        self.engine.durably(size(ops), |table, now| table.commit(ops, None, now)).await
+        self.engine
+            .durably(|table, _| table.commit_bytes(ops), |table, now| table.commit(ops, None, now))
+            .await
     }
 
     async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
         Op::check(ops)?;
-        self.engine.durably(size(ops), |table, now| table.commit(ops, Some(fence), now)).await
+        self.engine
+            .durably(|table, _| table.commit_bytes(ops), |table, now| table.commit(ops, Some(fence), now))
+            .await
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
@@ -461,7 +502,7 @@ impl Records for Local {
             let (fence, ops) = item.fenced_write();
             Op::check(&ops)?;
             let step = |table: &mut Table, now: Now| table.commit(&ops, Some(&fence), now);
-            let (committed, synced) = self.engine.decide(size(&ops), step).await?;
+            let (committed, synced) = self.engine.decide(|table, _| table.commit_bytes(&ops), step).await?;
             published.push(matches!(committed, Committed::Written { .. }));
             pending.push(synced);
         }
@@ -480,16 +521,9 @@ impl Records for Local {
     }
 }
 
-/// The journal bytes that a commit may take.
-fn size(ops: &[Op]) -> u64 {
-    let value = |op: &Op| match op {
-        Op::Put { value, .. }
-        | Op::PutIfAbsent { value, .. }
-        | Op::PutIfRevision { value, .. }
-        | Op::Append { value, .. } => value.len() as u64,
-        Op::Delete { .. } => 0,
-    };
-    ops.iter().map(|op| value(op) + limits::KEY as u64 + 64).sum()
+/// The journal bytes of a step on one key: [`CHANGE_OVERHEAD`] covers them.
+pub(crate) fn no_values(_: &Table, _: Now) -> u64 {
+    0
 }
 
 impl std::fmt::Debug for Engine {

@@ -17,6 +17,7 @@ mod renewals;
 mod retention;
 mod rows;
 mod slots;
+mod space;
 mod spent_tokens;
 mod steps;
 mod table;
@@ -26,5 +27,5 @@ mod waiting;
 #[cfg(any(test, feature = "lockstep"))]
 pub use embedded::Lockstep;
 #[cfg(feature = "embedded")]
-pub use embedded::{Directory, Options, Storage, StorageFile};
+pub use embedded::{BlockFile, DirectFile, Directory, Options, Salvaged, Storage, StorageFile};
 pub use engine::Local;

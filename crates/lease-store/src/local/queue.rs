@@ -71,6 +71,12 @@ impl Queue {
         self.waiters.remove(at)
     }
 
+    /// The length of the longest texts of a waiter: its name and its metadata.
+    pub(crate) fn longest_texts(&self) -> usize {
+        let texts = |w: &Waiter| w.claim.holder.as_str().len() + w.claim.meta.as_str().len();
+        self.waiters.iter().map(texts).max().unwrap_or(0)
+    }
+
     /// The queue position of a token, from 1.
     pub(crate) fn position(&self, digest: &Digest) -> Option<u32> {
         self.waiters.iter().position(|w| w.is_of(digest)).map(|i| i as u32 + 1)

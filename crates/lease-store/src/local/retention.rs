@@ -65,12 +65,18 @@ impl Refused {
 }
 
 impl Table {
-    /// Records that a key became free, and forgets the oldest free keys when there are too many.
-    pub(crate) fn note_free(&mut self, at: u32, now: Now) -> Result<()> {
+    /// Records that a key became free.
+    pub(crate) fn note_free(&mut self, at: u32) -> Result<()> {
         if let Some(last) = self.slot(at)?.last {
             self.freed.push_back((at, last));
         }
-        // Two for one, so that keys that are needed a little longer do not accumulate.
+        Ok(())
+    }
+
+    /// Forgets the oldest free keys when there are too many: two at most, because each is many rows in the journal. Steps on
+    /// one key do this, never a wipe or the timer, whose rows are counted per key. Every reign begins with such a step, so
+    /// that keys do not accumulate, even those that are needed a little longer.
+    pub(crate) fn forget_excess(&mut self, now: Now) {
         for _ in 0..2 {
             if self.freed.len() > FREE_KEYS
                 && let Some((old, generation)) = self.freed.pop_front()
@@ -78,7 +84,6 @@ impl Table {
                 self.forget(old, generation, now);
             }
         }
-        Ok(())
     }
 
     /// Forgets a key that is free since the end of this generation. One that is still needed is queued again.

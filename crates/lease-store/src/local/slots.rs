@@ -274,6 +274,11 @@ impl Slots {
     }
 
     /// The hot part of a slot; meaningless while the key is not held.
+    pub(crate) fn hot(&self, at: u32) -> &HotSlot {
+        self.hot.get(at)
+    }
+
+    /// The hot part of a slot; meaningless while the key is not held.
     pub(crate) fn hot_mut(&mut self, at: u32) -> &mut HotSlot {
         self.hot.get_mut(at)
     }

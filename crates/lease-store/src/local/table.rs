@@ -69,6 +69,7 @@ impl Table {
     }
 
     pub(crate) fn acquire(&mut self, claim: &Claim, now: Now) -> Result<Acquired> {
+        self.forget_excess(now);
         let record = self.blocking_record(&claim.key, now);
         let at = self.slots.find_or_insert(&claim.key);
         self.settle_on_access(at, now)?;
@@ -174,6 +175,7 @@ impl Table {
         if !breaks::broken(Break::LostWake) {
             self.grant_to_next(at, release.to.as_ref(), now)?;
         }
+        self.forget_excess(now);
         Ok(Released::Released)
     }
 
@@ -213,17 +215,7 @@ impl Table {
         if !proven && !breaks::broken(Break::WipeFirst) {
             return Ok(Wiped::Unproven);
         }
-        let doomed: Vec<u32> = self
-            .slots
-            .ordered(wipe.prefix.as_str())
-            .map_while(|at| self.slots.at(at).map(|slot| (at, slot)))
-            .take_while(|(_, slot)| slot.key.starts_with(&wipe.prefix))
-            .filter_map(|(at, slot)| {
-                let entry = self.slots.entry(at)?;
-                rules::is_wiped(&slot.key, &entry, wipe, now.tick).then_some(at)
-            })
-            .take(limits::WIPE + 1)
-            .collect();
+        let doomed = self.wiped(wipe, now);
         if doomed.len() > limits::WIPE {
             return Err(Refusal::TooMany { what: "leases in one wipe", limit: limits::WIPE }.into());
         }
@@ -234,6 +226,20 @@ impl Table {
             self.grant_to_next(*at, None, now)?;
         }
         Ok(if proven { Wiped::Wiped { count: doomed.len() } } else { Wiped::Unproven })
+    }
+
+    /// The slots that a wipe ends, one more than it may at most.
+    pub(crate) fn wiped(&self, wipe: &Wipe, now: Now) -> Vec<u32> {
+        self.slots
+            .ordered(wipe.prefix.as_str())
+            .map_while(|at| self.slots.at(at).map(|slot| (at, slot)))
+            .take_while(|(_, slot)| slot.key.starts_with(&wipe.prefix))
+            .filter_map(|(at, slot)| {
+                let entry = self.slots.entry(at)?;
+                rules::is_wiped(&slot.key, &entry, wipe, now.tick).then_some(at)
+            })
+            .take(limits::WIPE + 1)
+            .collect()
     }
 
     pub(crate) fn verify(&self, key: &Key, digest: &Digest, now: Now) -> Verified {
@@ -382,7 +388,7 @@ impl Table {
             self.slots.arm(at);
         }
         self.write_slot(at, now)?;
-        self.note_free(at, now)
+        self.note_free(at)
     }
 
     fn grant_to_caller(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Acquired> {

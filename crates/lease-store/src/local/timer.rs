@@ -10,8 +10,8 @@ use super::engine::Engine;
 /// How many keys one batch settles before it gives up the lock.
 const BATCH: usize = 128;
 
-/// The journal bytes that ending one reign may take.
-const BYTES_PER_KEY: u64 = 2_048;
+/// The journal bytes that ending one reign may take: its row, the grant to its successor, tokens that are forgotten.
+const BYTES_PER_KEY: u64 = 5 * 1_024;
 
 /// How long the timer waits for journal room.
 const ROOM_RETRY: Duration = Duration::from_millis(5);
@@ -44,11 +44,12 @@ fn settle_due(engine: &Engine) -> Option<tenure_lease::Tick> {
     if broken(Break::NoSweeper) {
         return Some(now.tick + IDLE);
     }
-    if !engine.has_room(&state, BATCH as u64 * BYTES_PER_KEY) {
+    let most = engine.room_for_each(&state, BYTES_PER_KEY).map_or(BATCH, |most| most.min(BATCH));
+    if most == 0 {
         return Some(now.tick + ROOM_RETRY);
     }
-    let next = match state.table.expire(now, BATCH) {
-        Ok(BATCH) => now.tick,
+    let next = match state.table.expire(now, most) {
+        Ok(ended) if ended == most => now.tick,
         Ok(_) => state.table.next_due().unwrap_or(now.tick + IDLE),
         Err(error) => {
             tracing::error!(%error, "expiry failed");

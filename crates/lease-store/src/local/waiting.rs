@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_lease::{Acquired, BusyReason, Claim, Digest, Error, Grant, Key, Lease, Origin, Result, limits};
 
-use super::engine::{Engine, PendingSync};
+use super::engine::{Engine, PendingSync, no_values};
 use crate::sync::oneshot;
 
 /// Acquires a key, parked in its queue for as long as the claim allows.
@@ -16,7 +16,7 @@ pub(crate) async fn acquire(engine: &Engine, claim: Claim) -> Result<Acquired> {
     let deadline = engine.clock.now() + wait;
     loop {
         let mut decided = engine.clock.now();
-        let deciding = engine.decide(0, |table, now| {
+        let deciding = engine.decide(no_values, |table, now| {
             decided = now.tick;
             let answer = table.acquire(&claim, now)?;
             match &answer {
@@ -121,9 +121,7 @@ impl Drop for UnconfirmedGrant<'_> {
     fn drop(&mut self) {
         let Some((lease, digest)) = self.grant.take() else { return };
         let (mut state, now) = self.engine.enter();
-        if let Err(error) = state.table.abandon_grant(&lease, &digest, now) {
-            tracing::error!(key = %lease.key, %error, "cannot release a dropped grant");
-        }
+        self.engine.abandon_grant(&mut state, &lease, &digest, now);
         drop(self.engine.finish(&mut state, now));
     }
 }
@@ -153,12 +151,16 @@ impl<'a> ParkedClaim<'a> {
     /// Leaves the queue; `None` when the grant was already decided.
     fn give_up(&mut self, claim: &Claim) -> Result<Option<(Acquired, PendingSync)>> {
         let receiver = &mut self.grant;
-        let (answer, pending) = self.engine.step(|table, now| {
-            if !table.is_parked(&self.key, &self.digest) {
+        let (answer, pending) = self.engine.step(|state, now| {
+            if !state.table.is_parked(&self.key, &self.digest) {
                 return Ok(None);
             }
             *receiver = None;
-            table.unpark(claim, now).map(Some)
+            if !self.engine.has_room(state, 0) {
+                state.table.leave(&self.key, &self.digest)?;
+                return Err(self.engine.no_room());
+            }
+            state.table.unpark(claim, now).map(Some)
         })?;
         Ok(answer.map(|answer| (answer, pending)))
     }
@@ -176,11 +178,9 @@ impl Drop for ParkedClaim<'_> {
         drop(receiver);
         let (mut state, now) = self.engine.enter();
         // An undelivered grant is released by its delivery; a delivered one is released here.
-        let left = match granted {
-            Ok(grant) => state.table.abandon_grant(&grant.lease, &self.digest, now),
-            Err(_) => state.table.leave(&self.key, &self.digest),
-        };
-        if let Err(error) = left {
+        if let Ok(grant) = granted {
+            self.engine.abandon_grant(&mut state, &grant.lease, &self.digest, now);
+        } else if let Err(error) = state.table.leave(&self.key, &self.digest) {
             tracing::error!(key = %self.key, %error, "cannot remove a dropped claim from the queue");
         }
         drop(self.engine.finish(&mut state, now));

@@ -4,6 +4,10 @@
 mod clock;
 mod conformance;
 mod embedded;
+mod embedded_base;
+mod embedded_damage;
+mod embedded_room;
+mod embedded_salvage;
 mod embedded_tokens;
 mod failed_store;
 mod forgetful_storage;

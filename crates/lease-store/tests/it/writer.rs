@@ -84,7 +84,10 @@ async fn open(directory: &tempfile::TempDir) -> (Arc<Local>, Arc<JournalProbe>) 
     let probe = Arc::new(JournalProbe::default());
     let storage = ProbedStorage(Directory::new(directory.path()), probe.clone());
     let options = Options { segment: 8 << 20, ..Options::default() };
-    (Arc::new(Local::open_on(Arc::new(storage), options, None).await.unwrap()), probe)
+    let store = Local::open_on(Arc::new(storage), options, None).await.unwrap();
+    // Opening begins an epoch before there is a writer.
+    probe.threads.lock().unwrap().clear();
+    (Arc::new(store), probe)
 }
 
 async fn acquire(store: &Local, name: &str) {

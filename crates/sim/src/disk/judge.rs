@@ -120,14 +120,9 @@ impl Judge {
     }
 
     /// Weighs an answer.
-    pub(crate) fn answered(&mut self, sent: &Sent, answer: &Answer, now: u64, failed: bool) {
+    pub(crate) fn answered(&mut self, sent: &Sent, answer: &Answer, now: u64) {
         let key = sent.ask.call().key;
         let facts = self.keys.entry(key.clone()).or_default();
-        // A store that has failed shows what it had decided, and how much of that is on the disk is not known.
-        let reads = matches!(&sent.ask, Operation::Inspect(_) | Operation::Verify(..));
-        if reads && failed {
-            return;
-        }
         let told = answer.generation.filter(|_| sent.commit.is_none());
         let word = &*answer.word;
         let verdict = match (&sent.ask, word) {

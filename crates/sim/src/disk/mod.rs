@@ -57,6 +57,11 @@ impl std::error::Error for Failure {}
 /// How many things happen in one run.
 const STEPS: u64 = 140;
 
+/// Whether a seed writes its journal with direct I/O, in whole blocks.
+pub(crate) const fn is_direct(seed: u64) -> bool {
+    seed % 2 == 1
+}
+
 /// Runs one seed.
 pub fn run(seed: u64) -> Result<Stats, Box<Failure>> {
     play(seed, None)
@@ -135,6 +140,15 @@ mod tests {
     fn a_seed_is_the_same_run_every_time() {
         for seed in 0..5 {
             assert_eq!(run(seed).unwrap(), run(seed).unwrap(), "{seed}");
+        }
+    }
+
+    #[test]
+    fn a_journal_that_is_not_synced_is_found_with_direct_and_with_buffered_writes() {
+        for direct in [true, false] {
+            let mut seeds = (0..2_000).filter(|seed| is_direct(*seed) == direct);
+            let found = seeds.find(|seed| run_broken(*seed, Break::AnswersBeforeSync).is_err());
+            assert!(found.is_some(), "direct: {direct}");
         }
     }
 

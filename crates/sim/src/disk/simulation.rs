@@ -64,7 +64,7 @@ impl DiskSimulation {
         let mut rng = SeededRng::new(seed);
         let (time, entropy) = (Time::default(), SeededEntropy::new(rng.next()));
         let clock = Machine::boot(&time, 1_700_000_000_000_000);
-        let disk = SimulatedDisk::new(SeededRng::new(rng.next()));
+        let disk = SimulatedDisk::new(SeededRng::new(rng.next()), super::is_direct(seed));
         let setting = Setting { seed, engine: "embedded".into(), keeper: false, ..Setting::default() };
         let fat = rng.one_in(2);
         Self {
@@ -98,7 +98,7 @@ impl DiskSimulation {
 
     /// Opens the store, however often the opening itself is cut short.
     pub(crate) fn open(&mut self) {
-        for attempt in 0..4 {
+        for attempt in 0..5 {
             if attempt < 3 && self.rng.one_in(8) {
                 let fuse = self.rng.below(12) as u32;
                 self.disk.faults(|faults| faults.fuse = Some(fuse));
@@ -113,6 +113,15 @@ impl DiskSimulation {
                     self.disk.faults(|faults| faults.fuse = None);
                     self.store = Some(store);
                     return;
+                }
+                Err(error) if !self.disk.died() && self.disk.seen().base_failed => {
+                    // It must say so; the operator reboots the machine.
+                    if !error.to_string().contains("reboot the machine") {
+                        self.judge.fail(format!("a base that failed to sync is refused with: {error}"));
+                        return;
+                    }
+                    self.fault("reboot");
+                    self.end_life(true);
                 }
                 Err(error) if !self.disk.died() => {
                     self.judge.fail(format!("the store cannot be opened: {error}"));
@@ -141,8 +150,12 @@ impl DiskSimulation {
     }
 
     fn next_life(&mut self) {
-        // What a base that failed to sync has on the disk differs from what its machine shows: see Seen.
-        let power = self.rng.one_in(2) || self.disk.seen().base_failed;
+        let power = self.rng.one_in(2);
+        self.end_life(power);
+    }
+
+    /// Ends the process, with its machine if `power`, and starts what comes after it.
+    fn end_life(&mut self, power: bool) {
         self.disk = self.disk.next_life(power);
         self.store = None;
         let away = match self.rng.below(4) {
@@ -249,8 +262,7 @@ impl DiskSimulation {
 
     fn answered(&mut self, done: &Pending, answer: Answer) {
         let now = self.time.now();
-        let failed = self.disk.seen().journal_failed || self.with(|store| store.failed());
-        self.judge.answered(&done.sent, &answer, now, failed);
+        self.judge.answered(&done.sent, &answer, now);
         if let (Operation::Acquire(claim), Outcome::Ok) = (&done.sent.ask, answer.outcome)
             && let Some(Ok(generation)) = answer.generation.map(Generation::new)
         {
@@ -318,8 +330,6 @@ impl DiskSimulation {
                     reason: tenure_lease::RevokeReason::default(),
                 })
             }
-            // A store that has failed shows what it had decided, however much of that is on the disk.
-            (5 | 6, Some(_)) if self.with(|store| store.failed()) => return None,
             (5, Some(k)) => Operation::Verify(k.key, k.token),
             (6, Some(k)) => Operation::Inspect(k.key),
             (7, Some(k)) => return self.commit(&k).map(|(ask, n)| (ask, Some(n))),

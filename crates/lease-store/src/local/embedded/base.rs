@@ -7,8 +7,9 @@ use redb::{ReadableDatabase, TableDefinition};
 use tenure_lease::{Error, Result};
 
 use super::journal::Segment;
+use super::recovery::BaseState;
 use super::storage::Storage;
-use crate::local::rows::{self, RowOp, Table as RowTable};
+use crate::local::rows::{self, RowOp, Table as RowTable, corrupt};
 
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 
@@ -18,19 +19,35 @@ const CACHE: usize = 4 << 20;
 /// The rows on disk.
 pub(crate) struct Base {
     db: redb::Database,
-    unsynced: Arc<AtomicBool>,
+    unsynced: Unsynced,
+}
+
+/// Whether a sync of the base has failed. The kernel may then treat unwritten pages as written, so nothing that is read
+/// from the base can be trusted. Clones share it, and it outlives the base, which syncs once more when it is closed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unsynced(Arc<AtomicBool>);
+
+impl Unsynced {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Describes an error of the base.
+    fn describe(&self, error: redb::Error) -> Error {
+        if self.is_set() { unsynced(error) } else { failed(error) }
+    }
 }
 
 impl Base {
     /// Opens the base, or creates it.
-    pub(crate) fn open(storage: &dyn Storage) -> Result<Self> {
+    pub(crate) fn open(storage: &dyn Storage, unsynced: &Unsynced) -> Result<Self> {
         let backend = storage.base().map_err(|e| failed(e.into()))?;
-        Self::on(backend)
+        Self::on(backend, unsynced)
     }
 
     /// Opens the base of a store that has never written to its journal. A power failure may have interrupted the first
     /// opening, which leaves an empty file that redb refuses.
-    pub(crate) fn open_first(storage: &dyn Storage) -> Result<Self> {
+    pub(crate) fn open_first(storage: &dyn Storage, unsynced: &Unsynced) -> Result<Self> {
         let backend = storage.base().map_err(|e| failed(e.into()))?;
         let mut head = [0; 9];
         let begun = backend.len().map_err(|e| failed(e.into()))? >= head.len() as u64;
@@ -40,30 +57,33 @@ impl Base {
                 backend.set_len(0).map_err(|e| failed(e.into()))?;
             }
         }
-        Self::on(backend)
+        Self::on(backend, unsynced)
     }
 
-    fn on(backend: Box<dyn redb::StorageBackend>) -> Result<Self> {
-        let unsynced = Arc::new(AtomicBool::new(false));
+    fn on(backend: Box<dyn redb::StorageBackend>, unsynced: &Unsynced) -> Result<Self> {
         let db = redb::Builder::new()
             .set_cache_size(CACHE)
             .create_with_backend(BoxedBackend(backend, unsynced.clone()))
-            .map_err(|e| failed(e.into()))?;
-        Ok(Self { db, unsynced })
-    }
-
-    /// Whether a sync has failed. The kernel may then treat unwritten pages as written, so nothing that is read from the
-    /// base can be trusted.
-    pub(crate) fn unsynced(&self) -> bool {
-        self.unsynced.load(Ordering::Acquire)
+            .map_err(|e| unsynced.describe(e.into()))?;
+        Ok(Self { db, unsynced: unsynced.clone() })
     }
 
     /// Applies a segment's batches durably. Idempotent.
     pub(crate) fn apply(&self, segment: &Segment) -> Result<()> {
-        self.write(segment).map_err(failed)
+        self.write(segment, &[(APPLIED, segment.epoch)])
     }
 
-    fn write(&self, segment: &Segment) -> Result<(), redb::Error> {
+    /// Applies the rows of an opening durably, and records what the base knows about the journal from then on.
+    pub(crate) fn record_opening(&self, state: &BaseState, rows: Vec<u8>) -> Result<()> {
+        let segment = Segment { epoch: state.applied, batches: vec![rows] };
+        self.write(&segment, &[(APPLIED, state.applied), (ID, state.id), (OPENINGS, state.openings)])
+    }
+
+    fn write(&self, segment: &Segment, counters: &[(&[u8], u64)]) -> Result<()> {
+        self.try_write(segment, counters).map_err(|error| self.unsynced.describe(error))
+    }
+
+    fn try_write(&self, segment: &Segment, counters: &[(&[u8], u64)]) -> Result<(), redb::Error> {
         let mut txn = self.db.begin_write()?;
         txn.set_durability(redb::Durability::Immediate)?;
         {
@@ -74,23 +94,33 @@ impl Base {
                     None => drop(table.remove(key)?),
                 }
             }
-            let key = applied_key();
-            table.insert(key.as_slice(), segment.epoch.to_be_bytes().as_slice())?;
+            for (name, value) in counters {
+                table.insert(own_key(name).as_slice(), value.to_be_bytes().as_slice())?;
+            }
         }
         txn.commit()?;
         Ok(())
     }
 
-    /// The last journal epoch that the base has.
-    pub(crate) fn applied(&self) -> Result<u64> {
-        let mut epoch = 0;
-        self.read(&applied_key(), |_, value| {
-            if let Ok(bytes) = value.try_into() {
-                epoch = u64::from_be_bytes(bytes);
-            }
+    /// What the base knows about the journal; `None` before the first opening is complete.
+    pub(crate) fn state(&self) -> Result<Option<BaseState>> {
+        let (applied, id, openings) = (self.counter(APPLIED)?, self.counter(ID)?, self.counter(OPENINGS)?);
+        match (applied, id, openings) {
+            (Some(applied), Some(id), Some(openings)) => Ok(Some(BaseState { id, applied, openings })),
+            (None, ..) => Ok(None),
+            _ => Err(corrupt(
+                "base.redb was written by an unreleased version of Tenure, which this one cannot read",
+            )),
+        }
+    }
+
+    fn counter(&self, name: &[u8]) -> Result<Option<u64>> {
+        let mut counter = None;
+        self.read(&own_key(name), |_, value| {
+            counter = value.try_into().ok().map(u64::from_be_bytes);
             Ok(())
         })?;
-        Ok(epoch)
+        Ok(counter)
     }
 
     /// Reads every row whose key has this prefix.
@@ -131,10 +161,26 @@ fn latest(segment: &Segment) -> Result<Vec<Change<'_>>, redb::Error> {
     Ok(all)
 }
 
-fn applied_key() -> Vec<u8> {
-    let mut key = vec![RowTable::Own.byte()];
-    key.extend_from_slice(b"applied");
-    key
+/// The counters of the base itself: the last epoch that it has, the id of the store, how often it was opened.
+const APPLIED: &[u8] = b"applied";
+const ID: &[u8] = b"id";
+const OPENINGS: &[u8] = b"openings";
+
+fn own_key(name: &[u8]) -> Vec<u8> {
+    [&[RowTable::Own.byte()], name].concat()
+}
+
+/// After a failed sync the base on the disk is unknown, whatever the system shows of it.
+fn unsynced(error: redb::Error) -> Error {
+    let why = match &error {
+        redb::Error::Io(io) => io.to_string(),
+        other => other.to_string(),
+    };
+    let why = format!(
+        "base.redb could not be synced ({why}), so what it has on the disk is unknown; the journal still has the \
+         changes: reboot the machine and start the store again"
+    );
+    Error::unavailable("embedded", why).because(error)
 }
 
 fn failed(error: redb::Error) -> Error {
@@ -147,7 +193,7 @@ fn failed(error: redb::Error) -> Error {
 
 /// A boxed backend, because redb takes a sized one.
 #[derive(Debug)]
-struct BoxedBackend(Box<dyn redb::StorageBackend>, Arc<AtomicBool>);
+struct BoxedBackend(Box<dyn redb::StorageBackend>, Unsynced);
 
 impl redb::StorageBackend for BoxedBackend {
     fn len(&self) -> std::io::Result<u64> {
@@ -163,7 +209,7 @@ impl redb::StorageBackend for BoxedBackend {
     }
 
     fn sync_data(&self) -> std::io::Result<()> {
-        self.0.sync_data().inspect_err(|_| self.1.store(true, Ordering::Release))
+        self.0.sync_data().inspect_err(|_| self.1.0.store(true, Ordering::Release))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use tenure_lease::Result;
 
-use super::base::Base;
+use super::base::{Base, Unsynced};
 use super::journal::Segment;
 use super::storage::Storage;
+use super::writer::{FailOnPanic, fail};
+use crate::local::durable::DurableState;
 use crate::local::engine::Engine;
 use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use crate::sync::thread::{self, JoinHandle};
@@ -31,20 +33,20 @@ pub(crate) struct CheckpointWorker {
     segments: Receiver<Segment>,
     done: SyncSender<()>,
     /// A sync of the base failed: it must not be used again before a reboot.
-    failed_sync: bool,
+    unsynced: Unsynced,
 }
 
 impl Checkpoint {
     /// A handle and its worker, which is not running yet.
     pub(crate) fn new(
         base: Base,
+        unsynced: Unsynced,
         storage: Arc<dyn Storage>,
         engine: Arc<Engine>,
     ) -> (Self, CheckpointWorker) {
         let (full, segments) = sync_channel::<Segment>(1);
         let (done, clean) = sync_channel(1);
-        let worker =
-            CheckpointWorker { base: Some(base), storage, engine, segments, done, failed_sync: false };
+        let worker = CheckpointWorker { base: Some(base), storage, engine, segments, done, unsynced };
         (Self { full: Some(full), clean, idle: true, thread: None }, worker)
     }
 
@@ -58,12 +60,6 @@ impl Checkpoint {
     /// Whether the other segment may be overwritten.
     pub(crate) fn is_clean(&mut self) -> bool {
         self.idle = self.idle || self.clean.try_recv().is_ok();
-        self.idle
-    }
-
-    /// Waits until the other segment may be overwritten; false when the thread ended.
-    pub(crate) fn wait(&mut self) -> bool {
-        self.idle = self.idle || self.clean.recv().is_ok();
         self.idle
     }
 
@@ -90,9 +86,11 @@ impl Drop for Checkpoint {
 
 impl CheckpointWorker {
     fn run(mut self) {
+        let engine = self.engine.clone();
+        let _on_panic = FailOnPanic(&engine, "checkpoint");
         while let Ok(segment) = self.segments.recv() {
             if !self.apply(&segment) || self.done.send(()).is_err() {
-                return;
+                break;
             }
             // Under the lock, so that the writer cannot miss it.
             let _inner = self.engine.state.lock();
@@ -100,14 +98,26 @@ impl CheckpointWorker {
                 durable.wake.notify_one();
             }
         }
+        self.close();
+    }
+
+    /// Closes the base, which syncs once more.
+    fn close(&mut self) {
+        let failed_before = self.unsynced.is_set();
+        self.base = None;
+        if self.unsynced.is_set() && !failed_before {
+            self.stop(
+                "base.redb could not be synced when it was closed; reboot the machine before the next start",
+            );
+        }
     }
 
     /// Applies a segment, retrying until it succeeds or the store is closed: the journal still has it. After a failed sync
-    /// there is no retry: the segments stay, and changes are accepted until they are full.
+    /// there is no retry.
     fn apply(&mut self, segment: &Segment) -> bool {
         while !self.attempt(segment) {
             let mut state = self.engine.state.lock();
-            if state.closed || self.failed_sync {
+            if state.closed || self.unsynced.is_set() {
                 return false;
             }
             if let Some(durable) = &self.engine.durable {
@@ -120,30 +130,48 @@ impl CheckpointWorker {
     /// Tries once, and informs callers that wait for room.
     fn attempt(&mut self, segment: &Segment) -> bool {
         let tried = self.apply_once(segment);
-        if let Err(error) = &tried {
-            match self.failed_sync {
-                true => tracing::error!(%error, "cannot sync the base; reboot the machine"),
-                false => tracing::error!(%error, "checkpoint failed; retrying"),
+        let Err(error) = &tried else {
+            self.publish_error(None);
+            return true;
+        };
+        self.base = None;
+        match self.unsynced.is_set() {
+            true => self.stop(&error.to_string()),
+            false => {
+                tracing::error!(%error, "checkpoint failed; retrying");
+                self.publish_error(Some(error.to_string()));
             }
-            self.base = None;
         }
+        false
+    }
+
+    fn publish_error(&self, error: Option<String>) {
         if let Some(durable) = &self.engine.durable {
-            *durable.checkpoint_error.lock() = tried.as_ref().err().map(ToString::to_string);
-            if tried.is_err() {
+            let failed = error.is_some();
+            *durable.checkpoint_error.lock() = error;
+            if failed {
                 durable.room_freed.notify_waiters();
             }
         }
-        tried.is_ok()
+    }
+
+    /// Stops the store after a failed sync of the base: the system may show rows that are not on the disk, to this process
+    /// and to every later one until a reboot. The mark keeps those from opening the base.
+    fn stop(&self, why: &str) {
+        let why = match self.engine.durable.as_ref().map(DurableState::mark_base_unsynced) {
+            Some(Err(mark)) => format!("{why}; this could not be recorded for the next start: {mark}"),
+            _ => why.to_owned(),
+        };
+        fail(&self.engine, Vec::new(), why);
     }
 
     fn apply_once(&mut self, segment: &Segment) -> Result<()> {
         // After a failed write redb must be opened again.
         let open = match self.base.take() {
             Some(open) => open,
-            None => Base::open(&*self.storage)?,
+            None => Base::open(&*self.storage, &self.unsynced)?,
         };
         let applied = open.apply(segment);
-        self.failed_sync = open.unsynced();
         self.base = Some(open);
         applied
     }
@@ -154,7 +182,7 @@ impl CheckpointWorker {
         if kept.is_none() {
             *kept = self.segments.try_recv().ok();
         }
-        let Some(segment) = kept.as_ref().filter(|_| !self.failed_sync) else { return false };
+        let Some(segment) = kept.as_ref().filter(|_| !self.unsynced.is_set()) else { return false };
         if self.attempt(segment) {
             *kept = None;
             // The channel has room: the writer received the last completion before it sent this segment.

@@ -16,9 +16,42 @@ const BLOCK: usize = 4_096;
 /// The largest buffer that is kept for the next write.
 const MAX_KEPT: usize = 1 << 20;
 
-/// A file of whole blocks.
-pub(crate) struct DirectFile {
-    file: File,
+/// A file that is read and written in whole blocks only.
+pub trait BlockFile: Send {
+    /// Its size in bytes.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads whole blocks.
+    fn read_blocks(&self, out: &mut [u8], at: u64) -> io::Result<()>;
+
+    /// Writes whole blocks. Until a sync they may be lost or torn.
+    fn write_blocks(&mut self, blocks: &[u8], at: u64) -> io::Result<()>;
+
+    /// Makes all writes durable.
+    fn sync_blocks(&mut self) -> io::Result<()>;
+}
+
+impl BlockFile for File {
+    fn size(&self) -> io::Result<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+
+    fn read_blocks(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        self.read_exact_at(out, at)
+    }
+
+    fn write_blocks(&mut self, blocks: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(blocks, at)
+    }
+
+    fn sync_blocks(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Bytes on a file of whole blocks.
+pub struct DirectFile<F = File> {
+    file: F,
     /// The bytes of the last, incomplete block, and its offset.
     last: Vec<u8>,
     begins: u64,
@@ -30,20 +63,27 @@ impl DirectFile {
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let flags = OFlags::DIRECT.bits().cast_signed();
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).ok()?;
-        if !file.metadata().ok()?.len().is_multiple_of(BLOCK as u64) {
+        if !file.size().ok()?.is_multiple_of(BLOCK as u64) {
             return None;
         }
-        let mut direct = Self { file, last: Vec::new(), begins: 0, buffer: Vec::new() };
+        let mut direct = Self::on(file);
         // Some file systems refuse only here.
         direct.load(0).ok()?;
         direct.last.clear();
         Some(direct)
     }
+}
+
+impl<F: BlockFile> DirectFile<F> {
+    /// A file whose size is a multiple of 4,096 bytes.
+    pub const fn on(file: F) -> Self {
+        Self { file, last: Vec::new(), begins: 0, buffer: Vec::new() }
+    }
 
     /// Reads the block at `begins`.
     fn load(&mut self, begins: u64) -> io::Result<()> {
         let block = aligned(&mut self.buffer, BLOCK);
-        self.file.read_exact_at(block, begins)?;
+        self.file.read_blocks(block, begins)?;
         self.last.clear();
         self.last.extend_from_slice(block);
         self.begins = begins;
@@ -51,11 +91,11 @@ impl DirectFile {
     }
 }
 
-impl StorageFile for DirectFile {
+impl<F: BlockFile> StorageFile for DirectFile<F> {
     fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut buffer = Vec::new();
-        let whole = aligned(&mut buffer, self.file.metadata()?.len() as usize);
-        self.file.read_exact_at(whole, 0)?;
+        let whole = aligned(&mut buffer, self.file.size()? as usize);
+        self.file.read_blocks(whole, 0)?;
         Ok(whole.to_vec())
     }
 
@@ -70,7 +110,7 @@ impl StorageFile for DirectFile {
         blocks[..before].copy_from_slice(&self.last[..before]);
         blocks[before..end].copy_from_slice(bytes);
         blocks[end..].fill(0);
-        self.file.write_all_at(blocks, begins)?;
+        self.file.write_blocks(blocks, begins)?;
         let full = end - end % BLOCK;
         self.begins = begins + full as u64;
         self.last.clear();
@@ -82,7 +122,7 @@ impl StorageFile for DirectFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_blocks()
     }
 }
 

@@ -1,18 +1,16 @@
 //! The journal: two alternating segments of framed batches.
 //!
-//! Each use of a segment has an epoch, which its frames carry: leftovers of an earlier epoch are never read. A torn or lost
-//! frame ends the segment; nothing after it was acknowledged.
+//! Each use of a segment has an epoch, which its frames carry: leftovers of an earlier epoch are never read. A torn frame
+//! at the end of the last epoch was not acknowledged; [`super::recovery`] tells it from damage.
 
 use std::io;
 
 use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Error, Result};
 
+use super::frames::{self, HEADER, PREAMBLE, Preamble};
+use super::recovery::SEGMENTS;
 use super::storage::{Storage, StorageFile};
-use crate::local::rows::corrupt;
-
-/// Length, checksum, epoch, number within the epoch.
-const HEADER: usize = 4 + 4 + 8 + 8;
 
 /// Makes batches durable.
 pub(crate) struct Journal {
@@ -20,6 +18,7 @@ pub(crate) struct Journal {
     size: u64,
     active: usize,
     epoch: u64,
+    preamble: Preamble,
     frames: u64,
     offset: u64,
     frame: Vec<u8>,
@@ -33,28 +32,30 @@ pub(crate) struct Segment {
 }
 
 impl Journal {
-    /// Opens the segments and returns their contents, oldest epoch first. Call [`Journal::begin`] before the first append.
-    pub(crate) fn open(storage: &dyn Storage, size: u64) -> Result<(Self, Vec<Segment>)> {
+    /// Opens the segments and returns their contents. Call [`Journal::begin`] before the first append.
+    pub(crate) fn open(storage: &dyn Storage, size: u64) -> Result<(Self, [Vec<u8>; 2])> {
         let open = |name: &str| {
             storage.open(name, size).map_err(|e| {
                 Error::unavailable("embedded", format!("cannot open {name}: {}", describe_io_error(&e)))
                     .because(e)
             })
         };
-        let mut segments = [open("journal-a.log")?, open("journal-b.log")?];
-        let mut held = Vec::new();
-        for segment in &mut segments {
-            let bytes = segment.read().map_err(|e| corrupt("cannot read the journal").because(e))?;
-            held.extend(parse(&bytes));
-        }
-        held.sort_by_key(|segment| segment.epoch);
-        let journal = Self { segments, size, active: 0, epoch: 0, frames: 0, offset: 0, frame: Vec::new() };
-        Ok((journal, held))
+        let mut segments = [open(SEGMENTS[0])?, open(SEGMENTS[1])?];
+        let mut read = |index: usize| {
+            segments[index].read().map_err(|e| {
+                let why = format!("cannot read {}: {}", SEGMENTS[index], describe_io_error(&e));
+                Error::unavailable("embedded", why).because(e)
+            })
+        };
+        let contents = [read(0)?, read(1)?];
+        let (preamble, frame) = (Preamble::default(), Vec::new());
+        Ok((Self { segments, size, active: 0, epoch: 0, preamble, frames: 0, offset: 0, frame }, contents))
     }
 
-    /// Starts the epoch after `last`. The base must have everything before.
-    pub(crate) fn begin(&mut self, last: u64) {
-        (self.active, self.epoch, self.frames, self.offset) = (0, last + 1, 0, 0);
+    /// Starts an epoch in a segment whose contents the base has, and makes its frame 0 durable.
+    pub(crate) fn begin(&mut self, segment: usize, epoch: u64, preamble: Preamble) -> io::Result<()> {
+        (self.active, self.epoch, self.preamble, self.frames, self.offset) = (segment, epoch, preamble, 0, 0);
+        self.append(&[])
     }
 
     /// The current epoch.
@@ -64,24 +65,20 @@ impl Journal {
 
     /// The largest batch that still fits into this epoch, in bytes.
     pub(crate) const fn left(&self) -> u64 {
-        self.size.saturating_sub(self.offset + HEADER as u64)
+        let preamble = if self.frames == 0 { PREAMBLE as u64 } else { 0 };
+        self.size.saturating_sub(self.offset + HEADER as u64 + preamble)
     }
 
-    /// Switches to the other segment, which must have been checkpointed.
+    /// Switches to the other segment, which must have been checkpointed. The checkpoint of the previous epoch must not
+    /// begin before the next append: see [`super::recovery`].
     pub(crate) fn rotate(&mut self) {
+        self.preamble.previous_frames = self.frames;
         (self.active, self.epoch, self.frames, self.offset) = (1 - self.active, self.epoch + 1, 0, 0);
     }
 
     /// Makes a batch durable. After an error the journal must not be written again.
     pub(crate) fn append(&mut self, rows: &[u8]) -> io::Result<()> {
-        self.frame.clear();
-        self.frame.extend_from_slice(&(rows.len() as u32).to_le_bytes());
-        self.frame.extend_from_slice(&[0; 4]);
-        self.frame.extend_from_slice(&self.epoch.to_le_bytes());
-        self.frame.extend_from_slice(&self.frames.to_le_bytes());
-        self.frame.extend_from_slice(rows);
-        let crc = crc32fast::hash(&self.frame[8..]);
-        self.frame[4..8].copy_from_slice(&crc.to_le_bytes());
+        frames::encode(&mut self.frame, &self.preamble, self.epoch, self.frames, rows);
         let segment = &mut self.segments[self.active];
         segment.write(self.offset, &self.frame)?;
         if !broken(Break::AnswersUnsynced) {
@@ -91,38 +88,6 @@ impl Journal {
         self.frames += 1;
         Ok(())
     }
-}
-
-/// The batches of a segment up to the first invalid frame.
-fn parse(mut bytes: &[u8]) -> Option<Segment> {
-    let mut found: Option<Segment> = None;
-    while let Some((header, rest)) = bytes.split_at_checked(HEADER) {
-        let len = u32_at(header, 0) as usize;
-        let (epoch, frame) = (u64_at(header, 8), u64_at(header, 16));
-        let Some(rows) = rest.get(..len) else { break };
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(&header[8..]);
-        crc.update(rows);
-        let expected = found.as_ref().map_or((epoch, 0), |s| (s.epoch, s.batches.len() as u64));
-        if crc.finalize() != u32_at(header, 4) || epoch == 0 || (epoch, frame) != expected {
-            break;
-        }
-        found.get_or_insert(Segment { epoch, batches: Vec::new() }).batches.push(rows.to_vec());
-        bytes = &rest[len..];
-    }
-    found
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(number)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(number)
 }
 
 /// Describes an I/O error, with the remedy where there is one.
@@ -141,51 +106,39 @@ mod tests {
     use super::*;
     use crate::local::embedded::Directory;
 
-    fn opened(directory: &tempfile::TempDir) -> (Journal, Vec<Segment>) {
+    const STORE: Preamble = Preamble { id: 7, opening: 1, previous_frames: 0 };
+
+    fn opened(directory: &tempfile::TempDir) -> (Journal, [Vec<u8>; 2]) {
         // Not of whole blocks, so that nothing clears what lies behind a frame.
         Journal::open(&Directory::new(directory.path()), 5_000).unwrap()
     }
 
-    fn held(directory: &tempfile::TempDir) -> Vec<(u64, Vec<Vec<u8>>)> {
-        opened(directory).1.into_iter().map(|s| (s.epoch, s.batches)).collect()
+    /// The epochs of both segments, with their frames.
+    fn held(directory: &tempfile::TempDir) -> Vec<(u64, u64, Vec<Vec<u8>>)> {
+        let found = opened(directory).1.into_iter().filter_map(|bytes| frames::read(&bytes, STORE.id));
+        found.map(|e| (e.epoch, e.preamble.previous_frames, e.batches)).collect()
     }
 
     #[test]
-    fn what_was_appended_comes_back_in_order() {
+    fn what_was_appended_comes_back_with_the_count_of_the_epoch_before() {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, empty) = opened(&directory);
-        assert!(empty.is_empty());
-        journal.begin(6);
+        assert_eq!(empty, [vec![0; 5_000], vec![0; 5_000]]);
+        journal.begin(1, 7, STORE).unwrap();
         journal.append(b"one").unwrap();
         journal.append(b"two").unwrap();
         journal.rotate();
         journal.append(b"three").unwrap();
         drop(journal);
-        assert_eq!(
-            held(&directory),
-            [(7, vec![b"one".to_vec(), b"two".to_vec()]), (8, vec![b"three".to_vec()])]
-        );
+        let rows = |rows: &[&[u8]]| rows.iter().map(|rows| rows.to_vec()).collect::<Vec<_>>();
+        assert_eq!(held(&directory), [(8, 3, rows(&[b"three"])), (7, 0, rows(&[b"", b"one", b"two"]))]);
     }
 
     #[test]
-    fn a_torn_frame_ends_its_segment() {
+    fn leftovers_of_an_earlier_epoch_are_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, _) = opened(&directory);
-        journal.begin(0);
-        journal.append(b"whole").unwrap();
-        let torn_at = journal.offset + HEADER as u64 + 1;
-        journal.append(b"torn").unwrap();
-        journal.append(b"after").unwrap();
-        journal.segments[0].write(torn_at, b"\0").unwrap();
-        drop(journal);
-        assert_eq!(held(&directory), [(1, vec![b"whole".to_vec()])]);
-    }
-
-    #[test]
-    fn leftovers_of_an_earlier_turn_are_not_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let (mut journal, _) = opened(&directory);
-        journal.begin(0);
+        journal.begin(0, 1, STORE).unwrap();
         for _ in 0..5 {
             journal.append(b"older").unwrap();
         }
@@ -193,6 +146,18 @@ mod tests {
         journal.rotate();
         journal.append(b"newer").unwrap();
         drop(journal);
-        assert_eq!(held(&directory), [(3, vec![b"newer".to_vec()])]);
+        assert_eq!(held(&directory), [(3, 0, vec![b"newer".to_vec()])]);
+    }
+
+    #[test]
+    fn the_largest_batch_that_fits_fills_the_segment() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = opened(&directory);
+        journal.begin(0, 1, STORE).unwrap();
+        journal.append(&vec![1; journal.left() as usize]).unwrap();
+        assert_eq!((journal.offset, journal.left()), (5_000, 0));
+        journal.rotate();
+        journal.append(&vec![1; journal.left() as usize]).unwrap();
+        assert_eq!(journal.offset, 5_000);
     }
 }

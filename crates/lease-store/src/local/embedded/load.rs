@@ -73,7 +73,7 @@ fn load_slots(base: &Base, table: &mut Table, renewed: Tick, now: Now) -> Result
             table.slots.hot_mut(at).set_durable();
         }
         if free {
-            table.note_free(at, now)?;
+            table.note_free(at)?;
         }
         table.slots.arm(at);
         Ok(())

@@ -49,7 +49,7 @@ impl Lockstep {
     pub fn take(&mut self) -> bool {
         let engine = &self.store.engine;
         if let Some(durable) = &engine.durable
-            && !self.failed
+            && !self.failed()
             && self.batch.is_none()
         {
             self.batch = writer::take_batch(&mut engine.state.lock(), durable);
@@ -60,11 +60,11 @@ impl Lockstep {
         self.batch.is_some()
     }
 
-    /// The writer writes, syncs and answers its batch; false when it has none or waits for a checkpoint.
+    /// The writer writes, syncs and answers its batch; false when it has none.
     pub fn put(&mut self) -> bool {
         let engine = self.store.engine.clone();
         let Some(durable) = &engine.durable else { return false };
-        let Some(batch) = self.batch.take_if(|batch| self.writer.may_write(batch)) else { return false };
+        let Some(batch) = self.batch.take() else { return false };
         self.failed = !self.writer.put(batch, &engine, durable);
         true
     }
@@ -91,8 +91,8 @@ impl Lockstep {
         }
     }
 
-    /// Whether the writer has stopped.
-    pub const fn failed(&self) -> bool {
-        self.failed
+    /// Whether the store has failed.
+    pub fn failed(&self) -> bool {
+        self.failed || self.store.engine.state.lock().failed.is_some()
     }
 }

@@ -7,17 +7,23 @@
 mod base;
 mod checkpoint;
 mod direct_file;
+mod frames;
 mod heartbeat;
 mod journal;
 mod load;
 #[cfg(any(test, feature = "lockstep"))]
 mod lockstep;
 mod open;
+mod recovery;
+mod row_check;
+mod salvage;
 mod storage;
 mod writer;
 
+pub use direct_file::{BlockFile, DirectFile};
 pub(crate) use heartbeat::Heartbeat;
 #[cfg(any(test, feature = "lockstep"))]
 pub use lockstep::Lockstep;
 pub use open::Options;
+pub use salvage::Salvaged;
 pub use storage::{Directory, Storage, StorageFile};

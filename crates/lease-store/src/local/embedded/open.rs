@@ -6,26 +6,33 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tenure_lease::breaks::{Break, broken};
-use tenure_lease::{Capabilities, Clock, Durability, Error, Result};
+use tenure_lease::{Capabilities, Clock, Durability, Entropy, Error, Result, Tick};
 
-use super::base::Base;
+use super::base::{Base, Unsynced};
 use super::checkpoint::{Checkpoint, CheckpointWorker};
+use super::frames::{self, Preamble};
 use super::heartbeat::{self, Heartbeat};
 use super::journal::{Journal, Segment, describe_io_error};
 use super::load;
+use super::recovery::{self, BaseState};
 use super::storage::{Directory, Storage};
-use super::writer::Writer;
-use crate::BootClock;
+use super::writer::{FRAME_OVERHEAD, Writer};
 use crate::local::durable::DurableState;
 use crate::local::engine::{Engine, Local};
-use crate::local::table::Now;
+use crate::local::table::{Now, Table};
 use crate::sync::{spawn_blocking, thread};
+use crate::{BootClock, OsEntropy};
 
 /// The interval of heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The smallest journal segment: the largest commit or wipe fits into half of it.
+/// The smallest journal segment: the largest commit fits into half of it.
 const MIN_SEGMENT: u64 = 8 << 20;
+
+/// A process of this boot could not sync the base.
+pub(crate) const UNSYNCED_IN_THIS_BOOT: &str = "base.redb could not be synced in this boot of the machine, so what the system shows \
+     of it may not be on the disk: reboot the machine, or unmount and mount its file system and delete the file `alive`; \
+     nothing acknowledged is lost, the journal has it";
 
 /// Options of an embedded store.
 #[derive(Clone)]
@@ -88,30 +95,76 @@ pub(crate) fn prepare(
     options: Options,
 ) -> Result<(Writer, CheckpointWorker, Arc<Engine>)> {
     let size = options.segment;
-    let (mut journal, segments) = Journal::open(&*storage, size)?;
-    let base = if segments.is_empty() { Base::open_first(&*storage)? } else { Base::open(&*storage)? };
-    let mut epoch = base.applied()?;
-    for segment in segments.iter().filter(|segment| segment.epoch > epoch) {
-        base.apply(segment)?;
+    let file = storage.open("alive", heartbeat::FILE).map_err(unusable)?;
+    let mut heartbeat = Heartbeat::new(file, &boot_id(options.boot)?);
+    let last = heartbeat.last().map_err(unusable)?;
+    if last.is_some_and(|last| last.base_unsynced) {
+        return Err(Error::unavailable("embedded", UNSYNCED_IN_THIS_BOOT));
     }
-    epoch = segments.iter().map(|segment| segment.epoch).max().unwrap_or(0).max(epoch);
-    let medium = storage.open("alive", heartbeat::FILE).map_err(unusable)?;
-    let mut heartbeat = Heartbeat::new(medium, &boot_id(options.boot)?);
-    let last_alive = heartbeat.last().map_err(unusable)?;
-    let now = Now::read(&*options.clock);
-    let mut table = load::load(&base, last_alive, now)?;
-    // The new floor and the ends of orphaned reigns are in the base before the first call: there may be more than fit into
-    // the journal.
-    epoch += 1;
-    base.apply(&Segment { epoch, batches: vec![std::mem::take(&mut table.effects.rows)] })?;
-    journal.begin(epoch);
+    let (mut journal, segments) = Journal::open(&*storage, size)?;
+    let (now, unsynced) = (Now::read(&*options.clock), Unsynced::default());
+    let opened = open_base(&*storage, &segments, &unsynced).and_then(|base| {
+        let table = replay(&base, &mut journal, &segments, last.map(|last| last.at), now)?;
+        Ok((base, table))
+    });
+    if opened.is_err() && unsynced.is_set() {
+        heartbeat.mark_base_unsynced().map_err(unusable)?;
+    }
+    let (base, table) = opened?;
     heartbeat.write(now.tick).map_err(unusable)?;
-    let durable = DurableState::new(heartbeat, now.tick, size / 2);
+    let durable = DurableState::new(heartbeat, now.tick, size - FRAME_OVERHEAD);
     let capabilities =
         Capabilities { durability: Durability::Synced, ..Capabilities::in_process("embedded") };
     let engine = Engine::new(table, options.clock, capabilities, Some(durable));
-    let (checkpoint, worker) = Checkpoint::new(base, storage, engine.clone());
+    let (checkpoint, worker) = Checkpoint::new(base, unsynced, storage, engine.clone());
     Ok((Writer::new(journal, checkpoint, size), worker, engine))
+}
+
+/// Opens the base. Only a first opening that was interrupted leaves a base that redb refuses.
+fn open_base(storage: &dyn Storage, segments: &[Vec<u8>; 2], unsynced: &Unsynced) -> Result<Base> {
+    match segments.iter().any(|bytes| frames::preamble(bytes).is_some()) {
+        true => Base::open(storage, unsynced),
+        false => Base::open_first(storage, unsynced),
+    }
+}
+
+/// Brings the base up to date, begins a new epoch and loads the table. The order keeps the rules of [`recovery`]: frame 0
+/// of the new epoch is durable before the base has the last epoch, and the base has the changes of this opening before the
+/// first call. Those go to the base because there may be more of them than fit into the journal.
+fn replay(
+    base: &Base,
+    journal: &mut Journal,
+    segments: &[Vec<u8>; 2],
+    last_alive: Option<Tick>,
+    now: Now,
+) -> Result<Table> {
+    let state = base.state()?;
+    let mut live = recovery::plan(state, segments)?;
+    let last = live.pop();
+    for (_, epoch) in live {
+        base.apply(&Segment { epoch: epoch.epoch, batches: epoch.batches })?;
+    }
+    let id = state.map_or_else(random_id, |state| state.id);
+    let opening = state.map_or(0, |state| state.openings) + 1;
+    let (segment, applied, previous_frames) = match &last {
+        Some((segment, last)) => (1 - segment, last.epoch, last.batches.len() as u64),
+        None => (0, 0, 0),
+    };
+    journal.begin(segment, applied + 1, Preamble { id, opening, previous_frames }).map_err(unusable)?;
+    if let Some((_, last)) = last {
+        base.apply(&Segment { epoch: last.epoch, batches: last.batches })?;
+    }
+    let mut table = load::load(base, last_alive, now)?;
+    let rows = std::mem::take(&mut table.effects.rows);
+    base.record_opening(&BaseState { id, applied, openings: opening }, rows)?;
+    Ok(table)
+}
+
+/// The id of a new store.
+pub(crate) fn random_id() -> u64 {
+    let mut bytes = [0; 8];
+    OsEntropy.fill(&mut bytes);
+    u64::from_le_bytes(bytes)
 }
 
 /// Writes heartbeats until the store is dropped.
@@ -133,7 +186,7 @@ async fn write_heartbeats(engine: Weak<Engine>) {
 }
 
 /// Locks the directory. The operating system releases the lock when this process ends.
-fn lock(directory: &PathBuf) -> Result<File> {
+pub(crate) fn lock(directory: &PathBuf) -> Result<File> {
     std::fs::create_dir_all(directory).map_err(|e| {
         let why = format!("cannot create the directory {}: {}", directory.display(), describe_io_error(&e));
         Error::unavailable("embedded", why).because(e)
@@ -169,13 +222,13 @@ fn lock(directory: &PathBuf) -> Result<File> {
     Ok(file)
 }
 
-fn unusable(error: std::io::Error) -> Error {
+pub(crate) fn unusable(error: std::io::Error) -> Error {
     let why = format!("cannot use the directory: {}", describe_io_error(&error));
     Error::unavailable("embedded", why).because(error)
 }
 
 /// The identifier of this boot.
-fn boot_id(given: Option<String>) -> Result<String> {
+pub(crate) fn boot_id(given: Option<String>) -> Result<String> {
     match given {
         Some(boot) => Ok(boot),
         None => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")

@@ -12,7 +12,8 @@ pub trait Storage: Send + Sync + 'static {
     /// Opens a file, extended with zeros to `size` bytes.
     fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Opens the redb backend of the base.
+    /// Opens the redb backend of the base. It shows what is on the disk: after a failed sync the system may take pages for
+    /// written that are not.
     fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>>;
 }
 
@@ -72,6 +73,8 @@ impl Storage for Directory {
 
     fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>> {
         let file = self.file("base.redb")?;
+        // A process that was killed right after a failed sync has left no mark, so pages that are clean are read again.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
         redb::backends::FileBackend::new(file)
             .map(|backend| Box::new(backend) as Box<dyn redb::StorageBackend>)
             .map_err(io::Error::other)

@@ -17,7 +17,7 @@ use crate::local::engine::{Engine, EngineState, SyncReply};
 const HEARTBEAT_AGE: Duration = Duration::from_millis(200);
 
 /// An upper bound for the overhead of a frame.
-const FRAME_OVERHEAD: u64 = 64;
+pub(crate) const FRAME_OVERHEAD: u64 = 64;
 
 /// The size of an epoch while checkpoints keep up. Its rows stay in memory until they are in the base.
 const EPOCH_BYTES: u64 = 2 << 20;
@@ -46,7 +46,7 @@ impl Writer {
     /// The writer thread: writes until the store is closed and everything decided is durable, or until a write fails.
     pub(crate) fn run(mut self, engine: &Engine) {
         let Some(durable) = &engine.durable else { return };
-        let _on_panic = FailOnPanic(engine);
+        let _on_panic = FailOnPanic(engine, "writer");
         self.publish_room(durable);
         let mut state = engine.state.lock();
         while state.failed.is_none() {
@@ -74,56 +74,52 @@ impl Writer {
         if let Err(error) = self.write(&rows, engine, durable)
             && !broken(Break::IgnoresFailedSync)
         {
-            fail(engine, replies, &error);
+            let why = describe_io_error(&error);
+            fail(engine, replies, format!("writing stopped: {why}; restart the store after the repair"));
             return false;
         }
         self.rows.extend_from_slice(&rows);
         drop(rows);
         complete_batch(engine, durable, effects, replies);
-        self.rotate_early();
         self.publish_room(durable);
         true
-    }
-
-    /// Whether a batch fits without waiting for a checkpoint.
-    #[cfg(any(test, feature = "lockstep"))]
-    pub(crate) fn may_write(&mut self, (effects, _): &Batch) -> bool {
-        effects.rows.len() as u64 <= self.journal.left() || self.checkpoint.is_clean()
     }
 
     fn write(&mut self, rows: &[u8], engine: &Engine, durable: &DurableState) -> std::io::Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
+        let full = self.rotate(rows.len() as u64);
         if rows.len() as u64 > self.journal.left() {
-            if !self.checkpoint.wait() {
-                return Err(std::io::Error::other("the checkpoint thread ended"));
-            }
-            self.rotate();
-        }
-        if rows.len() as u64 > self.journal.left() {
-            return Err(std::io::Error::other("a batch is larger than a journal segment"));
+            // Every step checks the room that is published, so that this cannot happen.
+            return Err(std::io::Error::other(
+                "internal error: a batch is larger than the room in the journal",
+            ));
         }
         let start = engine.clock.now();
         self.journal.append(rows)?;
+        // Not before frame 0 of the next epoch is durable.
+        if let Some(full) = full {
+            self.checkpoint.send(full);
+        }
         let took = engine.clock.now().since(start);
         metrics::histogram!("tenure_store_sync_seconds").record(took.as_secs_f64());
         // No grant is answered under an outdated heartbeat.
         durable.write_heartbeat(engine.clock.now(), HEARTBEAT_AGE)
     }
 
-    /// Rotates early, so that the checkpoint completes before the segment is needed again and holds few rows in memory.
-    fn rotate_early(&mut self) {
+    /// Switches to the other segment if it is clean and a batch of `bytes` needs it, or early, so that the checkpoint
+    /// completes before the segment is needed again and holds few rows in memory. Returns the epoch that ended.
+    fn rotate(&mut self, bytes: u64) -> Option<Segment> {
         let early = EPOCH_BYTES.min(self.size / 2);
-        if self.journal.left() < self.size - early && self.checkpoint.is_clean() {
-            self.rotate();
+        let due = bytes > self.journal.left() || self.journal.left() < self.size - early;
+        if !due || !self.checkpoint.is_clean() {
+            return None;
         }
-    }
-
-    fn rotate(&mut self) {
         let batches = vec![std::mem::take(&mut self.rows)];
-        self.checkpoint.send(Segment { epoch: self.journal.epoch(), batches });
+        let full = Segment { epoch: self.journal.epoch(), batches };
         self.journal.rotate();
+        Some(full)
     }
 
     /// Publishes more room after a checkpoint completed.
@@ -145,13 +141,13 @@ impl Writer {
     }
 }
 
-/// Stops granting when the writer thread panics, so that no caller waits for it.
-struct FailOnPanic<'a>(&'a Engine);
+/// Stops granting when a thread of the store panics, so that no caller waits for it. It has the name of the thread.
+pub(crate) struct FailOnPanic<'a>(pub(crate) &'a Engine, pub(crate) &'static str);
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            fail(self.0, Vec::new(), &std::io::Error::other("the writer panicked"));
+            fail(self.0, Vec::new(), format!("writing stopped: the {} panicked; restart the store", self.1));
         }
     }
 }
@@ -172,9 +168,8 @@ fn complete_batch(engine: &Engine, durable: &DurableState, mut effects: Effects,
 }
 
 /// Stops granting: after a failed write or sync the contents of the disk are unknown.
-pub(crate) fn fail(engine: &Engine, replies: Vec<SyncReply>, error: &std::io::Error) {
-    let why = format!("writing stopped: {}; restart the store after the repair", describe_io_error(error));
-    tracing::error!(error = %why, "the journal failed; granting stopped");
+pub(crate) fn fail(engine: &Engine, replies: Vec<SyncReply>, why: String) {
+    tracing::error!(error = %why, "the store failed; granting stopped");
     metrics::gauge!("tenure_store_failed").set(1.0);
     let mut state = engine.state.lock();
     state.failed = Some(why.clone());
@@ -183,6 +178,10 @@ pub(crate) fn fail(engine: &Engine, replies: Vec<SyncReply>, error: &std::io::Er
     state.table.effects.take();
     state.table.clear_queues();
     drop(state);
+    if let Some(durable) = &engine.durable {
+        durable.room_freed.notify_waiters();
+        durable.wake.notify_one();
+    }
     for reply in replies.into_iter().chain(late) {
         let _ = reply.send(Err(Error::unknown(engine.capabilities.engine, why.clone())));
     }
