@@ -47,6 +47,7 @@ pub mod renew;
 pub mod replacement;
 pub mod reservation;
 pub mod restart;
+pub mod restarted_record;
 pub mod revocation;
 pub mod scan;
 pub mod token;

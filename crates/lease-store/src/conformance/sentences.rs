@@ -251,6 +251,11 @@ macro_rules! conformance_restart_list {
                 a_record_with_a_ttl_survives_and_expires the_mark_of_a_fence_survives a_wiped_lease_stays_wiped revisions_rise_over_restarts
                 a_watch_resumed_over_a_restart_misses_nothing_silently
             }
+            restarted_record {
+                a_record_with_a_ttl_comes_back_with_no_more_than_its_time
+                a_record_ends_with_its_ttl_although_the_store_was_restarted
+                a_new_key_begins_above_every_generation_of_before
+            }
         }
     };
 }

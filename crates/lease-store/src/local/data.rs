@@ -5,7 +5,12 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tenure_lease::{Committed, HighWaterMark, Key, LogEntry, Op, Page, Query, Record, Revision, Tick, Ttl};
+use tenure_lease::{
+    Committed, HighWaterMark, Key, LogEntry, Op, Page, Query, Record, Refusal, Result, Revision, Tick, Ttl,
+};
+
+/// The most keys with a high-water mark. A mark is never forgotten: a writer of an older generation could write again.
+const MARKS: usize = 1_000_000;
 
 /// All data besides the leases.
 #[derive(Debug, Default)]
@@ -98,6 +103,14 @@ impl Data {
         })
     }
 
+    /// Refuses a fence on one key more than may have a mark.
+    pub(crate) fn check_marks(&self, key: &Key) -> Result<()> {
+        match self.marks.len() < MARKS || self.marks.contains_key(key) {
+            true => Ok(()),
+            false => Err(Refusal::TooMany { what: "keys with fenced writes", limit: MARKS }.into()),
+        }
+    }
+
     pub(crate) fn put(
         &mut self,
         key: &Key,
@@ -150,5 +163,22 @@ impl Data {
 
     pub(crate) fn next_due(&self) -> Option<Tick> {
         self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_keys_with_a_mark_is_bounded() {
+        let mut data = Data::default();
+        let key = |n: usize| Key::new(format!("k/{n}")).unwrap();
+        let mark = HighWaterMark::from_parts(tenure_lease::Generation::new(1).unwrap(), [0; 16]);
+        data.marks.extend((1..MARKS).map(|n| (key(n), mark)));
+        data.check_marks(&key(0)).unwrap();
+        data.marks.insert(key(0), mark);
+        data.check_marks(&key(1)).unwrap();
+        assert!(matches!(data.check_marks(&key(MARKS)), Err(tenure_lease::Error::Refused(_))));
     }
 }

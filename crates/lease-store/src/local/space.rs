@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::sync::oneshot;
 
-    const NOW: Now = Now { tick: Tick::from_nanos(1), wall: Wall::from_micros(u64::MAX >> 8) };
+    const NOW: Now = Now { tick: Tick::from_nanos(1), wall: Wall::from_micros(1 << 51) };
 
     fn table() -> Table {
         Table::new(Floor::default().raise(NOW.wall), Revision::default(), true)

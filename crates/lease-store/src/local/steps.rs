@@ -35,6 +35,9 @@ impl Table {
         {
             return Ok(conflict);
         }
+        if let Some(fence) = fence {
+            self.data.check_marks(&fence.key)?;
+        }
         // A strict write raises the mark, too: an older monotonic write must not land after it.
         if let Some(fence) = fence
             && let next = HighWaterMark::new(fence.generation, fence.token.digest())
