@@ -43,3 +43,30 @@ fn a_new_redis_is_explained() {
     assert_eq!(output.code, 0, "{}", output.out);
     assert!(output.out.contains("quarantine_ms=0"), "{}", output.out);
 }
+
+#[test]
+fn a_damaged_embedded_store_is_refused_and_salvaged() {
+    use std::os::unix::fs::FileExt;
+    let dir = tempfile::tempdir().unwrap();
+    let store = format!("embedded:{}", dir.path().join("data").display());
+    let doctor = |arguments: &[&str]| {
+        run_command(tenure(dir.path(), &[&["doctor", "--json", "--store", &store], arguments].concat()))
+    };
+    assert_eq!(doctor(&[]).code, 0);
+    // The first frame after the one that begins the epoch, which others follow.
+    let journal = std::fs::File::options().write(true).open(dir.path().join("data/journal-a.log")).unwrap();
+    journal.write_all_at(b"damage", 48 + 30).unwrap();
+    let refused = doctor(&[]);
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert!(refused.out.contains("journal-a.log is damaged at offset 48"), "{}", refused.out);
+    assert!(refused.out.contains("--salvage NEWDIR"), "{}", refused.out);
+    let salvaged = doctor(&["--salvage", "saved"]);
+    assert_eq!(salvaged.code, 0, "{}", salvaged.out);
+    let report = salvaged.json();
+    assert_eq!((verdict(&report, "salvage"), verdict(&report, "lost")), ("ok", "warn"), "{report}");
+    assert!(report.to_string().contains("journal-a.log: bytes 48 to "), "{report}");
+    let saved = run_command(tenure(dir.path(), &["doctor", "--store", "embedded:saved"]));
+    assert_eq!(saved.code, 0, "{}", saved.out);
+    let refused = run_command(tenure(dir.path(), &["doctor", "--store", "memory:", "--salvage", "other"]));
+    assert_eq!(refused.code, 2, "{} {}", refused.out, refused.err);
+}

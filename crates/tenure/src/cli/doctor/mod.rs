@@ -4,7 +4,10 @@ mod cycle;
 mod disk;
 mod profile;
 mod report;
+mod salvage;
 mod time;
+
+use std::path::PathBuf;
 
 use self::report::Report;
 use self::time::ClockCheck;
@@ -15,11 +18,17 @@ use super::{Result, Screen, Target};
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
+    /// Save what can be read of a damaged embedded store to this new directory, and list what cannot
+    #[arg(long, value_name = "NEWDIR", requires = "store")]
+    salvage: Option<PathBuf>,
 }
 
 pub(crate) async fn run(args: Args, screen: &Screen) -> Result<u8> {
     let mut report = Report::default();
-    run_checks(&args.target, &mut report).await;
+    match &args.salvage {
+        Some(to) => salvage::run(&args.target, to, &mut report).await?,
+        None => run_checks(&args.target, &mut report).await,
+    }
     report.print(screen)
 }
 
