@@ -69,6 +69,9 @@ fn is_dead(store: &dyn Store, options: &Options) -> impl Fn(&Status) -> bool + S
 
 /// Reports the loss. Works from any thread, even when the runtime is blocked: then the process exits after `last_resort`.
 fn report_loss(loss: &GuardLoss, lost: Lost, last_resort: Option<Duration>) {
+    if broken(Break::StaysWithoutGuard) {
+        return;
+    }
     loss.report(lost);
     let Some(time) = last_resort else { return };
     let forced = std::thread::Builder::new().name("last-resort".to_owned()).spawn(move || {

@@ -12,7 +12,6 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use parking_lot::Mutex;
-use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Clock, Store};
 use tenure_service::{Readiness, Shutdown};
 use tenure_session::ProfileId;
@@ -198,7 +197,7 @@ impl Service for Sessions {
         *self.stage.lock() = Stage::Running(worker.clone());
         tokio::select! {
             biased;
-            error = worker.failed(), if !broken(Break::StaysWithoutGuard) => Err(self.fail(&error)),
+            error = worker.failed() => Err(self.fail(&error)),
             () = shutdown.wait() => Ok(()),
         }
     }
