@@ -23,11 +23,13 @@ pub struct Harness {
     virtual_time: bool,
     reopen: Option<Reopen>,
     stall: Option<Stall>,
+    lose_replies: Option<LoseReplies>,
     _keep: Option<Box<dyn Any + Send + Sync>>,
 }
 
 type Reopen = Box<dyn Fn() -> BoxFuture<'static, Store> + Send + Sync>;
 type Stall = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
+type LoseReplies = Box<dyn Fn(bool) + Send + Sync>;
 
 /// The longest TTL the suite uses: nothing expires that is not meant to.
 const LONG: Duration = Duration::from_secs(25);
@@ -53,6 +55,7 @@ impl Harness {
             virtual_time: false,
             reopen,
             stall,
+            lose_replies: None,
             _keep,
         }
     }
@@ -88,6 +91,12 @@ impl Harness {
         stall: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) -> Self {
         self.stall = Some(Box::new(stall));
+        self
+    }
+
+    /// With a way to lose every reply of the store's server, and to stop losing them.
+    pub fn with_lost_replies(mut self, lose: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        self.lose_replies = Some(Box::new(lose));
         self
     }
 
@@ -136,6 +145,12 @@ impl Harness {
             Some(stall) => stall(time).await,
             None => panic!("this harness cannot stall its store; a sleep would show nothing"),
         }
+    }
+
+    /// Loses every reply of the store's server, or none from now on.
+    pub fn lose_replies(&self, lost: bool) {
+        let Some(lose) = &self.lose_replies else { panic!("this harness cannot lose replies") };
+        lose(lost);
     }
 
     /// What the engine promises.

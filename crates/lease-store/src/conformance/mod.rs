@@ -39,6 +39,7 @@ pub mod inspect;
 pub mod limit;
 pub mod list;
 pub mod log;
+pub mod lost_reply;
 pub mod quarantine;
 pub mod race;
 pub mod record;
@@ -59,7 +60,8 @@ pub mod watch_resume;
 pub mod wipe;
 
 pub use crate::{
-    conformance_quarantines as quarantines, conformance_restarts as restarts, conformance_suite as suite,
+    conformance_lost_replies as lost_replies, conformance_quarantines as quarantines,
+    conformance_restarts as restarts, conformance_suite as suite,
 };
 pub use harness::Harness;
 pub use leases::{HeldLease, ParkedClaim};

@@ -270,6 +270,24 @@ macro_rules! conformance_quarantine_list {
                 a_free_key_is_not_granted_during_a_quarantine
                 a_key_that_is_released_during_a_quarantine_is_not_granted
                 a_claim_may_wait_for_the_end_of_a_quarantine
+                a_release_during_a_quarantine_hands_nothing_on
+                a_revocation_during_a_quarantine_hands_nothing_on
+                a_reign_is_transferred_during_a_quarantine_only_after_a_renewal
+                a_reign_is_replaced_during_a_quarantine_only_after_a_renewal
+            }
+        }
+    };
+}
+
+/// Every test of a store whose replies may be lost on the way.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_lost_reply_list {
+    ([$($then:tt)*] $args:tt) => {
+        $($then)*! { $args
+            lost_reply {
+                a_write_may_have_happened a_revocation_may_have_happened a_release_may_have_happened
+                a_renewal_is_an_unknown_of_its_item
             }
         }
     };

@@ -43,6 +43,20 @@ macro_rules! conformance_quarantines {
     };
 }
 
+/// Makes a module of tests for one engine whose replies may be lost on the way, as [`suite`] does.
+///
+/// [`suite`]: crate::conformance::suite
+#[macro_export]
+macro_rules! conformance_lost_replies {
+    ($engine:ident, $harness:path $(, $($tokio:tt)*)?) => {
+        mod $engine {
+            #[allow(unused_imports, reason = "the harness may be named by an absolute path")]
+            use super::*;
+            $crate::conformance_lost_reply_list! { [$crate::conformance_tests] { ($harness) ($($($tokio)*)?) } }
+        }
+    };
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
@@ -90,7 +104,9 @@ mod tests {
         let all = crate::conformance_list! { [listed] {} };
         let restarts = crate::conformance_restart_list! { [listed] {} };
         let quarantines = crate::conformance_quarantine_list! { [listed] {} };
-        for (topic, source, listed) in all.into_iter().chain(restarts).chain(quarantines) {
+        let lost_replies = crate::conformance_lost_reply_list! { [listed] {} };
+        for (topic, source, listed) in all.into_iter().chain(restarts).chain(quarantines).chain(lost_replies)
+        {
             let written: Vec<_> = source
                 .lines()
                 .filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next())

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tenure_lease::{Capabilities, Clock, Durability, Limits, Ttl, Wakeup};
-use tenure_store::conformance::{Harness, quarantines, restarts, stall_runtime, suite};
+use tenure_store::conformance::{Harness, lost_replies, quarantines, restarts, stall_runtime, suite};
 use tenure_store::{BootClock, Local, Options, Redis, Store, TokioClock};
-use tenure_testkit::{AppendFsync, RedisServer};
+use tenure_testkit::{AppendFsync, Direction, Mode, Proxy, RedisServer};
 
 use crate::forgetful_storage::{ForgetfulStorage, Stalled};
 
@@ -17,6 +17,7 @@ suite!(embedded, embedded_harness, flavor = "multi_thread", worker_threads = 2);
 suite!(redis, redis_harness, flavor = "multi_thread", worker_threads = 2);
 restarts!(embedded_after_a_restart, embedded_harness, flavor = "multi_thread", worker_threads = 2);
 restarts!(redis_after_a_restart, lasting_redis_world, flavor = "multi_thread", worker_threads = 2);
+lost_replies!(redis_without_replies, silent_redis, flavor = "multi_thread", worker_threads = 2);
 quarantines!(redis_in_quarantine, quarantined_redis, flavor = "multi_thread", worker_threads = 2);
 
 /// The threads of the runtime of a test.
@@ -127,6 +128,20 @@ async fn redis_harness() -> Harness {
 /// A server that forgets nothing when it is killed.
 async fn lasting_redis_world() -> Harness {
     restarting_redis("quarantine_ms=0", "quarantine_ms=0").await
+}
+
+/// A server behind a proxy that loses replies.
+async fn silent_redis() -> Harness {
+    let server = RedisServer::start().unwrap();
+    let proxy = Arc::new(Proxy::start(server.addr()).unwrap());
+    let url = format!("{}?op_timeout_ms=500&quarantine_ms=0", proxy.url_for_redis());
+    let (store, losing) = (Redis::open(&url).await.unwrap(), proxy.clone());
+    Harness::new(Store::new(store))
+        .with_lost_replies(move |lost| {
+            losing.set(Direction::ToClient, if lost { Mode::Stall } else { Mode::Pass });
+        })
+        .over_network()
+        .keeping((server, proxy))
 }
 
 /// A server whose restart begins a quarantine. It lasts as long as the longest TTL.
