@@ -30,7 +30,7 @@ pub enum Break {
 
 impl Break {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::PlainIncrement,
         Self::KeepsFloor,
         Self::ProcessOnly,
@@ -39,6 +39,8 @@ impl Break {
         Self::RenewsExpired,
         Self::ReleaseUnchecked,
         Self::GrantsSpentTokens,
+        Self::HandsOnInQuarantine,
+        Self::FirstClientDecides,
         Self::Evicts,
     ];
 

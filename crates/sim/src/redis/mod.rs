@@ -15,6 +15,7 @@ mod client;
 mod cluster;
 mod keepers;
 mod requests;
+mod scenarios;
 pub mod server;
 mod simulation;
 mod store;
@@ -82,6 +83,11 @@ pub fn run_broken(seed: u64, how: Break) -> Result<Stats, Box<Failure>> {
 }
 
 fn play(seed: u64, how: Option<Break>) -> Result<Stats, Box<Failure>> {
+    if seed.is_multiple_of(64)
+        && let Err(message) = scenarios::run(how)
+    {
+        return Err(Box::new(Failure { seed, message, history: History::default() }));
+    }
     let profile = Profile::ALL[(seed % 3) as usize];
     let mut simulation = RedisSimulation::new(seed, profile, how);
     for _ in 0..STEPS {
@@ -182,6 +188,8 @@ mod tests {
         renewals_of_expired_reigns_are_found RenewsExpired
         unchecked_releases_are_found ReleaseUnchecked
         grants_of_spent_tokens_are_found GrantsSpentTokens
+        hand_overs_in_a_quarantine_are_found HandsOnInQuarantine
+        a_quarantine_that_the_first_client_decides_is_found FirstClientDecides
         evictions_are_found Evicts
     }
 }
