@@ -156,5 +156,7 @@ async function begin() {
   enter(saved, saved);
 }
 
-addEventListener("pagehide", () => devices.stopAll());
+addEventListener("pagehide", () => devices.release());
+// A page that comes back from the history has no devices and no connection.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 begin();

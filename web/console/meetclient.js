@@ -226,6 +226,9 @@ export class Participant {
     });
   }
 
+  /** Sends a message that has no answer, if there is a connection. */
+  notify(kind, payload) { this.connection?.send({ [kind]: payload, acknowledged_event_seq: this.view.seq }); }
+
   /** Leaves the meeting; after five seconds without an answer the page leaves anyway. */
   async leave() {
     if (this.joining) {
@@ -264,7 +267,8 @@ export class Participant {
 
   received(message) {
     const step = apply(this.view, message);
-    if (step === "answer") this.answered(message);
+    // New media servers may be the answer to a request for grants.
+    if (step === "answer" || message.media_servers_changed) this.answered(message);
     this.on.change(message, step);
     if (step === "redirect") {
       this.follow(message.redirect_to_mc);

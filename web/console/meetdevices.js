@@ -127,9 +127,14 @@ export class Devices extends EventTarget {
     track?.stop();
   }
 
-  /** Stops everything: for the end of a meeting and of the page. */
-  stopAll() {
+  /** Stops all tracks as the page goes away. What was on is kept for a reload. */
+  release() {
     for (const kind of Object.keys(this.tracks)) this.stop(kind);
+  }
+
+  /** Stops everything, for the end of a meeting. */
+  stopAll() {
+    this.release();
     Object.assign(this.on, { audio: false, video: false });
     this.changed();
   }

@@ -67,8 +67,8 @@ export class RoomMedia {
     const changed = statuses.filter(({ url, state }) => this.reported.get(url) !== state && state !== "connecting");
     for (const { url, state } of changed) this.reported.set(url, state);
     if (!changed.length || this.participant.state !== "live") return;
-    this.participant.request("media_connection_update", { statuses: changed.map(({ url, state, why, code }) => ({
-      mh_url: url, state: STATES[state], failure_reason: state === "closed" ? why.slice(0, 200) : undefined, failure_code: state === "closed" ? code : undefined, observed_at: Date.now() })) }).catch(() => {});
+    this.participant.notify("media_connection_update", { statuses: changed.map(({ url, state, why, code }) => ({
+      mh_url: url, state: STATES[state], failure_reason: state === "closed" ? why.slice(0, 200) : undefined, failure_code: state === "closed" ? code : undefined, observed_at: Date.now() })) });
   }
 
   watch(wanted) { this.media.watch(wanted); }

@@ -205,7 +205,7 @@ impl Service for Meetings {
         let url = &self.url;
         let meetings = match (self.role, &self.public) {
             (Role::All, Some(public)) => {
-                format!("{url}/meet (browsers connect to {public} over UDP; no audio or video yet)")
+                format!("{url}/meet (browsers connect to {public} over UDP)")
             }
             (_, Some(public)) => format!("{public} (UDP)"),
             (_, None) => format!("{url}/api/v1/meetings"),

@@ -8,6 +8,7 @@ mod countdown;
 mod keyboard;
 mod live;
 mod login;
+mod media;
 mod meet;
 mod polling;
 mod reconnect;

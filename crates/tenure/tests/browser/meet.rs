@@ -14,7 +14,7 @@ use crate::up::Up;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A participant's page, with cookies and storage of its own.
-struct Person(Console);
+pub(crate) struct Person(Console);
 
 impl std::ops::Deref for Person {
     type Target = Console;
@@ -26,7 +26,7 @@ impl std::ops::Deref for Person {
 
 impl Person {
     /// Signs in, makes a meeting and joins it: the host, and where others join.
-    fn host(chromium: &Chromium, up: &Up) -> (Self, String) {
+    pub(crate) fn host(chromium: &Chromium, up: &Up) -> (Self, String) {
         let person = Self(Console::open_apart(chromium, &format!("{}/meet", up.url)));
         person.sees_element(&hook("login-token"));
         person.sign_in(&up.token);
@@ -39,14 +39,19 @@ impl Person {
     }
 
     /// Joins by the link, without an account.
-    fn guest(chromium: &Chromium, link: &str, name: &str) -> Self {
+    pub(crate) fn guest(chromium: &Chromium, link: &str, name: &str) -> Self {
         let person = Self(Console::open_apart(chromium, link));
         person.enter(name);
         person
     }
 
+    /// In the lobby, without an account.
+    pub(crate) fn lobby(chromium: &Chromium, link: &str) -> Self {
+        Self(Console::open_apart(chromium, link))
+    }
+
     /// From the lobby into the meeting.
-    fn enter(&self, name: &str) {
+    pub(crate) fn enter(&self, name: &str) {
         self.waits_for(&hook("join-name"));
         self.fill(&hook("join-name"), name).unwrap();
         self.click(&hook("join")).unwrap();
@@ -54,11 +59,11 @@ impl Person {
         self.waits_for("[data-test=connection][data-state=live]");
     }
 
-    fn waits_for(&self, selector: &str) {
+    pub(crate) fn waits_for(&self, selector: &str) {
         self.waits(&format!("document.querySelector({})", json!(selector)));
     }
 
-    fn waits(&self, condition: &str) {
+    pub(crate) fn waits(&self, condition: &str) {
         if let Err(error) = self.wait_for(condition, LIMIT) {
             panic!("{error:#}");
         }
@@ -69,7 +74,7 @@ impl Person {
     }
 
     /// Chooses an entry of the menu of a tile, as a host does.
-    fn chooses(&self, id: &str, entry: &str) {
+    pub(crate) fn chooses(&self, id: &str, entry: &str) {
         let menu = tile(id, " [data-test=tile-menu]");
         self.hover(&tile(id, "")).unwrap();
         self.click(&menu).unwrap();
@@ -77,7 +82,7 @@ impl Person {
     }
 
     /// The participant id of this page.
-    fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         let own =
             self.wait_for("document.querySelector('[data-test=participant][data-own]')?.dataset.id", LIMIT);
         own.unwrap().as_str().unwrap().to_owned()
@@ -100,7 +105,7 @@ impl Person {
 }
 
 /// The selector of a participant's tile, or of something in it.
-fn tile(id: &str, rest: &str) -> String {
+pub(crate) fn tile(id: &str, rest: &str) -> String {
     format!("[data-test=participant][data-id='{id}']{rest}")
 }
 
@@ -403,4 +408,44 @@ fn twenty_five_tiles_fit_a_small_laptop_and_a_tile_can_be_pinned() {
     ada.chooses("pretended-29", "pin");
     ada.waits_for("[data-test=stage][data-view=grid]");
     ada.is_calm_but(unauthenticated);
+}
+
+#[test]
+fn a_guest_waits_until_a_host_lets_it_in_and_raises_its_hand() {
+    let (up, _proxy) = Up::with_meetings();
+    let chromium = Chromium::start().unwrap();
+    let ada = Person(Console::open_apart(&chromium, &format!("{}/meet", up.url)));
+    ada.sees_element(&hook("login-token"));
+    ada.sign_in(&up.token);
+    ada.click(&hook("create-waiting")).unwrap();
+    ada.click(&hook("create")).unwrap();
+    ada.enter("Ada");
+    let link = ada.evaluate("location.href").unwrap();
+    let [eve, bob] = ["Eve", "Bob"].map(|name| {
+        let person = Person::lobby(&chromium, link.as_str().unwrap());
+        person.waits_for(&hook("join-name"));
+        person.fill(&hook("join-name"), name).unwrap();
+        person.click(&hook("join")).unwrap();
+        person.sees_words(&hook("waiting-room"), "Waiting for a host");
+        person
+    });
+    ada.sees_words("[data-test=show-people] .badge", "2");
+    ada.click(&hook("show-people")).unwrap();
+    ada.click("[data-test=waiting] li:first-child [data-test=admit]").unwrap();
+    eve.waits_for(&hook("room"));
+    // One is turned away, after a question, and learns of it.
+    ada.click("[data-test=waiting] li:first-child [data-test=refuse]").unwrap();
+    ada.click("[data-test=refuse-dialog] [data-test=confirm]").unwrap();
+    bob.sees_words(&hook("over"), "did not let you in");
+    ada.waits("document.querySelectorAll('[data-test=lift-ban]').length === 1");
+    // Hands come first in the list of people; a host may lower one.
+    eve.click(&hook("raise-hand")).unwrap();
+    let id = eve.id();
+    ada.waits_for(&tile(&id, " [data-test=hand]:not([hidden])"));
+    ada.waits(&format!("document.querySelector('[data-test=person]').dataset.id === '{id}'"));
+    ada.chooses(&id, "lower-hand");
+    eve.waits_for(&tile(&id, " [data-test=hand][hidden]"));
+    for person in [&ada, &eve] {
+        person.is_calm_but(unauthenticated);
+    }
 }
