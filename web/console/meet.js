@@ -84,7 +84,7 @@ function loadSaved() {
 
 /** Joins: with a name from the lobby, or as the participant that this tab saved. */
 function enter({ name, guest }, saved = null) {
-  const api = new JoinApi(code, { guest, saved: saved?.door });
+  const api = new JoinApi(code, { guest, saved: saved?.api });
   let room = null, saving = null, title = saved?.title ?? "";
   const admit = api.admit.bind(api);
   api.admit = async () => {
@@ -112,7 +112,7 @@ function enter({ name, guest }, saved = null) {
     if (participant.ended || !participant.proof) return;
     try {
       const on = { ...devices.on };
-      sessionStorage.setItem(storageKey, JSON.stringify({ at: Date.now(), name, guest, title, on, door: api.save(), participant: participant.save() }));
+      sessionStorage.setItem(storageKey, JSON.stringify({ at: Date.now(), name, guest, title, on, api: api.save(), participant: participant.save() }));
     } catch { /* storage is full or switched off: a reload joins as a new participant */ }
   }
   function openRoom() {

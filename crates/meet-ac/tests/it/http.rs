@@ -14,14 +14,14 @@ use tower::ServiceExt as _;
 
 use crate::{Hand, in_folder};
 
-async fn door() -> (Router, Arc<Hand>, TempDir) {
+async fn api() -> (Router, Arc<Hand>, TempDir) {
     let (dir, clock) = (tempfile::tempdir().unwrap(), Hand::new());
     let authority = in_folder(dir.path(), clock.clone()).await.unwrap();
     (routes(Arc::new(authority)), clock, dir)
 }
 
-async fn ask(door: &Router, request: Request<Body>) -> (StatusCode, Vec<u8>) {
-    let response = door.clone().oneshot(request).await.unwrap();
+async fn ask(api: &Router, request: Request<Body>) -> (StatusCode, Vec<u8>) {
+    let response = api.clone().oneshot(request).await.unwrap();
     (response.status(), response.into_body().collect().await.unwrap().to_bytes().to_vec())
 }
 
@@ -36,9 +36,9 @@ fn post(body: &str, basic: Option<&str>) -> Request<Body> {
 
 #[tokio::test]
 async fn an_issued_token_verifies_with_the_published_keys() {
-    let (door, clock, _dir) = door().await;
+    let (api, clock, _dir) = api().await;
     let (status, body) =
-        ask(&door, Request::get("/.well-known/jwks.json").body(Body::empty()).unwrap()).await;
+        ask(&api, Request::get("/.well-known/jwks.json").body(Body::empty()).unwrap()).await;
     assert_eq!(status, StatusCode::OK);
     let checker = Checker::new(KeySet::from(&Jwks::parse(&body).unwrap()));
     let form = "grant_type=client_credentials&client_id=mc-1&client_secret=hunter2-mc&scope=service.write.gc";
@@ -47,7 +47,7 @@ async fn an_issued_token_verifies_with_the_published_keys() {
     for request in
         [post(form, None), post("grant_type=client_credentials&scope=service.write.gc", Some(basic))]
     {
-        let (status, body) = ask(&door, request).await;
+        let (status, body) = ask(&api, request).await;
         assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&body));
         let answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
@@ -62,7 +62,7 @@ async fn an_issued_token_verifies_with_the_published_keys() {
 
 #[tokio::test]
 async fn invalid_requests_get_the_error_codes_of_the_standard() {
-    let (door, _clock, _dir) = door().await;
+    let (api, _clock, _dir) = api().await;
     let with = |id: &str, secret: &str, rest: &str| {
         format!("grant_type=client_credentials&client_id={id}&client_secret={secret}{rest}")
     };
@@ -78,7 +78,7 @@ async fn invalid_requests_get_the_error_codes_of_the_standard() {
         (post(&long, None), 400, "invalid_request"),
     ];
     for (request, status, error) in cases {
-        let (got, body) = ask(&door, request).await;
+        let (got, body) = ask(&api, request).await;
         let answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((got.as_u16(), answer["error"].as_str()), (status, Some(error)));
     }
