@@ -37,8 +37,7 @@ fn post(body: &str, basic: Option<&str>) -> Request<Body> {
 #[tokio::test]
 async fn an_issued_token_verifies_with_the_published_keys() {
     let (api, clock, _dir) = api().await;
-    let (status, body) =
-        ask(&api, Request::get("/.well-known/jwks.json").body(Body::empty()).unwrap()).await;
+    let (status, body) = ask(&api, Request::get("/.well-known/jwks.json").body(Body::empty()).unwrap()).await;
     assert_eq!(status, StatusCode::OK);
     let checker = Checker::new(KeySet::from(&Jwks::parse(&body).unwrap()));
     let form = "grant_type=client_credentials&client_id=mc-1&client_secret=hunter2-mc&scope=service.write.gc";
