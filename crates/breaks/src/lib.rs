@@ -1,6 +1,6 @@
 //! Known breaks: defects that a run switches on, one at a time, to prove that the tests notice them.
 //!
-//! A break is switched on for a process by the environment variable [`VARIABLE`], or for a thread by [`set`]. Without
+//! A break is switched on for a process by the environment variable [`VARIABLE`], or for a thread by `set`. Without
 //! the feature `breaks`, which no shipped build has, none can be switched on and the compiler removes every check.
 
 mod list;
