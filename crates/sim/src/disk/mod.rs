@@ -125,6 +125,15 @@ mod tests {
         }
     }
 
+    /// The frame's sync failed, the process restarted and read it, and a power loss took it after the next epoch had counted
+    /// it: the store could not be opened.
+    #[test]
+    fn a_frame_whose_sync_failed_is_on_the_disk_before_the_next_epoch_counts_it() {
+        if let Err(failure) = run(965) {
+            panic!("{failure}");
+        }
+    }
+
     #[test]
     fn what_was_answered_has_an_order_over_every_crash() {
         let mut order = SearchStats::default();
@@ -155,7 +164,7 @@ mod tests {
     #[test]
     fn every_known_break_is_found() {
         for how in Break::ALL.into_iter().filter(|how| how.can_be_switched_on()) {
-            let found = (0..2_000).find(|seed| run_broken(*seed, how).is_err());
+            let found = (0..4_000).find(|seed| run_broken(*seed, how).is_err());
             assert!(found.is_some(), "no seed found that it {}", how.describe());
         }
     }

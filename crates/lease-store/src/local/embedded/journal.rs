@@ -58,6 +58,13 @@ impl Journal {
         self.append(&[])
     }
 
+    /// Writes again what was read from a segment, and syncs it. A frame whose sync failed is read after a restart of the
+    /// process but may not be on the disk, and a second sync of it would succeed without writing it.
+    pub(crate) fn rewrite(&mut self, segment: usize, bytes: &[u8]) -> io::Result<()> {
+        self.segments[segment].write(0, bytes)?;
+        self.segments[segment].sync()
+    }
+
     /// The current epoch.
     pub(crate) const fn epoch(&self) -> u64 {
         self.epoch

@@ -150,6 +150,11 @@ fn replay(
         Some((segment, last)) => (1 - segment, last.epoch, last.batches.len() as u64),
         None => (0, 0, 0),
     };
+    if let Some((segment, last)) = &last {
+        // The next epoch counts these frames: they must be on the disk before it is.
+        let read = segments[*segment].get(..last.end).unwrap_or_default();
+        journal.rewrite(*segment, read).map_err(unusable)?;
+    }
     journal.begin(segment, applied + 1, Preamble { id, opening, previous_frames }).map_err(unusable)?;
     if let Some((_, last)) = last {
         base.apply(&Segment { epoch: last.epoch, batches: last.batches })?;
