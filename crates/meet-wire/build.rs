@@ -11,7 +11,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for proto in PROTOS.iter().chain([&MEDIA]) {
         println!("cargo::rerun-if-changed={ROOT}/{proto}");
     }
-    tonic_prost_build::configure().bytes(".").compile_fds(protox::compile(PROTOS, [ROOT])?)?;
+    // A call that a server does not implement answers UNIMPLEMENTED.
+    tonic_prost_build::configure()
+        .bytes(".")
+        .generate_default_stubs(true)
+        .compile_fds(protox::compile(PROTOS, [ROOT])?)?;
     // Media uses messages of signaling. Their package does not nest like our modules, so their path is given.
     tonic_prost_build::configure()
         .bytes(".")

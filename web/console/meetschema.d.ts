@@ -53,6 +53,8 @@ export interface ServerMessage {
   frozen?: Frozen;
   pong?: Pong;
   media_servers_changed?: MediaServersChanged;
+  thawed?: Thawed;
+  paused?: Paused;
   hand?: HandUpdate;
   waiting?: WaitingRoom;
   banned?: BannedUsers;
@@ -79,6 +81,7 @@ export interface JoinRequest {
   binding_token: string;
   last_event_seq: number;
   attempt_id: string;
+  move_ticket: Uint8Array;
 }
 
 export interface JoinResponse {
@@ -374,6 +377,12 @@ export interface Frozen {
   event_seq: number;
 }
 
+export interface Thawed {
+}
+
+export interface Paused {
+}
+
 export interface Snapshot {
   event_seq: number;
   participants: Participant[];
@@ -487,6 +496,7 @@ export declare const ErrorCode: {
   readonly MIGRATING: 9;
   readonly RATE_LIMITED: 10;
   readonly UNAVAILABLE: 11;
+  readonly MEETING_ENDED: 12;
 };
 
 type Field = readonly [number, string] | readonly [number, string, "repeated" | "optional"];

@@ -54,6 +54,8 @@ export const MESSAGES = {
     frozen: [39, "Frozen"],
     pong: [40, "Pong"],
     media_servers_changed: [41, "MediaServersChanged"],
+    thawed: [42, "Thawed"],
+    paused: [43, "Paused"],
     hand: [44, "HandUpdate"],
     waiting: [45, "WaitingRoom"],
     banned: [46, "BannedUsers"],
@@ -78,6 +80,7 @@ export const MESSAGES = {
     binding_token: [6, "string"],
     last_event_seq: [7, "uint"],
     attempt_id: [8, "string"],
+    move_ticket: [9, "bytes"],
   },
   JoinResponse: {
     participant_id: [1, "string"],
@@ -319,6 +322,8 @@ export const MESSAGES = {
   Frozen: {
     event_seq: [1, "uint"],
   },
+  Thawed: {},
+  Paused: {},
   Snapshot: {
     event_seq: [1, "uint"],
     participants: [2, "Participant", "repeated"],
@@ -423,4 +428,5 @@ export const ErrorCode = {
   MIGRATING: 9,
   RATE_LIMITED: 10,
   UNAVAILABLE: 11,
+  MEETING_ENDED: 12,
 };

@@ -196,6 +196,7 @@ impl GcState {
                 waiting_room: meeting.waiting_room,
             }),
             degraded_placement,
+            instead_of: 0,
         }
     }
 

@@ -11,9 +11,7 @@ use tenure_meet_wire::internal::meeting_controller_service_server::{
     MeetingControllerService, MeetingControllerServiceServer,
 };
 use tenure_meet_wire::internal::{
-    AssignMeetingRequest, AssignMeetingResponse, HealthStatus, MigrateMeetingsRequest,
-    MigrateMeetingsResponse, ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest,
-    RequestDrainResponse,
+    AssignMeetingRequest, AssignMeetingResponse, HealthStatus, ProbeRequest, ProbeResponse, RejectionReason,
 };
 use tokio::sync::watch;
 use tonic::service::Routes;
@@ -215,20 +213,11 @@ impl MeetingControllerService for FakeController {
         let key = format!("meeting:{}", request.into_inner().meeting_id);
         let owns_meeting = self.meetings.lock().iter().any(|guard| guard.lease().key.as_str() == key);
         let health = HealthStatus::Healthy.into();
-        Ok(Response::new(ProbeResponse { mc_id: self.id.clone(), health, owns_meeting }))
-    }
-
-    async fn request_drain(
-        &self,
-        _: Request<RequestDrainRequest>,
-    ) -> Result<Response<RequestDrainResponse>, Status> {
-        Err(Status::unimplemented("not used by these tests"))
-    }
-
-    async fn migrate_meetings(
-        &self,
-        _: Request<MigrateMeetingsRequest>,
-    ) -> Result<Response<MigrateMeetingsResponse>, Status> {
-        Err(Status::unimplemented("not used by these tests"))
+        Ok(Response::new(ProbeResponse {
+            mc_id: self.id.clone(),
+            health,
+            owns_meeting,
+            ..ProbeResponse::default()
+        }))
     }
 }

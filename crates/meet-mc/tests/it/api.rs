@@ -61,7 +61,7 @@ fn request(meeting: &str, handlers: &[(&str, &str)]) -> AssignMeetingRequest {
         mh_assignments: handlers.iter().map(handler).collect(),
         requesting_gc_id: "gc-1".to_owned(),
         settings: Some(MeetingSettings { max_participants: 5, allow_guests: true, ..Default::default() }),
-        degraded_placement: false,
+        ..AssignMeetingRequest::default()
     }
 }
 

@@ -16,13 +16,10 @@ use tenure_meet_wire::internal::media_handler_service_server::{
     MediaHandlerService, MediaHandlerServiceServer,
 };
 use tenure_meet_wire::internal::{
-    ComprehensiveHeartbeatRequest, EnforceMuteRequest, EnforceMuteResponse, FastHeartbeatRequest,
-    HeartbeatResponse, McDrained, McDrainedResponse, McDraining, McOverloaded, MhAssignment,
-    MhRejectionReason, MhReplacement, MigrateMeetings, NotifyMeetingEndedRequest, NotifyMeetingEndedResponse,
-    RegisterMcRequest, RegisterMcResponse, RegisterMeetingRequest, RegisterMeetingResponse,
+    EnforceMuteRequest, EnforceMuteResponse, MhAssignment, MhRejectionReason, MhReplacement,
+    NotifyMeetingEndedRequest, NotifyMeetingEndedResponse, RegisterMeetingRequest, RegisterMeetingResponse,
     ReleaseMeetingRequest, ReleaseMeetingResponse, ReleaseParticipantRequest, ReleaseParticipantResponse,
-    ReportMcUnreachableRequest, ReportMcUnreachableResponse, RequestMhReplacementRequest, RouteMediaRequest,
-    RouteMediaResponse, TelemetrySample, TelemetrySummary,
+    RequestMhReplacementRequest, RouteMediaRequest, RouteMediaResponse, TelemetrySample, TelemetrySummary,
 };
 use tenure_meet_wire::jwt::{Kind, ServiceClaims, ServiceType, sign};
 use tonic::service::Routes;
@@ -167,27 +164,6 @@ impl Gc {
 
 #[tonic::async_trait]
 impl GlobalControllerService for Gc {
-    async fn register_mc(
-        &self,
-        _: Request<RegisterMcRequest>,
-    ) -> Result<Response<RegisterMcResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn fast_heartbeat(
-        &self,
-        _: Request<FastHeartbeatRequest>,
-    ) -> Result<Response<HeartbeatResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn comprehensive_heartbeat(
-        &self,
-        _: Request<ComprehensiveHeartbeatRequest>,
-    ) -> Result<Response<HeartbeatResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
     async fn notify_meeting_ended(
         &self,
         request: Request<NotifyMeetingEndedRequest>,
@@ -203,24 +179,5 @@ impl GlobalControllerService for Gc {
         let meeting_id = request.get_ref().meeting_id.clone();
         self.replacements.lock().push(request.into_inner());
         Ok(Response::new(MhReplacement { meeting_id, new_mhs: self.others.lock().clone() }))
-    }
-
-    async fn notify_draining(&self, _: Request<McDraining>) -> Result<Response<MigrateMeetings>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn notify_drained(&self, _: Request<McDrained>) -> Result<Response<McDrainedResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn notify_overloaded(&self, _: Request<McOverloaded>) -> Result<Response<MigrateMeetings>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn report_mc_unreachable(
-        &self,
-        _: Request<ReportMcUnreachableRequest>,
-    ) -> Result<Response<ReportMcUnreachableResponse>, Status> {
-        Err(Status::unimplemented(""))
     }
 }
