@@ -5,6 +5,7 @@
 //! - A [`TokenSource`] supplies service tokens: [`MintedTokens`] next to the authority, or [`FetchedTokens`] with client credentials.
 //! - A [`Keyring`] verifies tokens with the keys of the authority, in this process or as published.
 //! - A [`NodeInfo`] describes a node in the meta of its lease. [`Kind`] names the node's keys in the store.
+//! - [`history`] has the records of moves and drains that operators read.
 //! - A [`node`] holds its lease in the registry and reports its state to GC.
 //! - The [`Gatekeeper`] guards a service: a caller needs the scope and the service type that the service requires.
 
@@ -13,6 +14,7 @@ mod channel;
 mod channel_pool;
 mod fetched_tokens;
 mod gatekeeper;
+pub mod history;
 mod keyring;
 pub mod node;
 mod node_info;
@@ -61,4 +63,8 @@ pub mod limits {
     pub const REPORT_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
     /// Attempts to reach the authority before the start continues without a token.
     pub const START_ATTEMPTS: usize = 3;
+    /// Moves and failovers that operators can look back at.
+    pub const MOVES: usize = 50;
+    /// How long the progress of a drain can be read.
+    pub const DRAIN_RECORD: Duration = Duration::from_secs(24 * 3_600);
 }
