@@ -94,6 +94,7 @@ impl Client {
                 return None;
             }
             tokio::select! {
+                biased;
                 changed = version.changed() => changed.ok()?,
                 changed = state.changed() => changed.ok()?,
             }
@@ -225,6 +226,7 @@ impl Client {
         let clock = self.options.clock.clone();
         let late = clock.sleep_until(clock.now() + limits::LEAVE);
         tokio::select! {
+            biased;
             _told = self.ask(Payload::LeaveRequest(LeaveRequest {})) => {}
             () = late => {}
         }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::dial::Endpoint;
 
-pub use rest::{CreatedMeeting, RestJoinApi, create, create_with};
+pub use rest::{CreatedMeeting, RestJoinApi, RestRequest, RestTransport, create, create_with};
 
 /// The admission to a meeting.
 #[derive(Clone, PartialEq, Eq)]

@@ -93,6 +93,7 @@ impl SessionAcceptor {
         self.tasks.spawn(async move {
             let timeout = clock.sleep_until(clock.now() + tenure_meet_wire::limits::HANDSHAKE);
             let session = tokio::select! {
+                biased;
                 session = offer.accept() => session.ok(),
                 () = timeout => None,
             };
@@ -116,6 +117,7 @@ impl SessionAcceptor {
         let (clock, refused) = (self.clock.clone(), offer.reject(SERVICE_UNAVAILABLE));
         self.tasks.spawn(async move {
             tokio::select! {
+                biased;
                 () = refused => {}
                 () = clock.sleep_until(clock.now() + tenure_meet_wire::limits::HANDSHAKE) => {}
             }

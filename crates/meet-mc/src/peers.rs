@@ -105,6 +105,7 @@ impl Peers {
         call: impl Future<Output = Result<tonic::Response<T>, Status>>,
     ) -> Result<T, Status> {
         tokio::select! {
+            biased;
             answer = call => answer.map(tonic::Response::into_inner),
             () = self.pause(ATTEMPT) => Err(Status::deadline_exceeded("no answer")),
         }

@@ -214,6 +214,7 @@ impl Node {
         let terms = self.terms.clone().meta(meta);
         let clock = self.keeper.clock();
         tokio::select! {
+            biased;
             claimed = self.keeper.try_acquire(self.key.clone(), terms) => {
                 claimed.map_err(|error| error.to_string())
             }
@@ -260,6 +261,7 @@ impl Node {
         loop {
             let due = full_at.map_or(fast_at, |full_at| full_at.min(fast_at));
             tokio::select! {
+                biased;
                 () = clock.sleep_until(due) => {}
                 () = self.member.report_due() => fast_at = clock.now(),
             }

@@ -79,6 +79,7 @@ impl Driver {
             Connection::open(session).await
         };
         tokio::select! {
+            biased;
             connection = connect => connection.map_err(|error| error.to_string()),
             () = late => Err("connect timed out".to_owned()),
         }
@@ -99,6 +100,7 @@ impl Driver {
             connection.next().await.map_err(|loss| again(format!("{loss:?}")))
         };
         let mut answer = tokio::select! {
+            biased;
             answer = ask => answer?,
             () = late => return Err(again("join timed out")),
         };

@@ -37,9 +37,29 @@ struct Pass {
     until: Tick,
 }
 
+/// A request to the REST API. It has a token and no `Debug`.
+#[derive(Clone, PartialEq)]
+pub struct RestRequest {
+    /// The method.
+    pub method: Method,
+    /// The whole URL.
+    pub url: String,
+    /// The bearer token.
+    pub bearer: Option<String>,
+    /// The JSON body.
+    pub body: Option<Value>,
+}
+
+/// Sends requests to the REST API and returns status and body: over HTTP, or inside a simulation.
+#[async_trait]
+pub trait RestTransport: Send + Sync + 'static {
+    /// Sends one request. Callers bound its time.
+    async fn send(&self, request: RestRequest) -> Result<(StatusCode, Vec<u8>), JoinApiError>;
+}
+
 /// The join API over HTTP. Many can share one HTTP client.
 pub struct RestJoinApi {
-    http: reqwest::Client,
+    http: Arc<dyn RestTransport>,
     base: String,
     code: String,
     identity: Identity,
@@ -95,6 +115,12 @@ impl RestJoinApi {
         Self::new(base, code, Identity::Bearer(bearer.to_owned()), clock)
     }
 
+    /// The same over another transport than HTTP.
+    pub fn user_over(http: Arc<dyn RestTransport>, code: &str, bearer: &str, clock: Arc<dyn Clock>) -> Self {
+        let (base, code) = (String::new(), code.to_owned());
+        Self { http, base, code, identity: Identity::Bearer(bearer.to_owned()), clock }
+    }
+
     /// The same for a guest with this name.
     pub fn guest(base: &str, code: &str, name: &str, clock: Arc<dyn Clock>) -> Result<Self, JoinApiError> {
         Self::new(base, code, Identity::Guest { name: name.to_owned(), pass: Mutex::new(None) }, clock)
@@ -102,7 +128,7 @@ impl RestJoinApi {
 
     fn new(base: &str, code: &str, identity: Identity, clock: Arc<dyn Clock>) -> Result<Self, JoinApiError> {
         let base = base.trim_end_matches('/').to_owned();
-        Ok(Self { http: http()?, base, code: code.to_owned(), identity, clock })
+        Ok(Self { http: Arc::new(http()?), base, code: code.to_owned(), identity, clock })
     }
 
     fn url(&self, rest: &str) -> String {
@@ -127,7 +153,7 @@ impl RestJoinApi {
         let shown = kept.as_ref().map(|kept| kept.token.as_str());
         let body = json!({ "display_name": name });
         let guest: Guest =
-            call(&self.http, &*self.clock, Method::POST, &self.url("/guest-token"), shown, Some(&body))
+            call(&*self.http, &*self.clock, Method::POST, &self.url("/guest-token"), shown, Some(&body))
                 .await?;
         let until = asked + Duration::from_secs(guest.expires_in);
         *pass.lock() = Some(Pass { token: guest.token.clone(), until });
@@ -140,7 +166,7 @@ impl JoinApi for RestJoinApi {
     async fn admit(&self) -> Result<Admission, JoinApiError> {
         let bearer = self.bearer().await?;
         let joined: Joined =
-            call(&self.http, &*self.clock, Method::GET, &self.url(""), Some(&bearer), None).await?;
+            call(&*self.http, &*self.clock, Method::GET, &self.url(""), Some(&bearer), None).await?;
         let Assignment { mc_id, webtransport_endpoint: url, certificate_hashes } = joined.mc_assignment;
         let hashes = certificate_hashes.iter().map(|hash| STANDARD.decode(hash)).collect::<Result<_, _>>();
         let hashes =
@@ -154,7 +180,7 @@ impl JoinApi for RestJoinApi {
         let why: String = why.chars().take(200).collect();
         let body = json!({ "mc_id": admission.mc_id, "reason": why });
         let reported: Result<Value, JoinApiError> =
-            call(&self.http, &*self.clock, Method::POST, &url, Some(&admission.token), Some(&body)).await;
+            call(&*self.http, &*self.clock, Method::POST, &url, Some(&admission.token), Some(&body)).await;
         if let Err(error) = reported {
             tracing::debug!(target: "meet_client", %error, "report failed");
         }
@@ -190,7 +216,7 @@ fn http() -> Result<reqwest::Client, JoinApiError> {
 }
 
 async fn call<T: DeserializeOwned>(
-    http: &reqwest::Client,
+    http: &dyn RestTransport,
     clock: &dyn Clock,
     method: Method,
     url: &str,
@@ -198,15 +224,11 @@ async fn call<T: DeserializeOwned>(
     body: Option<&Value>,
 ) -> Result<T, JoinApiError> {
     let late = clock.sleep_until(clock.now() + LIMIT);
-    let mut request = http.request(method, url);
-    if let Some(bearer) = bearer {
-        request = request.bearer_auth(bearer);
-    }
-    if let Some(body) = body {
-        request = request.json(body);
-    }
+    let (url, bearer, body) = (url.to_owned(), bearer.map(str::to_owned), body.cloned());
+    let request = RestRequest { method, url, bearer, body };
     let (status, body) = tokio::select! {
-        answered = answer(request) => answered?,
+        biased;
+        answered = http.send(request) => answered?,
         () = late => return Err(JoinApiError::Unavailable("request timed out".to_owned())),
     };
     if status.is_success() {
@@ -214,6 +236,21 @@ async fn call<T: DeserializeOwned>(
             .map_err(|error| JoinApiError::Unavailable(format!("malformed response: {error}")));
     }
     Err(refusal(status, &body))
+}
+
+#[async_trait]
+impl RestTransport for reqwest::Client {
+    async fn send(&self, request: RestRequest) -> Result<(StatusCode, Vec<u8>), JoinApiError> {
+        let RestRequest { method, url, bearer, body } = request;
+        let mut request = self.request(method, url);
+        if let Some(bearer) = bearer {
+            request = request.bearer_auth(bearer);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        answer(request).await
+    }
 }
 
 async fn answer(request: reqwest::RequestBuilder) -> Result<(StatusCode, Vec<u8>), JoinApiError> {

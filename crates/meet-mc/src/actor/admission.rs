@@ -63,6 +63,7 @@ pub(crate) async fn read_join_request(
     clock: &dyn Clock,
 ) -> Result<JoiningClient, (Option<MessageWriter>, JoinRejected)> {
     tokio::select! {
+        biased;
         client = read_first_message(session) => client,
         () = clock.sleep_until(clock.now() + limits::JOIN_REQUEST) => Err((None, JoinRejected::ProtocolError)),
     }
@@ -141,6 +142,7 @@ pub(crate) async fn reject(
                 writer.finish();
                 // The client closes once it has read the reason; closing here could overtake it.
                 tokio::select! {
+                    biased;
                     _ = session.closed() => {}
                     () = clock.sleep_until(clock.now() + limits::READ_REJECTION) => {}
                 }
@@ -206,6 +208,7 @@ impl JoiningClient {
             (&mut answer).await.ok()
         };
         let answered = tokio::select! {
+            biased;
             answered = asked => answered,
             () = timeout => None,
         };

@@ -35,6 +35,7 @@ impl SeatedClient {
         let requests = RequestReader { participant, epoch, meeting: &meeting, outbox: &outbox, client_trace };
         let serve = async {
             tokio::select! {
+                biased;
                 () = send_items(writer, items, session, clock) => {}
                 () = requests.run(reader) => {}
                 _ = session.closed() => {}
@@ -68,6 +69,7 @@ async fn send_items(
                 if code == CloseCode::Done {
                     // The client closes once it has read the last message; closing here could overtake it.
                     tokio::select! {
+                        biased;
                         _ = session.closed() => {}
                         () = clock.sleep_until(clock.now() + limits::READ_CLOSE) => {}
                     }

@@ -38,6 +38,7 @@ async fn call_store<T>(
 ) -> StoreReply<T> {
     let began = clock.now();
     let reply = tokio::select! {
+        biased;
         result = call => match result {
             Ok(value) => StoreReply::Ok(value),
             Err(error @ (Error::Invalid { .. } | Error::Refused(_))) => StoreReply::Rejected(error.to_string()),
@@ -229,6 +230,7 @@ impl Ledger {
 
     async fn pause(&self) -> Result<(), LedgerError> {
         tokio::select! {
+            biased;
             _ = self.held.lost() => Err(LedgerError::Lost),
             () = self.clock.sleep_until(self.clock.now() + PAUSE) => Ok(()),
         }

@@ -225,6 +225,7 @@ impl Controller {
         };
         let clock = &self.admission.clock;
         tokio::select! {
+            biased;
             // A meeting that is ending releases its lease soon: the caller retries.
             adopted = adopted => adopted.unwrap_or(false),
             () = clock.sleep_until(clock.now() + limits::SETTINGS) => false,

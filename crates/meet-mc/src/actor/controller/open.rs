@@ -25,6 +25,7 @@ impl Opening {
         let key = MeetingKeys::new(&meeting).lease().map_err(|_| Rejection::Unhealthy)?;
         let clock = keeper.clock().clone();
         let claimed = tokio::select! {
+            biased;
             claimed = keeper.try_acquire(key, terms) => claimed,
             () = clock.sleep_until(clock.now() + limits::CLAIM) => return Err(Rejection::Unhealthy),
         };

@@ -40,6 +40,7 @@ impl Controller {
             }
         });
         tokio::select! {
+            biased;
             _ = served => {}
             // Meetings close their own clients; a client without a seat is closed here.
             () = self.cancel.cancelled() => session.close_for(CloseCode::Draining),

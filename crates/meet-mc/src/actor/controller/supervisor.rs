@@ -209,6 +209,7 @@ impl Supervisor {
                 tracing::debug!(target: metric::TARGET, meeting = %id, %error, "lease not released; it expires by its TTL");
             } else if reason == EndReason::Ended {
                 tokio::select! {
+                    biased;
                     () = global_controller.meeting_ended(&id, generation) => {}
                     () = clock.sleep_until(clock.now() + limits::END_NOTIFICATION) => {}
                 }

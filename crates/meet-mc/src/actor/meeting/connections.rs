@@ -3,7 +3,7 @@
 //! Frames are collected and queued for each client once per work item: a burst of events takes one place in the queue,
 //! and does not close clients that read.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tenure_meet_wire::signaling::MediaServerInfo;
@@ -34,7 +34,7 @@ impl Connection {
 
 #[derive(Default)]
 pub(super) struct Connections {
-    by_participant: HashMap<Id, Connection>,
+    by_participant: BTreeMap<Id, Connection>,
     /// Connections closed because they do not read; their seats must be disconnected.
     lagging: Vec<(Id, u64)>,
 }
@@ -123,7 +123,7 @@ impl Connections {
     }
 
     pub(super) fn close_all(&mut self, code: CloseCode, deliver_queued: bool) {
-        for (_, mut connection) in self.by_participant.drain() {
+        for mut connection in std::mem::take(&mut self.by_participant).into_values() {
             if deliver_queued {
                 let _reads = connection.flush();
                 connection.outbox.close(code);

@@ -226,6 +226,7 @@ impl MeetingActor {
         self.handlers.stop().await;
         if teardown.release_handlers {
             tokio::select! {
+                biased;
                 () = self.handlers.release(&self.state) => {}
                 // Handlers drop a meeting on their own once it is idle.
                 () = self.clock.sleep_until(self.clock.now() + limits::RELEASE) => {}

@@ -1,6 +1,6 @@
 //! Joins that wait for a host.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tenure_meet_wire::{CloseCode, Id};
@@ -12,7 +12,7 @@ use crate::meeting::Join;
 /// Joins that wait for a host, by participant.
 #[derive(Default)]
 pub(super) struct WaitingJoins {
-    by_participant: HashMap<Id, PendingJoin>,
+    by_participant: BTreeMap<Id, PendingJoin>,
 }
 
 impl WaitingJoins {
@@ -51,7 +51,7 @@ impl WaitingJoins {
     }
 
     pub(super) fn close_all(&mut self, code: CloseCode) {
-        for (_, pending) in self.by_participant.drain() {
+        for pending in std::mem::take(&mut self.by_participant).into_values() {
             pending.outbox.close_now(code);
         }
     }
