@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tenure_meet_wire::signaling::ServerMessage;
 use tenure_meet_wire::transport::{Closed, MessageReader, MessageWriter, ReadError, Session, TransportError};
 
+use crate::join_api::UnreachableReason;
+
 /// An established connection.
 pub(crate) struct Connection {
     pub(crate) session: Arc<dyn Session>,
@@ -19,6 +21,21 @@ pub(crate) enum ConnectionLost {
     Code(u32),
     /// By another failure.
     Lost(String),
+    /// Nothing was received for [`limits::SILENCE`](crate::limits::SILENCE).
+    Silent,
+    /// By this client, which must connect again.
+    Abandoned(&'static str),
+}
+
+impl ConnectionLost {
+    /// Why the controller seems unreachable; none if it closed the connection itself, or this client did.
+    pub(crate) const fn unreachable(&self) -> Option<UnreachableReason> {
+        match self {
+            Self::Silent => Some(UnreachableReason::Timeout),
+            Self::Lost(_) => Some(UnreachableReason::Unspecified),
+            Self::Code(_) | Self::Abandoned(_) => None,
+        }
+    }
 }
 
 impl Connection {

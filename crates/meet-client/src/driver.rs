@@ -1,6 +1,8 @@
 //! The client's event loop: connect, exchange messages, reconnect.
 
+mod connection_watch;
 mod enter;
+mod liveness;
 
 use std::sync::Arc;
 
@@ -15,11 +17,13 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff;
 use crate::connection::{Connection, ConnectionLost};
 use crate::dial::{Dial, Endpoint};
-use crate::join_api::JoinApi;
+use crate::join_api::{Admission, Home, JoinApi, UnreachableReason};
 use crate::options::{Ending, Options, State};
 use crate::request::{InFlightRequest, PendingRequest, Verdict};
 use crate::view::{self, Step, View};
 use crate::{Event, News};
+
+use connection_watch::ConnectionWatch;
 
 /// State shared by the driver and the handle.
 pub(crate) struct Shared {
@@ -42,6 +46,16 @@ enum Setback {
     Final(Ending),
     /// Retry. Carries the reason, and whether to retry at once.
     Again(String, bool),
+    /// The controller did not answer: report it, then retry.
+    Unreachable(UnreachableReason, String),
+}
+
+/// Ends the client; a caller that still waits for the first join learns why.
+fn end(joined: Option<oneshot::Sender<Result<(), Ending>>>, ending: Ending) -> Ending {
+    if let Some(joined) = joined {
+        let _receiver_dropped = joined.send(Err(ending.clone()));
+    }
+    ending
 }
 
 pub(crate) struct Driver {
@@ -56,6 +70,10 @@ pub(crate) struct Driver {
     proof: Option<Proof>,
     /// The attempt id, stable until a join succeeds.
     attempt: String,
+    /// The admission of the last attempt.
+    admission: Option<Admission>,
+    /// The home for the next attempt, from a decision about a lost controller.
+    home: Option<Home>,
     redirect: Option<Endpoint>,
     flying: Option<InFlightRequest>,
     seq: u64,
@@ -90,6 +108,8 @@ impl Driver {
             trace,
             proof: None,
             attempt,
+            admission: None,
+            home: None,
             redirect: None,
             flying: None,
             seq: 0,
@@ -139,20 +159,19 @@ impl Driver {
                         Some(ending) => return ending,
                         None => self.reconnecting(format!("{loss:?}")).await,
                     }
-                }
-                Err(Setback::Final(ending)) => {
-                    if let Some(joined) = joined.take() {
-                        let _receiver_dropped = joined.send(Err(ending.clone()));
+                    if let Some(reason) = loss.unreachable() {
+                        self.report_loss(reason).await;
                     }
-                    return ending;
                 }
-                Err(Setback::Again(why, at_once)) => {
+                Err(setback) => {
+                    let (why, at_once) = match setback {
+                        Setback::Final(ending) => return end(joined, ending),
+                        Setback::Again(why, at_once) => (why, at_once),
+                        // Not dialed again before the decision about it.
+                        Setback::Unreachable(reason, why) => (why, self.report_loss(reason).await),
+                    };
                     if self.options.clock.now().since(since) >= self.options.give_up {
-                        let ending = Ending::GaveUp(why);
-                        if let Some(joined) = joined.take() {
-                            let _receiver_dropped = joined.send(Err(ending.clone()));
-                        }
-                        return ending;
+                        return end(joined, Ending::GaveUp(why));
                     }
                     tracing::debug!(target: "meet_client", why, number, "not joined yet");
                     if !at_once {
@@ -210,11 +229,13 @@ impl Driver {
 
     /// Exchanges messages until the connection ends.
     async fn talk(&mut self, mut connection: Connection) -> ConnectionLost {
+        let mut watch = ConnectionWatch::new(self.options.clock.now());
         loop {
             if let Err(loss) = self.send_due(&mut connection).await {
                 return loss;
             }
             let clock = self.options.clock.clone();
+            let watch_at = watch.next();
             let due = self.flying.as_ref().and_then(InFlightRequest::due);
             let wake = async {
                 match due {
@@ -225,12 +246,24 @@ impl Driver {
             tokio::select! {
                 biased;
                 came = connection.next() => match came {
-                    Ok(message) => if let Err(loss) = self.heard(message).await {
-                        return loss;
-                    },
+                    Ok(message) => {
+                        watch.received(&message, clock.now());
+                        if let Err(loss) = self.heard(message).await {
+                            return loss;
+                        }
+                    }
                     Err(loss) => return loss,
                 },
+                home = watch.answered() => if let Some(home) = home.filter(|home| self.moved_to(home)) {
+                    self.home = Some(home);
+                    return ConnectionLost::Abandoned("the meeting has another owner");
+                },
                 () = wake => {}
+                () = clock.sleep_until(watch_at) => {
+                    if let Err(loss) = self.on_watch(&mut watch, &mut connection).await {
+                        return loss;
+                    }
+                }
                 Some(asked) = self.asked.recv(), if self.flying.is_none() => {
                     // The caller no longer waits, so the request is dropped.
                     self.flying = (!asked.answer.is_closed()).then(|| InFlightRequest::new(asked));
@@ -254,7 +287,7 @@ impl Driver {
             acknowledged_event_seq: self.shared.view.lock().event_seq,
             ..ClientMessage::default()
         };
-        Ok(connection.writer.send(&message).await?)
+        self.send(connection, &message).await
     }
 
     async fn heard(&mut self, message: ServerMessage) -> Result<(), ConnectionLost> {
@@ -266,20 +299,20 @@ impl Driver {
                 let durable = message.durable != Some(false);
                 self.publish_event(Event::News { seq: message.event_seq, durable, news }).await;
                 if over {
-                    return Err(ConnectionLost::Lost("meeting ended".to_owned()));
+                    return Err(ConnectionLost::Abandoned("meeting ended"));
                 }
             }
             Step::Answer(error) => self.answered(message.seq, error.as_ref()),
             Step::Redirect(redirect) => {
                 let hashes = redirect.certificate_sha256.iter().map(|hash| hash.to_vec()).collect();
                 self.redirect = Some(Endpoint { url: redirect.new_mc_endpoint, hashes });
-                return Err(ConnectionLost::Lost("meeting moved".to_owned()));
+                return Err(ConnectionLost::Abandoned("meeting moved"));
             }
-            Step::Gap => return Err(ConnectionLost::Lost("gap in the events".to_owned())),
+            Step::Gap => return Err(ConnectionLost::Abandoned("gap in the events")),
             Step::Rewritten => {
                 // The view contains events that were not persisted. Request a full snapshot.
                 self.shared.view.lock().missing = u32::MAX;
-                return Err(ConnectionLost::Lost("received events were not persisted".to_owned()));
+                return Err(ConnectionLost::Abandoned("received events were not persisted"));
             }
             Step::Welcome { .. } | Step::Roster | Step::Repeated | Step::Nothing => {}
         }

@@ -60,7 +60,17 @@ pub mod limits {
     use std::time::Duration;
 
     /// Timeout of a connection attempt.
-    pub const DIAL: Duration = Duration::from_secs(10);
+    pub const DIAL: Duration = Duration::from_millis(1_500);
+    /// Interval of pings while nothing is received.
+    pub const PING: Duration = Duration::from_millis(500);
+    /// Silence after which the controller is reported as suspect.
+    pub const SUSPECT: Duration = Duration::from_secs(1);
+    /// Silence after which the connection is lost.
+    pub const SILENCE: Duration = Duration::from_secs(2);
+    /// How long the client waits for the decision about a reported controller.
+    pub const DECISION: Duration = Duration::from_secs(4);
+    /// How long a meeting may be paused before the client asks the join API for its owner, and how often it asks again.
+    pub const PAUSED: Duration = Duration::from_secs(3);
     /// Timeout of the response to a first join.
     pub const JOIN: Duration = Duration::from_secs(20);
     /// Timeout of the response to a resume. Shorter than the time in which the controller repeats its response to the same attempt.

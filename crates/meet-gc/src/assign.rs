@@ -1,12 +1,9 @@
 //! Assigns meetings to controllers.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tenure_lease::breaks::{Break, broken};
-use tenure_lease::{Key, Phase, Tick};
+use tenure_lease::{Generation, Key, Phase};
 use tenure_meet_rpc::{Kind, NodeInfo};
 use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
 use tenure_meet_wire::internal::{
@@ -17,6 +14,7 @@ use tonic::Status;
 use crate::error::ApiError;
 use crate::gc::GcState;
 use crate::meetings::Meeting;
+use crate::probe::ReportedController;
 use crate::registry::Node;
 use crate::select::{self, HandlerSelection, Location};
 use crate::{limits, metric};
@@ -25,6 +23,8 @@ use crate::{limits, metric};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Assignment {
     pub(crate) mc_id: String,
+    /// The generation under which it owns the meeting; zero if it is not known.
+    pub(crate) generation: u64,
     pub(crate) node_info: NodeInfo,
 }
 
@@ -32,15 +32,23 @@ pub(crate) struct Assignment {
 pub(crate) enum Owner {
     /// A registered controller.
     There(Assignment),
-    /// A controller that is no longer registered, or a lease in its lock-delay. The lease ends after this time.
-    Gone(Duration),
+    /// A controller that is dead or no longer registered, or a lease in its lock-delay.
+    Gone {
+        /// The holder, if there is one.
+        mc_id: Option<String>,
+        generation: u64,
+        /// When the lease ends.
+        left: Duration,
+        /// Whether the holder was found dead.
+        dead: bool,
+    },
     /// The lease is free.
     Unowned,
 }
 
 /// The outcome of an assignment request.
 enum AssignOutcome {
-    Taken,
+    Taken { generation: u64 },
     Owned(String),
     Not,
 }
@@ -51,15 +59,20 @@ impl GcState {
         let lease = Key::new(format!("meeting:{meeting_id}"))?;
         let status = self.bounded(self.options.store.inspect(&lease)).await?;
         let left = status.remaining.unwrap_or(limits::POLL);
-        match (status.phase, status.holder) {
+        let generation = status.generation.map_or(0, Generation::get);
+        let holder = status.holder.filter(|_| status.phase == Phase::Held);
+        match (status.phase, holder) {
             (Phase::Free, _) => Ok(Owner::Unowned),
-            (Phase::Held, Some(holder)) => {
+            (_, Some(holder)) => {
                 let mc_id = holder.as_str().to_owned();
-                let node_info = self.node_info(Kind::Controller, &mc_id).await?;
-                Ok(node_info
-                    .map_or(Owner::Gone(left), |node_info| Owner::There(Assignment { mc_id, node_info })))
+                let dead = self.reachability.is_condemned(meeting_id, generation, self.clock.now());
+                let node_info = if dead { None } else { self.node_info(Kind::Controller, &mc_id).await? };
+                Ok(match node_info {
+                    Some(node_info) => Owner::There(Assignment { mc_id, generation, node_info }),
+                    None => Owner::Gone { mc_id: Some(mc_id), generation, left, dead },
+                })
             }
-            _ => Ok(Owner::Gone(left)),
+            (_, None) => Ok(Owner::Gone { mc_id: None, generation, left, dead: false }),
         }
     }
 
@@ -71,7 +84,7 @@ impl GcState {
             return Ok(home);
         }
         let flight = self.flights.board(&meeting.id);
-        let mut last = flight.turn.lock().await;
+        let mut last = flight.lock().await;
         // Do not repeat an attempt that failed after this call arrived.
         if let Some((_, error)) = last.as_ref().filter(|(at, _)| *at >= arrived) {
             return Err(error.clone());
@@ -90,17 +103,24 @@ impl GcState {
         loop {
             let pause = match self.owner(&meeting.id).await? {
                 Owner::There(home) => return Ok(home),
-                Owner::Unowned => {
-                    let offered = self.offer(meeting).await;
-                    // Also after a failure: a controller may own the meeting although its response was lost.
-                    self.catch_up(meeting).await;
-                    match offered? {
-                        Some(home) => return Ok(home),
-                        None => limits::POLL,
+                Owner::Unowned => match self.offer_and_catch_up(meeting, None).await? {
+                    Some(home) => return Ok(home),
+                    None => limits::POLL,
+                },
+                Owner::Gone { mc_id: Some(mc_id), generation, left, dead } => {
+                    let reported = self.reported(&mc_id, generation);
+                    if dead || self.is_dead(&meeting.id, &reported).await {
+                        self.reachability.condemn(&meeting.id, generation, self.clock.now());
+                        match self.offer_and_catch_up(meeting, Some(&reported)).await? {
+                            Some(home) => return Ok(home),
+                            None => limits::POLL,
+                        }
+                    } else {
+                        // A lease is never taken from a controller that may be alive. Wait until it expires.
+                        left.clamp(Duration::from_millis(10), limits::POLL)
                     }
                 }
-                // A lease is never taken from a controller that may be alive. Wait until it expires.
-                Owner::Gone(left) => left.clamp(Duration::from_millis(10), limits::POLL),
+                Owner::Gone { mc_id: None, left, .. } => left.clamp(Duration::from_millis(10), limits::POLL),
             };
             if self.clock.now() + pause >= end {
                 let why = "the controller of the meeting is gone and its lease has not expired yet";
@@ -110,12 +130,35 @@ impl GcState {
         }
     }
 
-    /// Tries up to three controllers. `None` if an unregistered controller owns the meeting.
-    async fn offer(&self, meeting: &Meeting) -> Result<Option<Assignment>, ApiError> {
-        let mut tried = Vec::new();
+    async fn offer_and_catch_up(
+        &self,
+        meeting: &Meeting,
+        dead: Option<&ReportedController>,
+    ) -> Result<Option<Assignment>, ApiError> {
+        let offered = self.offer(meeting, dead).await;
+        // Also after a failure: a controller may own the meeting although its response was lost.
+        self.catch_up(meeting).await;
+        offered
+    }
+
+    /// Tries up to three controllers. `None` if an unregistered controller owns the meeting. With `dead`, the lease is
+    /// taken from that owner.
+    async fn offer(
+        &self,
+        meeting: &Meeting,
+        dead: Option<&ReportedController>,
+    ) -> Result<Option<Assignment>, ApiError> {
         let controllers = self.nodes(Kind::Controller).await?;
         let handlers = self.nodes(Kind::Handler).await?;
-        while tried.len() < limits::TRIES {
+        // Controllers that do not answer probes are not asked. A dead owner that answers was restarted: it may take the
+        // meeting again.
+        let now = self.clock.now();
+        let failing = |node: &&Node| self.reachability.is_failing(&node.id, now);
+        let mut tried: Vec<String> = controllers.iter().filter(failing).map(|node| node.id.clone()).collect();
+        let instead_of = dead.map_or(0, |dead| dead.generation);
+        let mut asked = 0;
+        while asked < limits::TRIES {
+            asked += 1;
             let region = &self.options.rules.region;
             let chosen = select::controller(&controllers, region, &tried, &mut |n| self.below(n));
             let Some(chosen) = chosen else { break };
@@ -124,11 +167,12 @@ impl GcState {
                 metric::assigned("no_handler");
                 return Err(ApiError::Unavailable("no media handler is available".to_owned()));
             };
-            match self.ask(meeting, chosen, &placement).await {
-                AssignOutcome::Taken => {
+            match self.ask(meeting, chosen, &placement, instead_of).await {
+                AssignOutcome::Taken { generation } => {
                     metric::assigned("accepted");
                     return Ok(Some(Assignment {
                         mc_id: chosen.id.clone(),
+                        generation,
                         node_info: chosen.node_info.clone(),
                     }));
                 }
@@ -136,20 +180,31 @@ impl GcState {
                     let owner = if broken(Break::IgnoresOwner) { chosen.id.clone() } else { owner };
                     metric::assigned("already_owned");
                     let node_info = self.node_info(Kind::Controller, &owner).await?;
-                    return Ok(node_info.map(|node_info| Assignment { mc_id: owner, node_info }));
+                    return Ok(node_info.map(|node_info| Assignment {
+                        mc_id: owner,
+                        generation: 0,
+                        node_info,
+                    }));
                 }
                 AssignOutcome::Not => tried.push(chosen.id.clone()),
             }
         }
-        let result = if tried.is_empty() { "no_controller" } else { "rejected" };
+        let result = if asked == 1 && tried.is_empty() { "no_controller" } else { "rejected" };
         metric::assigned(result);
         Err(ApiError::Unavailable("no meeting controller accepts the meeting".to_owned()))
     }
 
-    async fn ask(&self, meeting: &Meeting, node: &Node, placement: &HandlerSelection<'_>) -> AssignOutcome {
+    async fn ask(
+        &self,
+        meeting: &Meeting,
+        node: &Node,
+        placement: &HandlerSelection<'_>,
+        instead_of: u64,
+    ) -> AssignOutcome {
         let now = self.clock.now();
         self.reservations.add(Kind::Controller, &node.id, now);
         let request = self.request(meeting, assignments(placement), placement.degraded);
+        let request = AssignMeetingRequest { instead_of, ..request };
         let answer = match self.send(&node.node_info.grpc_endpoint, request).await {
             Ok(answer) => answer,
             Err(status) => {
@@ -166,7 +221,7 @@ impl GcState {
                 metric::degraded();
             }
             tracing::info!(mc = node.id, meeting = meeting.id, degraded = placement.degraded, "assigned");
-            return AssignOutcome::Taken;
+            return AssignOutcome::Taken { generation: answer.generation };
         }
         let reason = answer.rejection_reason();
         metric::rejected(reason);
@@ -225,31 +280,4 @@ pub(crate) fn assignments(placement: &HandlerSelection<'_>) -> Vec<MhAssignment>
         zone: node.node_info.zone.clone(),
     };
     ranked.map(assignment).collect()
-}
-
-/// Assignments in progress: one at a time per meeting.
-#[derive(Default)]
-pub(crate) struct InFlightAssignments(Mutex<HashMap<String, Arc<InFlightAssignment>>>);
-
-/// The callers waiting for one meeting. Holds the last failure and its time.
-#[derive(Default)]
-pub(crate) struct InFlightAssignment {
-    turn: tokio::sync::Mutex<Option<(Tick, ApiError)>>,
-}
-
-impl InFlightAssignments {
-    fn board(&self, meeting_id: &str) -> Arc<InFlightAssignment> {
-        let mut flights = self.0.lock();
-        // Callers that were cancelled leave their entry behind.
-        flights.retain(|_, flight| Arc::strong_count(flight) > 1);
-        flights.entry(meeting_id.to_owned()).or_default().clone()
-    }
-
-    fn leave(&self, meeting_id: &str, flight: Arc<InFlightAssignment>) {
-        drop(flight);
-        let mut flights = self.0.lock();
-        if flights.get(meeting_id).is_some_and(|flight| Arc::strong_count(flight) == 1) {
-            flights.remove(meeting_id);
-        }
-    }
 }

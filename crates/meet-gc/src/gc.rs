@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tenure_lease::{Clock, Result};
+use tenure_lease::{Clock, Error, Result, Tick};
 use tenure_service::Buckets;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::assign::InFlightAssignments;
 use crate::error::ApiError;
+use crate::reachability::Reachability;
 use crate::registry::Reservations;
+use crate::single_flight::SingleFlights;
+use crate::verdict::Evidence;
 use crate::{Options, limits, sweep};
 
 /// A global controller. Clones share it.
@@ -26,8 +28,14 @@ pub struct Gc {
 pub(crate) struct GcState {
     pub(crate) options: Options,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) flights: InFlightAssignments,
+    /// Assignments in progress, by meeting, with their last failure.
+    pub(crate) flights: SingleFlights<ApiError>,
+    /// Probes in progress, by meeting and generation.
+    pub(crate) probes: SingleFlights<Evidence>,
     pub(crate) reservations: Reservations,
+    pub(crate) reachability: Reachability,
+    /// When a store call last failed.
+    store_failed: Mutex<Option<Tick>>,
     pub(crate) guests: Mutex<Buckets<IpAddr>>,
     joins: Mutex<Buckets<String>>,
     reports: Mutex<Buckets<String>>,
@@ -50,8 +58,11 @@ impl Gc {
         let reports = Buckets::new(burst, refill, limits::USERS);
         let state = Arc::new(GcState {
             clock: options.store.clock(),
-            flights: InFlightAssignments::default(),
+            flights: SingleFlights::default(),
+            probes: SingleFlights::default(),
             reservations: Reservations::default(),
+            reachability: Reachability::default(),
+            store_failed: Mutex::default(),
             guests: Mutex::new(guests),
             joins: Mutex::new(joins),
             reports: Mutex::new(reports),
@@ -90,14 +101,23 @@ impl GcState {
     /// Bounds a store call by a timeout. After a timeout, a write may have taken effect.
     pub(crate) async fn bounded<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let late = self.clock.sleep_until(self.clock.now() + limits::STORE);
-        tokio::select! {
+        let answer = tokio::select! {
             biased;
             answer = work => answer,
             () = late => {
                 let why = format!("no response within {} s", limits::STORE.as_secs());
-                Err(tenure_lease::Error::unknown("store", why))
+                Err(Error::unknown("store", why))
             }
+        };
+        if matches!(answer, Err(Error::Unavailable { .. } | Error::Unknown { .. })) {
+            *self.store_failed.lock() = Some(self.clock.now());
         }
+        answer
+    }
+
+    /// Whether a store call failed a moment ago.
+    pub(crate) fn store_is_failing(&self, now: Tick) -> bool {
+        self.store_failed.lock().is_some_and(|at| now.since(at) < limits::STORE_FAILING)
     }
 
     /// Takes one permit from a rate limiter.

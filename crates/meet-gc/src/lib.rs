@@ -12,6 +12,7 @@
 mod announce;
 mod assign;
 mod error;
+mod failover;
 mod gc;
 mod grpc;
 mod http;
@@ -19,10 +20,14 @@ mod identity;
 mod meetings;
 mod metric;
 mod options;
+mod probe;
+mod reachability;
 mod registry;
 mod reports;
 mod select;
+mod single_flight;
 mod sweep;
+mod verdict;
 
 pub use gc::{Gc, Running};
 pub use grpc::grpc;
@@ -60,7 +65,7 @@ pub mod limits {
     /// Maximum nodes of one kind that are read.
     pub const NODES: usize = 10_000;
     /// Interval at which nodes are counted.
-    pub const COUNT: Duration = Duration::from_secs(15);
+    pub const COUNT: Duration = Duration::from_secs(3);
     /// How long a reported load is valid.
     pub const LOAD: Duration = Duration::from_secs(30);
     /// Heartbeat interval of a controller.
@@ -76,11 +81,31 @@ pub mod limits {
     /// Load share above which a controller gets new meetings only as a last resort.
     pub const BUSY: f64 = 0.85;
     /// How long a report of an unreachable controller counts.
-    pub const REPORT: Duration = Duration::from_secs(60);
+    pub const REPORT: Duration = Duration::from_secs(10);
     /// Maximum participants of a meeting that are read, and reports about it.
     pub const SEATS: usize = 10_000;
     /// Timeout of a probe of a reported controller.
-    pub const PROBE: Duration = Duration::from_secs(2);
+    pub const PROBE: Duration = Duration::from_millis(500);
+    /// Timeout of a probe through another controller, which allows that one [`PROBE`].
+    pub const PROBE_PEER: Duration = Duration::from_millis(700);
+    /// How often a probe that failed is made.
+    pub const PROBES: usize = 2;
+    /// Timeout of the answer to a report.
+    pub const DECISION: Duration = Duration::from_secs(3);
+    /// Poll interval for the new owner of a meeting that moves.
+    pub const MOVE_POLL: Duration = Duration::from_millis(100);
+    /// How long a failed probe counts when vanished controllers are counted.
+    pub const VANISHED: Duration = Duration::from_secs(10);
+    /// How long a controller that is seen no more counts as registered.
+    pub const MISSED: Duration = Duration::from_secs(6);
+    /// How long a controller that is seen no more is remembered.
+    pub const SEEN: Duration = Duration::from_secs(16);
+    /// How long the owner of a generation that was found dead is not named again.
+    pub const CONDEMNED_FOR: Duration = Duration::from_secs(60);
+    /// Dead owners that are remembered.
+    pub const CONDEMNED: usize = 10_000;
+    /// How long a failed store call suppresses takeovers.
+    pub const STORE_FAILING: Duration = Duration::from_secs(3);
     /// Minimum interval between activity updates of a meeting.
     pub const TOUCH: Duration = Duration::from_secs(300);
     /// Addresses tracked by the guest rate limit.

@@ -2,6 +2,8 @@
 
 use tenure_meet_wire::internal::{RejectionReason, UnreachableReason};
 
+use crate::verdict::ProbeResult;
+
 /// Counts a join request.
 pub(crate) fn joined(status: &'static str) {
     metrics::counter!("gc_joins_total", "status" => status).increment(1);
@@ -61,8 +63,19 @@ pub(crate) fn unreachable(reason: UnreachableReason) {
 }
 
 /// Counts a probe of a reported controller by its result: `alive`, `lost_meeting` or `dead`.
-pub(crate) fn probed(result: &'static str) {
+pub(crate) fn probed(result: ProbeResult) {
+    let result = match result {
+        ProbeResult::Holds => "alive",
+        ProbeResult::Lacks => "lost_meeting",
+        ProbeResult::Failed => "dead",
+    };
     metrics::counter!("gc_mc_probes_total", "result" => result).increment(1);
+}
+
+/// Counts a decision that takes a meeting from its controller, by its result: `taken_over`, `failed`, `moved`,
+/// `not_moved` or `suppressed`.
+pub(crate) fn failed_over(result: &'static str) {
+    metrics::counter!("gc_failovers_total", "result" => result).increment(1);
 }
 
 /// Counts meetings that a sweep closed or deleted.

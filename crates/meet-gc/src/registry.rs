@@ -121,6 +121,9 @@ impl GcState {
             }
         }
         metric::registered(kind, nodes.len());
+        if kind == Kind::Controller {
+            self.reachability.registered(&nodes, now);
+        }
         Ok(nodes)
     }
 

@@ -1,22 +1,22 @@
 //! Reports of unreachable controllers.
 //!
-//! Each user of a meeting counts once. The members are the participant records of the controller, including recently disconnected ones: a
-//! dead controller cannot remove them, and under a live one they are the users that lost it.
+//! Each user counts once per generation of a meeting, for ten seconds. The members are the users that were connected when the controller
+//! was lost: those with a connected seat, and those whose seat was disconnected just now. A dead controller cannot change the seats, and
+//! under a live one they are the users that lost it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use tenure_lease::{Committed, Op, Prefix, Query, Ttl};
+use tenure_lease::{Committed, Key, Op, Prefix, Query, Ttl};
 use tenure_meet_wire::MeetingId;
-use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
-use tenure_meet_wire::internal::{ProbeRequest, UnreachableReason};
+use tenure_meet_wire::internal::UnreachableReason;
 use tenure_meet_wire::jwt::{GuestClaims, JwtError, MeetingClaims};
 
-use crate::assign::{Assignment, Owner};
 use crate::error::ApiError;
 use crate::gc::GcState;
+use crate::verdict::Tally;
 use crate::{limits, metric};
 
 /// A report.
@@ -26,29 +26,36 @@ pub(crate) struct Report<'a> {
     /// The reporter's meeting token.
     pub(crate) token: &'a str,
     pub(crate) reason: UnreachableReason,
+    /// The connection is silent but not lost: the report causes a probe and does not count.
+    pub(crate) suspect: bool,
 }
 
-/// The current tally.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tally {
-    pub(crate) reports: u32,
-    pub(crate) quorum: u32,
+/// The users of a meeting.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Members {
+    /// Those with a seat.
+    seated: BTreeSet<String>,
+    /// Those that were connected when the controller was lost.
+    connected: BTreeSet<String>,
 }
 
-/// Reports needed among `members`.
-pub(crate) fn quorum(members: usize) -> u32 {
-    (members / 2 + 1) as u32
+impl Members {
+    pub(crate) fn have_seat(&self, user: &str) -> bool {
+        self.seated.contains(user)
+    }
 }
 
 /// The fields of a participant record that GC reads.
 #[derive(Deserialize)]
 struct ParticipantRow {
     user: String,
+    #[serde(default)]
+    away_since_us: Option<u64>,
 }
 
 impl GcState {
     /// The user of a meeting token.
-    async fn member(&self, meeting_id: &str, token: &str) -> Result<String, ApiError> {
+    pub(crate) async fn reporter(&self, meeting_id: &str, token: &str) -> Result<String, ApiError> {
         let keys = &self.options.keys;
         let (user, meeting) = match keys.check::<MeetingClaims>(token).await {
             Ok(claims) => (claims.sub, claims.meeting_id),
@@ -61,65 +68,50 @@ impl GcState {
         if meeting == meeting_id { Ok(user) } else { Err(ApiError::InvalidToken) }
     }
 
-    /// Counts a report, and probes the controller on the first one.
-    pub(crate) async fn unreachable(&self, report: Report<'_>) -> Result<Tally, ApiError> {
-        let user = self.member(report.meeting_id, report.token).await?;
-        self.admit_report(&user)?;
-        let meeting = MeetingId::parse(report.meeting_id).ok_or(ApiError::NO_MEETING)?;
-        let Owner::There(home) = self.owner(meeting.as_str()).await? else {
-            return Err(ApiError::Conflict("the controller is gone already; join again".to_owned()));
-        };
-        if home.mc_id != report.mc_id {
-            return Err(ApiError::Conflict("another controller has the meeting; join again".to_owned()));
-        }
-        let members = self.members(&meeting).await?;
-        if !members.contains(&user) {
-            return Err(ApiError::Forbidden("only participants of the meeting can report".to_owned()));
-        }
-        let (reports, new) = self.count(&meeting, &home, &user, &members).await?;
-        let tally = Tally { reports, quorum: quorum(members.len()) };
-        if new {
-            metric::unreachable(report.reason);
-            tracing::warn!(mc = home.mc_id, %meeting, ?tally, reason = ?report.reason, "reported");
-        }
-        if new && reports == 1 {
-            self.probe(&meeting, &home).await;
-        }
-        Ok(tally)
-    }
-
     /// The users among the participants.
-    async fn members(&self, meeting: &MeetingId) -> Result<BTreeSet<String>, ApiError> {
-        let mut members = BTreeSet::new();
+    pub(crate) async fn members(&self, meeting: &MeetingId) -> Result<Members, ApiError> {
+        let recently = self.now_ms().saturating_sub(limits::REPORT.as_millis() as u64) * 1_000;
+        let mut members = Members::default();
         self.each(&format!("meeting:{meeting}:seat:"), |_, value| {
-            members.extend(serde_json::from_slice::<ParticipantRow>(value).map(|row| row.user));
+            let Ok(row) = serde_json::from_slice::<ParticipantRow>(value) else { return };
+            if row.away_since_us.is_none_or(|since| since >= recently) {
+                members.connected.insert(row.user.clone());
+            }
+            members.seated.insert(row.user);
         })
         .await?;
         Ok(members)
     }
 
-    /// Stores the report of one user and counts the reports of current members. Also returns whether it is new.
-    async fn count(
+    /// Stores the report of one user, unless it is only a suspicion, and counts the reports of members.
+    pub(crate) async fn count(
         &self,
         meeting: &MeetingId,
-        home: &Assignment,
+        generation: u64,
         user: &str,
-        members: &BTreeSet<String>,
-    ) -> Result<(u32, bool), ApiError> {
-        let prefix = format!("gc:report:{meeting}:{}:", home.mc_id);
-        let ttl = Some(Ttl::from_millis(limits::REPORT.as_millis() as u64)?);
-        let key = tenure_lease::Key::new(format!("{prefix}{}", short(user)))?;
-        let put = Op::PutIfAbsent { key, value: Arc::from([]), ttl };
-        let put = self.bounded(self.options.store.commit(&[put])).await?;
-        let new = matches!(put, Committed::Written { .. });
-        let current: BTreeSet<String> = members.iter().map(|user| short(user)).collect();
+        members: &Members,
+        report: &Report<'_>,
+    ) -> Result<Tally, ApiError> {
+        let prefix = format!("gc:report:{meeting}:{generation}:");
+        if !report.suspect {
+            let ttl = Some(Ttl::from_millis(limits::REPORT.as_millis() as u64)?);
+            let key = Key::new(format!("{prefix}{}", short(user)))?;
+            let put = Op::PutIfAbsent { key, value: Arc::from([]), ttl };
+            let put = self.bounded(self.options.store.commit(&[put])).await?;
+            if matches!(put, Committed::Written { .. }) {
+                metric::unreachable(report.reason);
+            }
+        }
+        let current: BTreeSet<String> = members.connected.iter().map(|user| short(user)).collect();
         let mut reports = 0;
         self.each(&prefix, |key, _| {
             reports +=
                 u32::from(key.strip_prefix(prefix.as_str()).is_some_and(|user| current.contains(user)));
         })
         .await?;
-        Ok((reports, new))
+        let tally = Tally { reports, members: current.len() as u32 };
+        tracing::warn!(mc = report.mc_id, %meeting, ?tally, reason = ?report.reason, suspect = report.suspect, "reported");
+        Ok(tally)
     }
 
     /// Visits every record under a prefix.
@@ -136,42 +128,9 @@ impl GcState {
             }
         }
     }
-
-    /// Probes the controller. The result is only counted for now.
-    async fn probe(&self, meeting: &MeetingId, home: &Assignment) {
-        let Ok(channel) = self.options.channels.to(&home.node_info.grpc_endpoint) else {
-            return metric::probed("dead");
-        };
-        let mut client = MeetingControllerServiceClient::new(channel);
-        let late = self.clock.sleep_until(self.clock.now() + limits::PROBE);
-        let answer = tokio::select! {
-            biased;
-            answer = client.probe(ProbeRequest { meeting_id: meeting.as_str().to_owned() }) => answer.ok(),
-            () = late => None,
-        };
-        let result = match answer.map(tonic::Response::into_inner) {
-            Some(answer) if answer.owns_meeting => "alive",
-            Some(_) => "lost_meeting",
-            None => "dead",
-        };
-        metric::probed(result);
-        tracing::warn!(mc = home.mc_id, meeting = %meeting, result, "probed a reported controller");
-    }
 }
 
 /// A short form of a user id for keys.
 fn short(user: &str) -> String {
     Sha256::digest(user)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quorum_is_more_than_half_and_at_least_one() {
-        for (members, needed) in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (100, 51)] {
-            assert_eq!(quorum(members), needed, "{members}");
-        }
-    }
 }

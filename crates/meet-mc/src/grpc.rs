@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tenure_lease::Generation;
 use tenure_meet_rpc::{Gatekeeper, Keyring, ServiceRole};
 use tenure_meet_wire::internal::media_coordination_service_server::{
     MediaCoordinationService, MediaCoordinationServiceServer,
@@ -15,8 +16,9 @@ use tenure_meet_wire::internal::meeting_controller_service_server::{
 use tenure_meet_wire::internal::{
     AssignMeetingRequest, AssignMeetingResponse, ControllerCapacity, HealthStatus, MediaNotificationResponse,
     MeetingSpeakers, MhAssignment, MhLoadNotification, MhRole, MigrateMeetingsRequest,
-    MigrateMeetingsResponse, ParticipantMediaConnected, ParticipantMediaDisconnected, ProbeRequest,
-    ProbeResponse, RejectionReason, RequestDrainRequest, RequestDrainResponse,
+    MigrateMeetingsResponse, ParticipantMediaConnected, ParticipantMediaDisconnected, ProbePeerRequest,
+    ProbePeerResponse, ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest,
+    RequestDrainResponse,
 };
 use tenure_meet_wire::{Id, MeetingId};
 use tonic::service::Routes;
@@ -135,7 +137,8 @@ impl GrpcService {
         let SeatTimeouts { grace, binding_ttl } = self.timeouts;
         let (allow_guests, waiting_room) = (given.allow_guests, given.waiting_room);
         let settings = Settings { max_participants, allow_guests, waiting_room, grace, binding_ttl };
-        Some(Assignment { meeting, settings, handlers })
+        let instead_of = Generation::new(request.instead_of).ok();
+        Some(Assignment { meeting, settings, handlers, instead_of })
     }
 
     async fn owns(&self, meeting: &str) -> bool {
@@ -203,13 +206,28 @@ impl MeetingControllerService for GrpcService {
     }
 
     async fn probe(&self, request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        let held = match MeetingId::parse(&request.into_inner().meeting_id) {
+            Some(meeting) => self.controller.held_generation(&meeting).await,
+            None => None,
+        };
         let mut answer = ProbeResponse {
             mc_id: self.controller.id().to_owned(),
-            owns_meeting: self.owns(&request.into_inner().meeting_id).await,
+            owns_meeting: held.is_some(),
+            boot_id: self.controller.boot_id().to_owned(),
+            generation: held.unwrap_or_default(),
             ..ProbeResponse::default()
         };
         answer.set_health(health(&self.controller).await);
         Ok(Response::new(answer))
+    }
+
+    async fn probe_peer(
+        &self,
+        request: Request<ProbePeerRequest>,
+    ) -> Result<Response<ProbePeerResponse>, Status> {
+        let ProbePeerRequest { grpc_endpoint, meeting_id, .. } = request.into_inner();
+        let probe = self.controller.probe_peer(&grpc_endpoint, &meeting_id).await;
+        Ok(Response::new(ProbePeerResponse { reached: probe.is_some(), probe }))
     }
 }
 

@@ -10,10 +10,11 @@ use tenure_meet_rpc::{Channel, ChannelPool};
 use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::internal::global_controller_service_client::GlobalControllerServiceClient;
 use tenure_meet_wire::internal::media_handler_service_client::MediaHandlerServiceClient;
+use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
 use tenure_meet_wire::internal::{
     EnforceMuteRequest, EnforceMuteResponse, MediaSeat, MhRejectionReason, MhReplacementReason,
-    NotifyMeetingEndedRequest, RegisterMeetingRequest, ReleaseMeetingRequest, ReleaseParticipantRequest,
-    ReleaseReason, RequestMhReplacementRequest,
+    NotifyMeetingEndedRequest, ProbeRequest, ProbeResponse, RegisterMeetingRequest, ReleaseMeetingRequest,
+    ReleaseParticipantRequest, ReleaseReason, RequestMhReplacementRequest,
 };
 use tonic::{Code, Status};
 
@@ -320,5 +321,22 @@ impl MediaHandlers for Peers {
 impl GlobalController for Peers {
     fn meeting_ended(&self, meeting: &MeetingId, generation: u64) -> BoxFuture<'static, ()> {
         Box::pin(self.clone().notify_meeting_ended(meeting.clone(), generation))
+    }
+
+    fn probe_controller(
+        &self,
+        grpc_endpoint: &str,
+        meeting_id: &str,
+    ) -> BoxFuture<'static, Option<ProbeResponse>> {
+        let (channel, clock) = (self.channels.to(grpc_endpoint), self.clock.clone());
+        let request = ProbeRequest { meeting_id: meeting_id.to_owned() };
+        Box::pin(async move {
+            let mut client = MeetingControllerServiceClient::new(channel.ok()?);
+            tokio::select! {
+                biased;
+                answer = client.probe(request) => answer.ok().map(tonic::Response::into_inner),
+                () = clock.sleep_until(clock.now() + limits::PROBE) => None,
+            }
+        })
     }
 }

@@ -171,18 +171,24 @@ pub(crate) fn encode_seat(seat: &Seat) -> Option<Arc<[u8]>> {
     encode(&SeatRow::from(seat))
 }
 
-/// Decodes a seat for a new owner. The seat is disconnected, since its connection ended with the previous owner: at the
-/// latest when that owner was last alive.
+/// Decodes a seat for a new owner. The seat is disconnected, since its connection ended with the previous owner.
+///
+/// Its participant gets the whole grace from now on, on this owner's clock: how long the meeting had no owner is not its
+/// fault. The wall clocks of two machines only bound it: at most two graces after the previous owner was last alive. A
+/// seat that was disconnected before keeps its own deadline.
 pub(crate) fn decode_seat(bytes: &[u8], now: Now, alive: Option<Wall>, grace: Duration) -> Option<Seat> {
     let row: SeatRow = serde_json::from_slice(bytes).ok()?;
-    let since = row.away_since_us.map(Wall::from_micros).or(alive).unwrap_or(now.wall);
-    let kept = grace + limits::SKEW;
-    let elapsed = Duration::from_micros(now.wall.as_micros().saturating_sub(since.as_micros()));
-    // A clock that was set back must not extend the deadline.
-    let left = kept.saturating_sub(elapsed).min(kept);
+    let elapsed = |since: Wall| Duration::from_micros(now.wall.as_micros().saturating_sub(since.as_micros()));
+    let away_since = row.away_since_us.map(Wall::from_micros);
+    let left = match (away_since, alive) {
+        (Some(since), _) => (grace + limits::SKEW).saturating_sub(elapsed(since)),
+        (None, Some(alive)) => (grace * 2).saturating_sub(elapsed(alive)),
+        (None, None) => grace,
+    };
+    let since = away_since.or(alive).unwrap_or(now.wall);
     let until = now.tick + limits::UNMUTE_REQUEST;
     let unmute_request = row.ask.map(|(audio, video)| UnmuteRequest { audio, video, until });
-    let presence = Presence::Disconnected { since, until: now.tick + left };
+    let presence = Presence::Disconnected { since, until: now.tick + left.min(grace) };
     Some(Seat { presence, unmute_request, ..row.into_seat()? })
 }
 
@@ -356,11 +362,11 @@ mod tests {
         let bytes = encode_seat(&full()).unwrap();
         let read = decode_seat(&bytes, now(), Some(now().wall), limits::GRACE).unwrap();
         assert_eq!(Seat { presence: Presence::Connected, ..read.clone() }, full());
-        assert_eq!(left(&read), Duration::from_secs(35));
+        assert_eq!(left(&read), Duration::from_secs(30));
     }
 
     #[test]
-    fn the_grace_starts_at_the_disconnect_or_the_last_heartbeat_of_the_old_owner() {
+    fn the_grace_starts_at_the_opening_and_ends_sixty_seconds_after_the_old_owner() {
         let ago = |seconds: u64| Wall::from_micros(now().wall.as_micros() - seconds * 1_000_000);
         let grace = limits::GRACE;
         let here = encode_seat(&full()).unwrap();
@@ -368,10 +374,12 @@ mod tests {
         let away = encode_seat(&Seat { presence: away, ..full() }).unwrap();
         let cases = [
             (&here, Some(ago(5)), 30),
+            (&here, Some(ago(30)), 30),
+            (&here, Some(ago(45)), 15),
             (&here, Some(ago(60)), 0),
-            (&here, None, 35),
+            (&here, None, 30),
             (&away, Some(ago(5)), 15),
-            (&here, Some(Wall::from_micros(now().wall.as_micros() + 1_000_000_000)), 35),
+            (&here, Some(Wall::from_micros(now().wall.as_micros() + 1_000_000_000)), 30),
         ];
         for (bytes, alive, seconds) in cases {
             let read = decode_seat(bytes, now(), alive, grace).unwrap();

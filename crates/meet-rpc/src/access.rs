@@ -13,7 +13,20 @@ pub(crate) struct Rule {
     pub(crate) offered_by: ServiceRole,
     /// The only service type that may call it.
     pub(crate) caller: ServiceType,
+    /// A second service type, for the called method only.
+    also: Option<ServiceType>,
 }
+
+impl Rule {
+    /// Whether a service type may make the call.
+    pub(crate) fn admits(self, caller: ServiceType) -> bool {
+        self.caller == caller || self.also == Some(caller)
+    }
+}
+
+/// Methods that another service type may call as well: a controller probes another one when GC asks it to.
+const ALSO: [(&str, &str, ServiceType); 1] =
+    [("MeetingControllerService", "Probe", ServiceType::MeetingController)];
 
 const PACKAGE: &str = "tenure.meet.internal.v1.";
 
@@ -27,13 +40,15 @@ const RULES: [Rule; 6] = [
 ];
 
 const fn rule(service: &'static str, offered_by: ServiceRole, caller: ServiceType) -> Rule {
-    Rule { service, offered_by, caller }
+    Rule { service, offered_by, caller, also: None }
 }
 
 /// Returns the rule for a call path, `/package.Service/Method`. A service without a rule is not exposed.
 pub(crate) fn rule_of(path: &str) -> Option<Rule> {
-    let (service, _method) = path.strip_prefix('/')?.strip_prefix(PACKAGE)?.split_once('/')?;
-    RULES.into_iter().find(|rule| rule.service == service)
+    let (service, method) = path.strip_prefix('/')?.strip_prefix(PACKAGE)?.split_once('/')?;
+    let rule = RULES.into_iter().find(|rule| rule.service == service)?;
+    let also = ALSO.iter().find(|(of, name, _)| (*of, *name) == (service, method));
+    Some(Rule { also: also.map(|(_, _, caller)| *caller), ..rule })
 }
 
 #[cfg(test)]
@@ -51,6 +66,13 @@ mod tests {
         assert_eq!(services, ruled);
         let path = "/tenure.meet.internal.v1.MediaHandlerService/EnforceMute";
         assert_eq!(rule_of(path).unwrap().caller, ServiceType::MeetingController);
+        let may_call = |method: &str, caller| {
+            let path = format!("/tenure.meet.internal.v1.MeetingControllerService/{method}");
+            rule_of(&path).unwrap().admits(caller)
+        };
+        let (gc, mc) = (ServiceType::GlobalController, ServiceType::MeetingController);
+        assert!(may_call("Probe", gc) && may_call("Probe", mc));
+        assert!(may_call("AssignMeeting", gc) && !may_call("AssignMeeting", mc));
         for bad in ["", "/", "/tenure.meet.internal.v1.Unknown/X", "/tenure.lease.v1.Leases/Acquire", "x"] {
             assert_eq!(rule_of(bad), None, "{bad}");
         }

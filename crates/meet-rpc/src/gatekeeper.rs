@@ -73,7 +73,7 @@ impl Gatekeeper {
             return Err(invalid("scope"));
         }
         self.role.validated("success", "none");
-        if claims.service_type != rule.caller && !broken(Break::AdmitsAnyCaller) {
+        if !rule.admits(claims.service_type) && !broken(Break::AdmitsAnyCaller) {
             self.role.wrong_caller(rule.service, rule.caller, claims.service_type);
             return Err(Status::permission_denied("this service type may not call the service"));
         }

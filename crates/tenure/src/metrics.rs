@@ -364,9 +364,14 @@ const CATALOG: &[(Kind, &str, &str)] = &[
     (
         Counter,
         "gc_unreachable_reports_total",
-        "Reports of users that cannot reach their controller, at most one per user and minute.",
+        "Reports of users that cannot reach their controller, at most one per user, generation and ten seconds.",
     ),
     (Counter, "gc_mc_probes_total", "Probes of reported controllers: alive, lost_meeting, dead."),
+    (
+        Counter,
+        "gc_failovers_total",
+        "Decisions that take a meeting from its controller: taken_over, failed, moved, not_moved, suppressed.",
+    ),
     (Counter, "gc_meetings_swept_total", "Meetings closed or forgotten."),
     (
         Counter,

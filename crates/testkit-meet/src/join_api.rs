@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tenure_meet_client::join_api::Admission;
+use tenure_meet_client::join_api::{Admission, Home, UnreachableReport};
 use tenure_meet_client::{Endpoint, JoinApi, JoinApiError};
 use tenure_meet_wire::jwt::Role;
+use tokio::sync::watch;
 
 use crate::meeting::{MEETING, TestTokens};
 
@@ -17,11 +18,16 @@ pub struct ScriptedJoinApi {
     user: String,
     role: Role,
     place: Mutex<Endpoint>,
+    generation: Mutex<u64>,
     failures: Mutex<VecDeque<JoinApiError>>,
     /// Returned instead of a valid token.
     token: Mutex<Option<String>>,
     calls: Mutex<u64>,
-    reports: Mutex<Vec<String>>,
+    reports: Mutex<Vec<UnreachableReport>>,
+    /// The home that the next decisions name.
+    home: Mutex<Option<Home>>,
+    /// Whether decisions wait.
+    held: watch::Sender<bool>,
 }
 
 impl ScriptedJoinApi {
@@ -32,10 +38,13 @@ impl ScriptedJoinApi {
             user: user.to_owned(),
             role,
             place: Mutex::new(place),
+            generation: Mutex::default(),
             failures: Mutex::default(),
             token: Mutex::default(),
             calls: Mutex::default(),
             reports: Mutex::default(),
+            home: Mutex::default(),
+            held: watch::Sender::new(false),
         })
     }
 
@@ -47,6 +56,12 @@ impl ScriptedJoinApi {
     /// Changes the meeting's endpoint.
     pub fn set_endpoint(&self, url: &str) {
         self.place.lock().url = url.to_owned();
+    }
+
+    /// Changes the meeting's endpoint and its generation.
+    pub fn set_home(&self, home: Home) {
+        *self.place.lock() = home.place;
+        *self.generation.lock() = home.generation;
     }
 
     /// Fails the next calls with these errors, in order.
@@ -65,8 +80,18 @@ impl ScriptedJoinApi {
     }
 
     /// Reports of unreachable controllers so far.
-    pub fn reports(&self) -> Vec<String> {
+    pub fn reports(&self) -> Vec<UnreachableReport> {
         self.reports.lock().clone()
+    }
+
+    /// Lets reports wait for their decision, or answers them.
+    pub fn hold_decisions(&self, hold: bool) {
+        self.held.send_replace(hold);
+    }
+
+    /// Answers reports with this home; `None` names none.
+    pub fn decide(&self, home: Option<Home>) {
+        *self.home.lock() = home;
     }
 }
 
@@ -85,10 +110,26 @@ impl JoinApi for ScriptedJoinApi {
                 .map_err(|error| JoinApiError::Unavailable(error.to_string()))?,
         };
         let place = self.place.lock().clone();
-        Ok(Admission { meeting_id: MEETING.to_owned(), token, mc_id: place.url.clone(), place })
+        let mc_id = place.url.clone();
+        Ok(Admission {
+            meeting_id: MEETING.to_owned(),
+            token,
+            mc_id,
+            place,
+            generation: *self.generation.lock(),
+        })
     }
 
-    async fn unreachable(&self, admission: &Admission, why: &str) {
-        self.reports.lock().push(format!("{}: {why}", admission.mc_id));
+    async fn unreachable(
+        &self,
+        _admission: &Admission,
+        report: UnreachableReport,
+    ) -> Result<Option<Home>, JoinApiError> {
+        self.reports.lock().push(report);
+        let mut held = self.held.subscribe();
+        if held.wait_for(|held| !held).await.is_err() {
+            return Ok(None);
+        }
+        Ok(self.home.lock().clone())
     }
 }

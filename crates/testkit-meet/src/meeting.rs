@@ -143,7 +143,8 @@ impl TestMeeting {
             primary: true,
             certificates: Vec::new(),
         };
-        let assignment = Assignment { meeting, settings: Settings::default(), handlers: vec![handler] };
+        let settings = Settings::default();
+        let assignment = Assignment { meeting, settings, handlers: vec![handler], instead_of: None };
         match self.controller.assign(assignment).await {
             Assigned::Accepted { generation } => Ok(generation),
             other => Err(anyhow!("assignment rejected: {other:?}")),

@@ -6,13 +6,14 @@ use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{
     ClientMessage, ErrorCode, ErrorMessage, JoinRequest, JoinResponse, ServerMessage,
 };
+use tenure_meet_wire::transport::TransportError;
 use tenure_meet_wire::{CloseCode, Id, TraceParent};
 
 use crate::Event;
 use crate::connection::Connection;
 use crate::dial::Endpoint;
 use crate::driver::{Driver, Proof, Setback};
-use crate::join_api::{Admission, JoinApiError};
+use crate::join_api::{Admission, JoinApiError, UnreachableReason};
 use crate::limits;
 use crate::options::{Ending, State};
 use crate::view;
@@ -31,18 +32,33 @@ fn again(why: impl ToString) -> Setback {
     Setback::Again(why.to_string(), false)
 }
 
+fn unreachable(reason: UnreachableReason, why: impl ToString) -> Setback {
+    Setback::Unreachable(reason, why.to_string())
+}
+
+/// The reason in a report of a failed dial. QUIC names its errors only in words.
+fn reason(error: &TransportError) -> UnreachableReason {
+    let text = error.to_string().to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match () {
+        () if says(&["certificate", "tls", "crypto"]) => UnreachableReason::TlsError,
+        () if says(&["timed out", "timeout"]) => UnreachableReason::Timeout,
+        () if says(&["refused"]) => UnreachableReason::ConnectionRefused,
+        () => UnreachableReason::Unspecified,
+    }
+}
+
 impl Driver {
     /// One attempt: calls the join API, connects, and joins or resumes.
     pub(super) async fn enter(&mut self) -> Result<Connection, Setback> {
-        let admission = self.join_api.admit().await.map_err(|error| self.turned_away(error))?;
-        let place = self.redirect.take().unwrap_or_else(|| admission.place.clone());
-        let mut connection = match self.connect(&place).await {
-            Ok(connection) => connection,
-            Err(why) => {
-                self.join_api.unreachable(&admission, &why).await;
-                return Err(again(why));
-            }
+        let admission = match (self.home.take(), &self.admission) {
+            // The token of the lost connection is good there too.
+            (Some(home), Some(last)) => last.at(home),
+            _ => self.join_api.admit().await.map_err(|error| self.turned_away(error))?,
         };
+        self.admission = Some(admission.clone());
+        let place = self.redirect.take().unwrap_or_else(|| admission.place.clone());
+        let mut connection = self.connect(&place).await?;
         let seq = self.next_seq();
         let answered = self.ask_for_seat(&mut connection, &admission, seq).await;
         let answer = match answered {
@@ -71,7 +87,7 @@ impl Driver {
         }
     }
 
-    async fn connect(&self, place: &Endpoint) -> Result<Connection, String> {
+    async fn connect(&self, place: &Endpoint) -> Result<Connection, Setback> {
         let clock = &self.options.clock;
         let late = clock.sleep_until(clock.now() + limits::DIAL);
         let connect = async {
@@ -80,8 +96,8 @@ impl Driver {
         };
         tokio::select! {
             biased;
-            connection = connect => connection.map_err(|error| error.to_string()),
-            () = late => Err("connect timed out".to_owned()),
+            connection = connect => connection.map_err(|error| unreachable(reason(&error), error)),
+            () = late => Err(unreachable(UnreachableReason::Timeout, "connect timed out")),
         }
     }
 
@@ -97,12 +113,15 @@ impl Driver {
         let message = self.join_request(admission, seq);
         let ask = async {
             connection.writer.send(&message).await.map_err(again)?;
-            connection.next().await.map_err(|loss| again(format!("{loss:?}")))
+            connection.next().await.map_err(|loss| match loss.unreachable() {
+                Some(reason) => unreachable(reason, format!("{loss:?}")),
+                None => again(format!("{loss:?}")),
+            })
         };
         let mut answer = tokio::select! {
             biased;
             answer = ask => answer?,
-            () = late => return Err(again("join timed out")),
+            () = late => return Err(unreachable(UnreachableReason::Timeout, "join timed out")),
         };
         while matches!(answer.payload, Some(Payload::Waiting(_))) {
             // A host admits this client or turns it away; the controller bounds the wait.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tenure_lease::{Clock, Tick};
 
 use crate::dial::Endpoint;
-use crate::join_api::{Admission, JoinApi, JoinApiError};
+use crate::join_api::{Admission, Home, JoinApi, JoinApiError, UnreachableReport};
 
 /// Timeout of a call.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -90,6 +90,24 @@ struct Assignment {
     webtransport_endpoint: String,
     #[serde(default)]
     certificate_hashes: Vec<String>,
+    generation: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Decision {
+    mc_assignment: Option<Assignment>,
+}
+
+impl Assignment {
+    fn home(self) -> Result<Home, JoinApiError> {
+        let hashes =
+            self.certificate_hashes.iter().map(|hash| STANDARD.decode(hash)).collect::<Result<_, _>>();
+        let hashes =
+            hashes.map_err(|_| JoinApiError::Unavailable("certificate hash is not base64".to_owned()))?;
+        let place = Endpoint { url: self.webtransport_endpoint, hashes };
+        let generation = self.generation.and_then(|text| text.parse().ok()).unwrap_or_default();
+        Ok(Home { mc_id: self.mc_id, place, generation })
+    }
 }
 
 #[derive(Deserialize)]
@@ -167,23 +185,22 @@ impl JoinApi for RestJoinApi {
         let bearer = self.bearer().await?;
         let joined: Joined =
             call(&*self.http, &*self.clock, Method::GET, &self.url(""), Some(&bearer), None).await?;
-        let Assignment { mc_id, webtransport_endpoint: url, certificate_hashes } = joined.mc_assignment;
-        let hashes = certificate_hashes.iter().map(|hash| STANDARD.decode(hash)).collect::<Result<_, _>>();
-        let hashes =
-            hashes.map_err(|_| JoinApiError::Unavailable("certificate hash is not base64".to_owned()))?;
-        let place = Endpoint { url, hashes };
-        Ok(Admission { meeting_id: joined.meeting_id, token: joined.token, mc_id, place })
+        let Home { mc_id, place, generation } = joined.mc_assignment.home()?;
+        Ok(Admission { meeting_id: joined.meeting_id, token: joined.token, mc_id, place, generation })
     }
 
-    async fn unreachable(&self, admission: &Admission, why: &str) {
+    async fn unreachable(
+        &self,
+        admission: &Admission,
+        report: UnreachableReport,
+    ) -> Result<Option<Home>, JoinApiError> {
         let url = format!("{}/api/v1/meetings/{}/unreachable", self.base, admission.meeting_id);
-        let why: String = why.chars().take(200).collect();
-        let body = json!({ "mc_id": admission.mc_id, "reason": why });
-        let reported: Result<Value, JoinApiError> =
-            call(&*self.http, &*self.clock, Method::POST, &url, Some(&admission.token), Some(&body)).await;
-        if let Err(error) = reported {
-            tracing::debug!(target: "meet_client", %error, "report failed");
-        }
+        let body = json!({
+            "mc_id": admission.mc_id, "reason": report.reason.as_str(), "suspect": report.suspect,
+        });
+        let decision: Decision =
+            call(&*self.http, &*self.clock, Method::POST, &url, Some(&admission.token), Some(&body)).await?;
+        decision.mc_assignment.map(Assignment::home).transpose()
     }
 }
 

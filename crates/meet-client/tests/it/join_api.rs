@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tenure_meet_client::join_api::{RestJoinApi, create};
+use tenure_meet_client::join_api::{RestJoinApi, UnreachableReason, UnreachableReport, create};
 use tenure_meet_client::{JoinApi, JoinApiError};
 use tenure_store::BootClock;
 use tokio::net::TcpListener;
@@ -53,7 +53,9 @@ async fn server(tasks: &mut JoinSet<()>, expires_in: u64) -> (String, Said) {
     };
     let report = async move |State(said): State<Said>, headers: HeaderMap, Json(body): Json<Value>| {
         note(&said, "unreachable", &headers, body);
-        Json(json!({ "reports": 1, "quorum": 1, "failover_started": false }))
+        let home = json!({ "mc_id": "mc-2", "webtransport_endpoint": "https://127.0.0.1:2/wt/mc", "grpc_endpoint": "",
+            "certificate_hashes": ["BAUG"], "generation": "8" });
+        Json(json!({ "reports": 1, "quorum": 1, "failover_started": true, "mc_assignment": home }))
     };
     let router = Router::new()
         .route("/api/v1/meetings", post(made))
@@ -85,7 +87,15 @@ async fn a_user_joins_with_its_token_and_reports_with_the_meeting_token() {
     assert_eq!((admission.token.as_str(), admission.mc_id.as_str()), ("meeting-token", "mc-1"));
     assert_eq!(admission.place.hashes, [vec![1, 2, 3]]);
     assert!(!format!("{admission:?}").contains("meeting-token"), "debug output hides the token");
-    join_api.unreachable(&admission, "no answer").await;
+    let report = UnreachableReport { reason: UnreachableReason::Timeout, suspect: true };
+    let home = join_api.unreachable(&admission, report).await.unwrap().unwrap();
+    assert_eq!((home.mc_id.as_str(), home.generation), ("mc-2", 8));
+    assert_eq!(
+        (home.place.url.as_str(), home.place.hashes),
+        ("https://127.0.0.1:2/wt/mc", vec![vec![4, 5, 6]])
+    );
+    let sent = said.0.lock().last().unwrap().2.clone();
+    assert_eq!(sent, json!({ "mc_id": "mc-1", "reason": "TIMEOUT", "suspect": true }));
     assert_eq!(
         words(&said),
         pairs(&[("create", "Bearer mine"), ("join", "Bearer mine"), ("unreachable", "Bearer meeting-token")])

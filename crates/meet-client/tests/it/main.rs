@@ -12,3 +12,4 @@ mod page;
 mod party;
 mod people;
 mod script;
+mod unreachable;

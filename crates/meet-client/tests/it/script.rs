@@ -12,7 +12,7 @@ use tenure_meet_wire::signaling::client_message::Payload as Ask;
 use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{
     Accepted, ChatMessage, ClientMessage, ErrorCode, ErrorMessage, JoinRequest, JoinResponse, Participant,
-    RedirectToMc, ServerMessage,
+    Pong, RedirectToMc, ServerMessage,
 };
 use tenure_meet_wire::transport::memory::{self, Listener};
 use tenure_meet_wire::transport::{Listener as _, MessageReader, MessageWriter, Session};
@@ -21,22 +21,22 @@ use tenure_testkit_meet::{FlakyTransport, ScriptedJoinApi, TestMeeting};
 
 use crate::party::{MC, connected};
 
-struct Stage {
-    clock: Arc<TokioClock>,
-    listener: Listener,
-    transport: Arc<FlakyTransport>,
-    join_api: Arc<ScriptedJoinApi>,
+pub(crate) struct Stage {
+    pub(crate) clock: Arc<TokioClock>,
+    pub(crate) listener: Listener,
+    pub(crate) transport: Arc<FlakyTransport>,
+    pub(crate) join_api: Arc<ScriptedJoinApi>,
 }
 
 /// The controller's end of a connection.
-struct Scene {
+pub(crate) struct Scene {
     session: Arc<dyn Session>,
     writer: MessageWriter,
     reader: MessageReader,
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = Arc::new(TokioClock::default());
         let store: Arc<dyn tenure_lease::Store> = Arc::new(Local::memory_on(clock.clone()));
         // Used only to issue tokens.
@@ -58,7 +58,7 @@ impl Stage {
     }
 
     /// Accepts the next connection and its join request.
-    async fn scene(&self) -> (Scene, JoinRequest, u64) {
+    pub(crate) async fn scene(&self) -> (Scene, JoinRequest, u64) {
         let session = self.listener.offer().await.unwrap().accept().await.unwrap();
         let (send, receive) = session.accept_bi().await.unwrap();
         let mut scene =
@@ -70,7 +70,7 @@ impl Stage {
     }
 
     /// A joined client.
-    async fn seated(&self) -> (Client, Events, Scene) {
+    pub(crate) async fn seated(&self) -> (Client, Events, Scene) {
         let (joined, scene) = tokio::join!(self.client(), async {
             let (mut scene, join, seq) = self.scene().await;
             assert!(join.binding_token.is_empty() && !join.attempt_id.is_empty());
@@ -84,11 +84,25 @@ impl Stage {
 }
 
 impl Scene {
-    async fn next(&mut self) -> ClientMessage {
-        self.reader.next().await.unwrap().expect("a message")
+    /// The next message. Pings are answered.
+    pub(crate) async fn next(&mut self) -> ClientMessage {
+        loop {
+            let message: ClientMessage = self.reader.next().await.unwrap().expect("a message");
+            let Some(Ask::Ping(ping)) = &message.payload else { return message };
+            self.say(message.seq, 0, Payload::Pong(Pong { nonce: ping.nonce })).await;
+        }
     }
 
-    async fn say(&mut self, seq: u64, event_seq: u64, payload: Payload) {
+    /// Answers pings; never returns, also when the client leaves.
+    pub(crate) async fn stay(&mut self) {
+        while let Ok(Some(message)) = self.reader.next::<ClientMessage>().await {
+            let Some(Ask::Ping(ping)) = message.payload else { panic!("{message:?}") };
+            self.say(message.seq, 0, Payload::Pong(Pong { nonce: ping.nonce })).await;
+        }
+        std::future::pending().await
+    }
+
+    pub(crate) async fn say(&mut self, seq: u64, event_seq: u64, payload: Payload) {
         let message = ServerMessage { payload: Some(payload), seq, event_seq, ..ServerMessage::default() };
         self.writer.send(&message).await.unwrap();
     }
@@ -114,7 +128,7 @@ fn welcome(token: &str) -> JoinResponse {
     }
 }
 
-fn resumed(token: &str, seen: u64, applied_seq: u64) -> Payload {
+pub(crate) fn resumed(token: &str, seen: u64, applied_seq: u64) -> Payload {
     let answer = JoinResponse { resumed: true, replay: true, event_seq: seen, applied_seq, ..welcome(token) };
     Payload::JoinResponse(answer)
 }

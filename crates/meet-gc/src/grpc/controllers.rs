@@ -177,16 +177,16 @@ impl GlobalControllerService for ControllerService {
         request: Request<ReportMcUnreachableRequest>,
     ) -> Result<Response<ReportMcUnreachableResponse>, Status> {
         let request = request.into_inner();
-        let tally = self
-            .0
-            .unreachable(Report {
-                meeting_id: &request.meeting_id,
-                mc_id: &request.mc_id,
-                token: &request.join_token,
-                reason: request.reason(),
-            })
-            .await?;
-        let (reports, quorum) = (tally.reports, tally.quorum);
-        Ok(Response::new(ReportMcUnreachableResponse { reports, quorum, failover_started: false }))
+        let report = Report {
+            meeting_id: &request.meeting_id,
+            mc_id: &request.mc_id,
+            token: &request.join_token,
+            reason: request.reason(),
+            suspect: false,
+        };
+        let decision = self.0.unreachable(report).await?;
+        let (reports, quorum) = (decision.tally.reports, decision.tally.quorum());
+        let failover_started = decision.failover_started;
+        Ok(Response::new(ReportMcUnreachableResponse { reports, quorum, failover_started }))
     }
 }

@@ -28,6 +28,9 @@ pub(super) struct MeetingBody {
 #[schema(title = "McAssignment")]
 pub(super) struct McAssignment {
     mc_id: String,
+    /// A decimal number that rises whenever another controller takes the meeting. Absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<String>,
     /// The WebTransport URL.
     webtransport_endpoint: String,
     /// The gRPC endpoint for other services. Empty if it has none.
@@ -56,6 +59,8 @@ impl From<Assignment> for McAssignment {
         let NodeInfo { webtransport_endpoint, grpc_endpoint, certificate_hashes, .. } = home.node_info;
         // An in-process endpoint is of no use to a client.
         let grpc_endpoint = if grpc_endpoint.starts_with("http") { grpc_endpoint } else { String::new() };
-        Self { mc_id: home.mc_id, webtransport_endpoint, grpc_endpoint, certificate_hashes }
+        let generation = (home.generation > 0).then(|| home.generation.to_string());
+        let mc_id = home.mc_id;
+        Self { mc_id, generation, webtransport_endpoint, grpc_endpoint, certificate_hashes }
     }
 }

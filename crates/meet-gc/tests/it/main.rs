@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
 mod assignment;
+mod failover;
 mod guests;
 mod meetings;
 mod nodes;

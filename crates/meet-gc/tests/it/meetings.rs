@@ -29,10 +29,13 @@ async fn a_meeting_is_created_and_joined_by_its_host_and_others() {
     assert_eq!((claims.sub.as_str(), claims.role), (made.text("host_user_id"), Role::Host));
     assert_eq!((claims.meeting_id.as_str(), claims.participant_type), (id, ParticipantType::Member));
     assert!(claims.capabilities.contains(&"moderate".to_owned()), "{claims:?}");
+    let generation = &host.body["mc_assignment"]["generation"];
+    assert!(generation.as_str().is_some_and(|text| text.parse::<u64>().is_ok()), "{generation}");
     assert_eq!(
         host.body["mc_assignment"],
         json!({
             "mc_id": "mc-1",
+            "generation": generation,
             "webtransport_endpoint": "https://127.0.0.1:4433/wt/mc-1",
             "grpc_endpoint": "",
             "certificate_hashes": ["BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="],

@@ -2,17 +2,22 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tenure_keeper::{Guard, Keeper, Terms};
-use tenure_lease::{Holder, Key, Op, Store, Ttl};
-use tenure_meet_rpc::{ChannelPool, Gatekeeper, Keyring, Kind, NodeInfo, ServiceRole};
+use tenure_lease::{Generation, Holder, Key, Op, Store, Ttl};
+use tenure_meet_rpc::{ChannelPool, Gatekeeper, Keyring, Kind, NodeInfo, Peer, ServiceRole};
+use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
 use tenure_meet_wire::internal::meeting_controller_service_server::{
     MeetingControllerService, MeetingControllerServiceServer,
 };
 use tenure_meet_wire::internal::{
-    AssignMeetingRequest, AssignMeetingResponse, HealthStatus, ProbeRequest, ProbeResponse, RejectionReason,
+    AssignMeetingRequest, AssignMeetingResponse, HealthStatus, MigrateMeetingsRequest,
+    MigrateMeetingsResponse, ProbePeerRequest, ProbePeerResponse, ProbeRequest, ProbeResponse,
+    RejectionReason,
 };
+use tenure_meet_wire::jwt::ServiceType;
 use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
@@ -50,6 +55,14 @@ pub(crate) struct FakeController {
     pub(crate) asked: Arc<Mutex<Vec<AssignMeetingRequest>>>,
     pub(crate) traces: Arc<Mutex<Vec<String>>>,
     pub(crate) probes: Arc<Mutex<u32>>,
+    /// Orders to move meetings.
+    pub(crate) moves: Arc<Mutex<Vec<MigrateMeetingsRequest>>>,
+    /// Leases that it holds in the store and does not know of, as after a restart.
+    forgotten: Arc<Mutex<Vec<Guard>>>,
+    /// The callers that get no answer to probes.
+    deaf_to: Arc<Mutex<Vec<ServiceType>>>,
+    /// Calls other controllers.
+    peers: ChannelPool,
 }
 
 fn terms() -> Terms {
@@ -81,7 +94,7 @@ pub(crate) async fn hold(store: &Arc<dyn Store>, kind: Kind, id: &str, zone: &st
 impl Mc {
     pub(crate) async fn start(
         store: &Arc<dyn Store>,
-        channels: &ChannelPool,
+        (channels, peers): (&ChannelPool, ChannelPool),
         keys: &Keyring,
         id: &str,
     ) -> Self {
@@ -96,6 +109,10 @@ impl Mc {
             asked: Arc::default(),
             traces: Arc::default(),
             probes: Arc::default(),
+            moves: Arc::default(),
+            forgotten: Arc::default(),
+            deaf_to: Arc::default(),
+            peers,
         };
         let routes = Routes::new(MeetingControllerServiceServer::new(fake.clone()));
         channels.offer(id, Gatekeeper::new(ServiceRole::Mc, keys.clone()).guard(routes));
@@ -128,6 +145,28 @@ impl Mc {
         let key = Key::new(format!("meeting:{meeting}:state")).unwrap();
         let value = Arc::from(row.to_string().into_bytes());
         store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
+    }
+
+    /// Stops answering anything, as a process that was stopped does. Its leases stay.
+    pub(crate) fn die(&self) {
+        self.answers(false);
+        *self.fake.deaf_to.lock() = vec![ServiceType::GlobalController, ServiceType::MeetingController];
+    }
+
+    /// Stops answering probes of this caller.
+    pub(crate) fn ignore(&self, caller: ServiceType) {
+        self.fake.deaf_to.lock().push(caller);
+    }
+
+    /// Forgets its meetings while their leases last, as a restarted process does.
+    pub(crate) fn restart(&self) {
+        let held = std::mem::take(&mut *self.fake.meetings.lock());
+        self.fake.forgotten.lock().extend(held);
+    }
+
+    /// The generations that it had to replace; zero for none.
+    pub(crate) fn replaced(&self) -> Vec<u64> {
+        self.fake.asked.lock().iter().map(|request| request.instead_of).collect()
     }
 
     /// Number of assignment requests received.
@@ -192,10 +231,15 @@ impl MeetingControllerService for FakeController {
                     let again = AssignMeetingResponse { accepted: true, ..AssignMeetingResponse::default() };
                     return Ok(Response::new(again));
                 }
-                match self.keeper.try_acquire(key, terms()).await {
+                match self.acquire(key, request.instead_of).await {
                     Ok(guard) => {
+                        let generation = guard.generation().get();
                         self.meetings.lock().push(guard);
-                        AssignMeetingResponse { accepted: true, ..AssignMeetingResponse::default() }
+                        AssignMeetingResponse {
+                            accepted: true,
+                            generation,
+                            ..AssignMeetingResponse::default()
+                        }
                     }
                     Err(error) => {
                         let busy = error.busy().unwrap_or_else(|| panic!("{error}"));
@@ -210,14 +254,61 @@ impl MeetingControllerService for FakeController {
 
     async fn probe(&self, request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         *self.probes.lock() += 1;
+        let caller = request.extensions().get::<Peer>().map(|peer| peer.service_type);
+        if caller.is_some_and(|caller| self.deaf_to.lock().contains(&caller)) {
+            return std::future::pending().await;
+        }
         let key = format!("meeting:{}", request.into_inner().meeting_id);
-        let owns_meeting = self.meetings.lock().iter().any(|guard| guard.lease().key.as_str() == key);
-        let health = HealthStatus::Healthy.into();
+        let generation = self
+            .meetings
+            .lock()
+            .iter()
+            .find(|guard| guard.lease().key.as_str() == key)
+            .map(|guard| guard.generation().get());
         Ok(Response::new(ProbeResponse {
             mc_id: self.id.clone(),
-            health,
-            owns_meeting,
+            health: HealthStatus::Healthy.into(),
+            owns_meeting: generation.is_some(),
+            generation: generation.unwrap_or_default(),
             ..ProbeResponse::default()
         }))
+    }
+
+    async fn probe_peer(
+        &self,
+        request: Request<ProbePeerRequest>,
+    ) -> Result<Response<ProbePeerResponse>, Status> {
+        self.answers.subscribe().wait_for(|answers| *answers).await.unwrap();
+        let ProbePeerRequest { grpc_endpoint, meeting_id, .. } = request.into_inner();
+        let mut client = MeetingControllerServiceClient::new(self.peers.to(&grpc_endpoint).unwrap());
+        let clock = self.keeper.clock();
+        let probe = tokio::select! {
+            answer = client.probe(ProbeRequest { meeting_id }) => answer.ok().map(Response::into_inner),
+            () = clock.sleep_until(clock.now() + Duration::from_millis(500)) => None,
+        };
+        Ok(Response::new(ProbePeerResponse { reached: probe.is_some(), probe }))
+    }
+
+    async fn migrate_meetings(
+        &self,
+        request: Request<MigrateMeetingsRequest>,
+    ) -> Result<Response<MigrateMeetingsResponse>, Status> {
+        self.moves.lock().push(request.into_inner());
+        Ok(Response::new(MigrateMeetingsResponse { accepted: 0 }))
+    }
+}
+
+impl FakeController {
+    /// Acquires the lease as a controller does: from the dead generation if one is named.
+    async fn acquire(&self, key: Key, instead_of: u64) -> tenure_keeper::Result<Guard> {
+        let Ok(dead) = Generation::new(instead_of) else {
+            return self.keeper.try_acquire(key, terms()).await;
+        };
+        match self.keeper.replace(key.clone(), terms(), dead).await {
+            Err(error) if error.busy().is_some_and(|busy| busy.holder.is_none()) => {
+                self.keeper.try_acquire(key, terms()).await
+            }
+            acquired => acquired,
+        }
     }
 }

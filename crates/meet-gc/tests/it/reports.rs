@@ -13,13 +13,13 @@ use tonic::Code;
 use crate::test_gc::{Answer, HOST, OTHER, TestGc, answer};
 
 /// A user with its meeting token.
-struct Member {
-    user: String,
-    token: String,
+pub(crate) struct Member {
+    pub(crate) user: String,
+    pub(crate) token: String,
 }
 
 impl Member {
-    async fn join(test_gc: &TestGc, bearer: &str, code: &str) -> Self {
+    pub(crate) async fn join(test_gc: &TestGc, bearer: &str, code: &str) -> Self {
         let joined = test_gc.first().join(bearer, code).await;
         let user = test_gc.claims::<MeetingClaims>(&joined).sub;
         Self { user, token: joined.text("token").to_owned() }
@@ -27,14 +27,14 @@ impl Member {
 }
 
 /// Writes a participant record as the controller of the meeting does.
-async fn write_participant(test_gc: &TestGc, meeting: &str, participant: &str, user: &str) {
+pub(crate) async fn write_participant(test_gc: &TestGc, meeting: &str, participant: &str, user: &str) {
     let key = Key::new(format!("meeting:{meeting}:seat:{participant}")).unwrap();
     let value =
         Arc::from(json!({"participant": participant, "user": user, "name": "x"}).to_string().into_bytes());
     test_gc.store.commit(&[Op::Put { key, value, ttl: None }]).await.unwrap();
 }
 
-async fn report(test_gc: &TestGc, token: &str, meeting: &str, body: Value) -> Answer {
+pub(crate) async fn report(test_gc: &TestGc, token: &str, meeting: &str, body: Value) -> Answer {
     let path = format!("/meetings/{meeting}/unreachable");
     answer(test_gc.first().request(token, Method::POST, &path).json(&body)).await
 }
@@ -55,10 +55,14 @@ async fn each_user_counts_once_and_more_than_half_are_a_quorum() {
     // The host has two participants but counts as one user.
     write_participant(&test_gc, id, "again", &members[0].user).await;
     let body = || json!({"mc_id": "mc-1", "reason": "timeout"});
-    let tally = |reports: u32| json!({"reports": reports, "quorum": 2, "failover_started": false});
-    assert_eq!(report(&test_gc, &members[0].token, id, body()).await.body, tally(1));
-    assert_eq!(report(&test_gc, &members[0].token, id, body()).await.body, tally(1));
-    assert_eq!(report(&test_gc, &members[1].token, id, body()).await.body, tally(2));
+    let tally = |answer: Answer| {
+        assert_eq!(answer.body["failover_started"], false, "{answer:?}");
+        assert_eq!(answer.body["mc_assignment"]["mc_id"], "mc-1", "{answer:?}");
+        (answer.body["reports"].as_u64().unwrap(), answer.body["quorum"].as_u64().unwrap())
+    };
+    assert_eq!(tally(report(&test_gc, &members[0].token, id, body()).await), (1, 2));
+    assert_eq!(tally(report(&test_gc, &members[0].token, id, body()).await), (1, 2));
+    assert_eq!(tally(report(&test_gc, &members[1].token, id, body()).await), (2, 2));
 
     // The same over gRPC, with the reporter's own token.
     let line = test_gc.speaking("mc").to("inproc:gc").unwrap();
@@ -73,7 +77,7 @@ async fn each_user_counts_once_and_more_than_half_are_a_quorum() {
     assert_eq!((answer.reports, answer.quorum, answer.failover_started), (3, 2, false));
     let forged = ReportMcUnreachableRequest { join_token: "a.b.c".to_owned(), ..request };
     assert_eq!(client.report_mc_unreachable(forged).await.unwrap_err().code(), Code::Unauthenticated);
-    assert_eq!(*mc.fake.probes.lock(), 1, "the first report probes the controller");
+    assert!(*mc.fake.probes.lock() >= 1, "a report probes the controller");
 }
 
 #[tokio::test]
@@ -92,18 +96,21 @@ async fn only_participants_may_report_the_current_owner() {
     let other = test_gc.first().create().await;
     let elsewhere = report(&test_gc, &host.token, other.text("meeting_id"), body()).await;
     assert_eq!(elsewhere.code(), (401, "INVALID_TOKEN"));
-    assert_eq!(report(&test_gc, &host.token, id, json!({"mc_id": "mc-9"})).await.code(), (409, "CONFLICT"));
-    for bad in [json!({}), json!({"mc_id": "mc-1", "reason": "bored"}), json!({"mc_id": "mc-1", "n": 1})] {
-        assert_eq!(
-            report(&test_gc, &host.token, id, bad.clone()).await.code(),
-            (400, "BAD_REQUEST"),
-            "{bad}"
-        );
+    let other = report(&test_gc, &host.token, id, json!({"mc_id": "mc-9"})).await;
+    assert_eq!(other.body["mc_assignment"]["mc_id"], "mc-1", "the answer names the owner");
+    for bad in [json!({}), json!({"mc_id": "mc-1", "n": 1})] {
+        assert_eq!(report(&test_gc, &host.token, id, bad).await.code(), (400, "BAD_REQUEST"));
+    }
+    for odd in [json!({"mc_id": "mc-1", "reason": "bored"}), json!({"mc_id": "mc-1", "reason": 7})] {
+        let taken = report(&test_gc, &host.token, id, odd.clone()).await;
+        assert_eq!((taken.status.as_u16(), taken.body["reports"].as_u64()), (200, Some(1)), "{odd}");
     }
     let alone = report(&test_gc, &host.token, id, body()).await;
-    assert_eq!(alone.body, json!({"reports": 1, "quorum": 1, "failover_started": false}));
+    assert_eq!((alone.body["reports"].as_u64(), alone.body["quorum"].as_u64()), (Some(1), Some(1)));
     mc.leave_the_registry().await;
-    assert_eq!(report(&test_gc, &host.token, id, body()).await.code(), (409, "CONFLICT"), "join again");
+    let gone = report(&test_gc, &host.token, id, body()).await;
+    assert_eq!(gone.body["failover_started"], false, "it still answers probes");
+    assert!(gone.body.get("mc_assignment").is_none(), "join again");
 }
 
 #[tokio::test]

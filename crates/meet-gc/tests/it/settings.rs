@@ -137,8 +137,6 @@ impl JoinApi for Ticket {
     async fn admit(&self) -> Result<Admission, JoinApiError> {
         Ok(self.0.clone())
     }
-
-    async fn unreachable(&self, _: &Admission, _: &str) {}
 }
 
 /// A real controller, and a route to it.

@@ -51,9 +51,9 @@ fn credentials(id: &str) -> Credentials {
 
 async fn authority(dir: &std::path::Path) -> Arc<Authority> {
     let parts = [
-        ("gc", ServiceType::GlobalController, ["service.write.mc", "service.write.mh"]),
-        ("mc", ServiceType::MeetingController, ["service.write.gc", "service.write.mh"]),
-        ("mh", ServiceType::MediaHandler, ["service.write.gc", "service.write.mc"]),
+        ("gc", ServiceType::GlobalController, &["service.write.mc", "service.write.mh"][..]),
+        ("mc", ServiceType::MeetingController, &["service.write.gc", "service.write.mc", "service.write.mh"]),
+        ("mh", ServiceType::MediaHandler, &["service.write.gc", "service.write.mc"]),
     ];
     let clients = parts.iter().fold(Clients::default(), |clients, (id, kind, scopes)| {
         clients.with(&credentials(id), *kind, scopes).unwrap()
@@ -118,6 +118,12 @@ impl TestGc {
         test_gc
     }
 
+    /// Another global controller on the same store.
+    pub(crate) async fn add_server(&mut self) {
+        let server = self.server(self.store.clone(), self.servers.len(), Rules::default()).await;
+        self.servers.push(server);
+    }
+
     async fn server(&self, store: Arc<dyn Store>, number: usize, rules: Rules) -> TestServer {
         let (gc, running) = Gc::start(Options {
             id: format!("gc-{number}"),
@@ -144,7 +150,7 @@ impl TestGc {
 
     /// A controller that accepts every meeting.
     pub(crate) async fn mc(&self, id: &str) -> Mc {
-        Mc::start(&self.store, &self.channels, &self.keys, id).await
+        Mc::start(&self.store, (&self.channels, self.speaking("mc")), &self.keys, id).await
     }
 
     /// Two handlers in two zones.

@@ -50,6 +50,8 @@ pub mod limits {
     pub const ESTIMATED_PARTICIPANTS: usize = 10;
     /// How long the claim of a meeting's lease may take.
     pub const CLAIM: Duration = Duration::from_secs(2);
+    /// How long another controller may take to answer a probe.
+    pub const PROBE: Duration = Duration::from_millis(500);
     /// Media handlers of a meeting.
     pub const HANDLERS: usize = 16;
     /// Percentage of capacity from which a controller is degraded.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tenure_meet_wire::internal::ProbeResponse;
 use tenure_meet_wire::media::grant::HandlerKeys;
 use tenure_meet_wire::{Id, MeetingId};
 
@@ -161,6 +162,15 @@ pub trait MediaHandlers: Send + Sync + 'static {
 pub trait GlobalController: Send + Sync + 'static {
     /// Reports that a meeting ended and its lease is released.
     fn meeting_ended(&self, meeting: &MeetingId, generation: u64) -> BoxFuture<'static, ()>;
+
+    /// Probes another meeting controller on its behalf. `None` if that one does not answer in time.
+    fn probe_controller(
+        &self,
+        _grpc_endpoint: &str,
+        _meeting_id: &str,
+    ) -> BoxFuture<'static, Option<ProbeResponse>> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// Reports to no global controller.

@@ -11,8 +11,8 @@ use tenure_meet_wire::internal::media_coordination_service_client::MediaCoordina
 use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
 use tenure_meet_wire::internal::{
     AssignMeetingRequest, AssignMeetingResponse, HealthStatus, MeetingSettings, MhAssignment,
-    MhLoadNotification, MigrateMeetingsRequest, ParticipantMediaConnected, ProbeRequest, RejectionReason,
-    RequestDrainRequest,
+    MhLoadNotification, MigrateMeetingsRequest, ParticipantMediaConnected, ProbePeerRequest, ProbeRequest,
+    RejectionReason, RequestDrainRequest,
 };
 use tenure_meet_wire::jwt::{Role, ServiceType};
 use tenure_meet_wire::signaling::client_message::Payload as ClientPayload;
@@ -120,14 +120,54 @@ async fn without_its_store_a_controller_is_unhealthy_and_rejects_meetings() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_controller_takes_a_meeting_from_the_dead_generation_that_is_named_and_no_other() {
+    let (_clock, store) = store();
+    let harnesses = ["mc-1", "mc-2", "mc-3"].map(|id| Harness::open(&store, id));
+    let [mut one, mut two, mut three] =
+        [0, 1, 2].map(|n| gc_to(&store, &harnesses[n], &format!("mc-{}", n + 1)));
+    let instead_of = |generation| AssignMeetingRequest { instead_of: generation, ..request("abc", ONE) };
+    // The lease is free: the claim is a plain one.
+    let first = one.assign_meeting(instead_of(7)).await.unwrap().into_inner();
+    assert!(first.accepted && first.generation > 0);
+    let second = two.assign_meeting(instead_of(first.generation)).await.unwrap().into_inner();
+    assert!(second.accepted && second.generation > first.generation, "without waiting for the expiry");
+    let late = three.assign_meeting(instead_of(first.generation)).await.unwrap().into_inner();
+    assert_eq!((late.accepted, late.rejection_reason()), (false, RejectionReason::AlreadyOwned));
+    assert_eq!(late.owner_mc_id, "mc-2", "the second decision learns the owner");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_probes_another_one_for_the_global_controller() {
+    let (_clock, store) = store();
+    let own = crate::peers::peers(&store, "mc-2");
+    let (one, two) = (Harness::open(&store, "mc-1"), Harness::at_home(&store, "mc-2", own.clone()));
+    offer(&own.channels, &one, "mc-1");
+    let (mut owner, mut peer) = (gc_to(&store, &one, "mc-1"), gc_to(&store, &two, "mc-2"));
+    let generation = assign(&mut owner, "abc", ONE).await.generation;
+    let ask = |endpoint: &str| ProbePeerRequest {
+        mc_id: "mc-1".to_owned(),
+        grpc_endpoint: endpoint.to_owned(),
+        meeting_id: "abc".to_owned(),
+    };
+    let found = peer.probe_peer(ask("inproc:mc-1")).await.unwrap().into_inner();
+    let probe = found.probe.unwrap();
+    assert!(found.reached && probe.mc_id == "mc-1" && probe.generation == generation);
+    let silent = peer.probe_peer(ask("inproc:unknown")).await.unwrap().into_inner();
+    assert_eq!((silent.reached, silent.probe), (false, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_probe_reports_id_health_and_ownership() {
     let (_clock, store) = store();
     let harness = Harness::open(&store, "mc-1");
     let mut gc = gc_to(&store, &harness, "mc-1");
-    assign(&mut gc, "abc", ONE).await;
+    let generation = assign(&mut gc, "abc", ONE).await.generation;
     let probe = |meeting: &str| ProbeRequest { meeting_id: meeting.to_owned() };
     let answer = gc.probe(probe("abc")).await.unwrap().into_inner();
     assert!(answer.owns_meeting && answer.mc_id == "mc-1");
+    assert_eq!(answer.generation, generation);
+    assert!(!answer.boot_id.is_empty() && answer.boot_id == harness.controller.boot_id());
+    assert_ne!(answer.boot_id, Harness::open(&store, "mc-1").controller.boot_id(), "one for each life");
     assert_eq!(answer.health(), HealthStatus::Healthy);
     harness.controller.drain();
     let answer = gc.probe(probe("def")).await.unwrap().into_inner();

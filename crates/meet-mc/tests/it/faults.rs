@@ -49,6 +49,7 @@ async fn a_full_controller_accepts_again_when_a_meeting_ends() {
         meeting: MeetingId::parse("other").unwrap(),
         settings: Settings::default(),
         handlers: Vec::new(),
+        instead_of: None,
     };
     assert_eq!(harness.controller.assign(other.clone()).await, Assigned::Rejected(Rejection::AtCapacity));
     // Empty for a minute: the meeting ends and frees its capacity.
@@ -76,6 +77,27 @@ async fn a_controller_that_lost_the_meeting_closes_its_clients_and_they_resume_a
     ada.ask(chat("after")).await;
     let seq = seen(&mut ada, "after").await;
     assert_eq!(seq, 4, "joined, before, back, after: no gap, and nothing of the old owner");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_owner_is_fenced_out_at_its_next_write_and_its_clients_go_on_at_the_next() {
+    let (_clock, store) = store();
+    let (mut one, mut two) = (Harness::open(&store, "mc-1"), Harness::open(&store, "mc-2"));
+    let Assigned::Accepted { generation } = one.assign().await else { panic!("not accepted") };
+    let (mut ada, first) = one.join("ada", Role::Host).await;
+    ada.ask(chat("before")).await;
+    seen(&mut ada, "before").await;
+    // The first owner lives and its lease has not expired.
+    let instead_of = tenure_lease::Generation::new(generation).ok();
+    let handlers = vec![crate::harness::handler("mh-1", "inproc:mh-1")];
+    let taken = Assignment { meeting: meeting(), settings: Settings::default(), handlers, instead_of };
+    assert!(matches!(two.controller.assign(taken).await, Assigned::Accepted { .. }));
+    ada.ask(chat("too late")).await;
+    assert_eq!(ada.ended().await, Closed::Code(4002));
+    let (mut ada, back) = two.resume("ada", Role::Host, &first, 2).await;
+    assert!(back.resumed && back.replay && back.participant_id == first.participant_id);
+    ada.ask(chat("after")).await;
+    assert_eq!(seen(&mut ada, "after").await, 4, "joined, before, back, after: nothing of the old owner");
 }
 
 async fn seen(client: &mut Client, text: &str) -> u64 {

@@ -119,7 +119,7 @@ impl Harness {
 
     pub(crate) async fn assign_with(&self, settings: Settings) -> Assigned {
         let handlers = vec![handler("mh-1", "inproc:mh-1")];
-        self.controller.assign(Assignment { meeting: meeting(), settings, handlers }).await
+        self.controller.assign(Assignment { meeting: meeting(), settings, handlers, instead_of: None }).await
     }
 
     /// Claims of a meeting token, valid for 15 minutes.

@@ -42,7 +42,8 @@ async fn town(handlers: &[(&str, &Mh)]) -> Town {
     }
     let harness = Harness::at_home(&store, "mc-1", peers.clone());
     let handlers = handlers.iter().map(|(name, _)| handler(name, &format!("inproc:{name}"))).collect();
-    let assignment = Assignment { meeting: meeting(), settings: Settings::default(), handlers };
+    let assignment =
+        Assignment { meeting: meeting(), settings: Settings::default(), handlers, instead_of: None };
     harness.controller.assign(assignment).await;
     Town { clock, harness, peers, store }
 }

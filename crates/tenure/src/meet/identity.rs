@@ -69,7 +69,7 @@ impl ClientSecrets {
             .with(
                 &known(MC_CLIENT, &self.mc),
                 ServiceType::MeetingController,
-                &scopes(&[ServiceRole::Gc, ServiceRole::Mh]),
+                &scopes(&[ServiceRole::Gc, ServiceRole::Mc, ServiceRole::Mh]),
             )?
             .with(
                 &known(MH_CLIENT, &self.mh),

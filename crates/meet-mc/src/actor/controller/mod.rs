@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tenure_keeper::Keeper;
-use tenure_lease::{Entropy, Ttl};
+use tenure_lease::{Entropy, Generation, Ttl};
 use tenure_meet_rpc::Keyring;
 use tenure_meet_wire::binding::Secrets;
+use tenure_meet_wire::internal::ProbeResponse;
 use tenure_meet_wire::{Id, MeetingId};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -74,6 +75,8 @@ pub struct Assignment {
     pub settings: Settings,
     /// Its media handlers, best first.
     pub handlers: Vec<HandlerInfo>,
+    /// The generation of an owner that was found dead: its lease is taken without waiting for the expiry.
+    pub instead_of: Option<Generation>,
 }
 
 /// The answer to an assignment.
@@ -131,6 +134,9 @@ pub struct Controller {
     draining: Arc<AtomicBool>,
     drain_started: Arc<Notify>,
     capacity: Counts,
+    /// Identifies this life of the process.
+    boot_id: Arc<str>,
+    global_controller: Arc<dyn GlobalController>,
     cancel: CancellationToken,
 }
 
@@ -158,6 +164,12 @@ impl Running {
     }
 }
 
+fn boot_id(entropy: &dyn Entropy) -> Arc<str> {
+    let mut bytes = [0; 8];
+    entropy.fill(&mut bytes);
+    Arc::from(format!("{:016x}", u64::from_le_bytes(bytes)))
+}
+
 impl Controller {
     /// Starts a controller.
     pub fn start(options: Options) -> (Self, Running) {
@@ -174,6 +186,8 @@ impl Controller {
         let capacity = Counts { meetings: options.max_meetings, participants: options.max_participants };
         let shared = options.shared.clone();
         let secrets: SharedSecrets = Arc::new(RwLock::new(Arc::new(options.secrets.clone())));
+        let boot_id = boot_id(&*options.entropy);
+        let global_controller = options.global_controller.clone();
         let supervisor = Supervisor::new(options, secrets.clone(), draining.clone(), cancel.clone());
         tasks.spawn(async move {
             let exit = supervise(ActorType::Controller, supervisor.run(messages)).await;
@@ -187,6 +201,8 @@ impl Controller {
             draining,
             drain_started: Arc::default(),
             capacity,
+            boot_id,
+            global_controller,
             cancel: cancel.clone(),
         };
         (controller, Running { tasks, cancel, exit })
@@ -250,6 +266,22 @@ impl Controller {
     /// Whether the meeting runs here.
     pub async fn owns(&self, meeting: &MeetingId) -> bool {
         self.find_meeting(meeting).await.is_some_and(|mailbox| !mailbox.is_closed())
+    }
+
+    /// The generation under which the meeting is held here; zero while it is being opened.
+    pub async fn held_generation(&self, meeting: &MeetingId) -> Option<u64> {
+        let meeting = meeting.clone();
+        self.call(|reply| ControllerMessage::Probe { meeting, reply }).await.flatten()
+    }
+
+    /// Identifies this life of the process: a restarted controller has another one.
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+
+    /// Probes another controller on behalf of the global controller.
+    pub(crate) async fn probe_peer(&self, grpc_endpoint: &str, meeting_id: &str) -> Option<ProbeResponse> {
+        self.global_controller.probe_controller(grpc_endpoint, meeting_id).await
     }
 
     /// Tells a meeting that runs here who speaks. A report is dropped while the meeting is busy: another one follows.

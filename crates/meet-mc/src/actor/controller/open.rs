@@ -1,6 +1,7 @@
 //! Opening a meeting: claim its lease, then read its state.
 
 use tenure_keeper::{Error as KeeperError, Guard, Keeper, Terms};
+use tenure_lease::{BusyReason, Generation, Key};
 
 use super::{Assignment, Rejection};
 use crate::actor::limits;
@@ -20,13 +21,13 @@ pub(super) struct Opening {
 impl Opening {
     pub(super) async fn run(self) -> Result<(Guard, MeetingActor), Rejection> {
         let Self { keeper, terms, shared, secrets, options, assignment } = self;
-        let Assignment { meeting, settings, mut handlers } = assignment;
+        let Assignment { meeting, settings, mut handlers, instead_of } = assignment;
         handlers.truncate(limits::HANDLERS);
         let key = MeetingKeys::new(&meeting).lease().map_err(|_| Rejection::Unhealthy)?;
         let clock = keeper.clock().clone();
         let claimed = tokio::select! {
             biased;
-            claimed = keeper.try_acquire(key, terms) => claimed,
+            claimed = claim(&keeper, key, terms, instead_of) => claimed,
             () = clock.sleep_until(clock.now() + limits::CLAIM) => return Err(Rejection::Unhealthy),
         };
         let guard = claimed.map_err(|error| match error {
@@ -45,5 +46,24 @@ impl Opening {
         })?;
         let actor = MeetingActor::new(shared, secrets, options, guard.share(), opened);
         Ok((guard, actor))
+    }
+}
+
+/// Claims the lease, from the dead generation if one is named. If that one has ended meanwhile, a free lease is taken and
+/// the owner of another generation is left alone.
+async fn claim(
+    keeper: &Keeper,
+    key: Key,
+    terms: Terms,
+    instead_of: Option<Generation>,
+) -> Result<Guard, KeeperError> {
+    let Some(dead) = instead_of else { return keeper.try_acquire(key, terms).await };
+    match keeper.replace(key.clone(), terms.clone(), dead).await {
+        Err(KeeperError::Busy { busy, .. })
+            if busy.reason == BusyReason::NotThatGeneration && busy.holder.is_none() =>
+        {
+            keeper.try_acquire(key, terms).await
+        }
+        claimed => claimed,
     }
 }

@@ -33,6 +33,7 @@ pub(super) enum ControllerMessage {
     Assign { assignment: Assignment, reply: oneshot::Sender<AssignReply>, trace: RequestTrace },
     Find { meeting: MeetingId, reply: oneshot::Sender<Option<Mailbox<Envelope>>> },
     Count { reply: oneshot::Sender<Counts> },
+    Probe { meeting: MeetingId, reply: oneshot::Sender<Option<u64>> },
 }
 
 struct RunningMeeting {
@@ -116,6 +117,11 @@ impl Supervisor {
             ControllerMessage::Assign { assignment, reply, trace } => self.assign(assignment, reply, trace),
             ControllerMessage::Find { meeting, reply } => {
                 let _ = reply.send(self.meetings.get(&meeting).map(|meeting| meeting.mailbox.clone()));
+            }
+            ControllerMessage::Probe { meeting, reply } => {
+                let running = self.meetings.get(&meeting).map(|running| running.generation);
+                let opening = self.waiting.contains_key(&meeting).then_some(0);
+                let _ = reply.send(running.or(opening));
             }
             ControllerMessage::Count { reply } => {
                 let _ = reply.send(self.counts());
