@@ -12,7 +12,7 @@ use tenure_meet_wire::signaling::client_message::Payload as Ask;
 use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{
     Accepted, ChatMessage, ClientMessage, ErrorCode, ErrorMessage, JoinRequest, JoinResponse, Participant,
-    Pong, RedirectToMc, ServerMessage,
+    Ping, Pong, RedirectToMc, ServerMessage,
 };
 use tenure_meet_wire::transport::memory::{self, Listener};
 use tenure_meet_wire::transport::{Listener as _, MessageReader, MessageWriter, Session};
@@ -96,8 +96,11 @@ impl Scene {
     /// Answers pings; never returns, also when the client leaves.
     pub(crate) async fn stay(&mut self) {
         while let Ok(Some(message)) = self.reader.next::<ClientMessage>().await {
-            let Some(Ask::Ping(ping)) = message.payload else { panic!("{message:?}") };
-            self.say(message.seq, 0, Payload::Pong(Pong { nonce: ping.nonce })).await;
+            let Some(Ask::Ping(Ping { nonce })) = message.payload else { panic!("{message:?}") };
+            let pong =
+                ServerMessage { payload: Some(Payload::Pong(Pong { nonce })), ..ServerMessage::default() };
+            // The client may have left meanwhile.
+            let _client_gone = self.writer.send(&pong).await;
         }
         std::future::pending().await
     }
