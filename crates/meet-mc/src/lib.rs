@@ -28,7 +28,7 @@ pub use breaker::CircuitBreaker;
 pub use grpc::{HandlerLoads, SeatTimeouts, capacity, grpc, health};
 pub use keys::MeetingKeys;
 pub use latency::LatencyWindow;
-pub use ledger::{ControllerState, Ledger, LedgerError};
+pub use ledger::{ControllerState, DoubtOutcome, Ledger, LedgerError};
 pub use peers::Peers;
 pub use rate_limit::RateLimit;
 pub use registration::{ControllerRegistration, UsageProbe};

@@ -12,6 +12,11 @@ pub(crate) fn fenced_out(reason: &'static str) {
     metrics::counter!("mc_fenced_out_total", "reason" => reason).increment(1);
 }
 
+/// A stored row was not readable.
+pub(crate) fn row_skipped() {
+    metrics::counter!("mc_rows_skipped_total").increment(1);
+}
+
 /// A call to the store ended.
 pub(crate) fn store_called(took: Duration) {
     metrics::histogram!("mc_redis_latency_seconds").record(took.as_secs_f64());

@@ -264,6 +264,7 @@ const CATALOG: &[(Kind, &str, &str)] = &[
         "mc_fenced_out_total",
         "Writes refused, or not sent because the lease had ended: stale_generation, concurrent_write.",
     ),
+    (Counter, "mc_rows_skipped_total", "Stored rows of meetings that this version cannot read."),
     (Gauge, "mc_store_breaker_open", "1 while store calls are suspended because the store does not answer."),
     (
         Counter,

@@ -4,7 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tenure_lease::{Committed, Error, Fence, Op, Result, Store, StoreLayer};
+use tenure_lease::{
+    Acquired, Claim, Committed, Error, Fence, Key, LogEntry, Op, Record, Renewal, Renewed, Result, Store,
+    StoreLayer,
+};
+use tokio::sync::watch;
 
 /// What happens to a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,12 +29,15 @@ pub struct FaultyStore {
     scripted: Mutex<VecDeque<WriteFault>>,
     /// Applies to writes that are not scripted.
     default_fault: Mutex<Option<WriteFault>>,
+    /// Whether no call is answered.
+    silent: watch::Sender<bool>,
 }
 
 impl FaultyStore {
     /// Wraps `inner`, without faults.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, scripted: Mutex::default(), default_fault: Mutex::default() })
+        let silent = watch::Sender::new(false);
+        Arc::new(Self { inner, scripted: Mutex::default(), default_fault: Mutex::default(), silent })
     }
 
     /// Applies one fault to each of the next writes, in order.
@@ -43,6 +50,19 @@ impl FaultyStore {
         *self.default_fault.lock() = fault;
     }
 
+    /// Answers nothing, as a server that was stopped, or answers again. Calls that wait are performed then, unless
+    /// their callers have given up.
+    pub fn set_silent(&self, silent: bool) {
+        self.silent.send_replace(silent);
+    }
+
+    async fn answers(&self) {
+        let mut silent = self.silent.subscribe();
+        if silent.wait_for(|silent| !silent).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Scripted faults that have not been used.
     pub fn remaining_faults(&self) -> usize {
         self.scripted.lock().len()
@@ -51,6 +71,7 @@ impl FaultyStore {
     async fn with_fault<T>(&self, write: impl Future<Output = Result<T>>) -> Result<T> {
         let fault = self.scripted.lock().pop_front().or(*self.default_fault.lock());
         let unknown = || Error::unknown("faulty store", "no reply");
+        self.answers().await;
         match fault {
             None => write.await,
             Some(WriteFault::ReplyLost) => {
@@ -67,6 +88,26 @@ impl FaultyStore {
 impl StoreLayer for FaultyStore {
     fn inner(&self) -> &dyn Store {
         &*self.inner
+    }
+
+    async fn acquire(&self, claim: Claim) -> Result<Acquired> {
+        self.answers().await;
+        self.inner.acquire(claim).await
+    }
+
+    async fn renew(&self, items: &[Renewal]) -> Result<Vec<Result<Renewed>>> {
+        self.answers().await;
+        self.inner.renew(items).await
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        self.answers().await;
+        self.inner.get(key).await
+    }
+
+    async fn read_log(&self, log: &Key, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
+        self.answers().await;
+        self.inner.read_log(log, after, limit).await
     }
 
     async fn commit(&self, ops: &[Op]) -> Result<Committed> {

@@ -40,6 +40,10 @@ pub mod limits {
     pub const READ_CLOSE: Duration = Duration::from_secs(1);
     /// How long asynchronous changes are collected before they are written.
     pub const FLUSH: Duration = Duration::from_millis(5);
+    /// How long the claim of an expired lease may take: the meeting answers nothing meanwhile.
+    pub const RECLAIM: Duration = Duration::from_secs(1);
+    /// How long a meeting whose lease is not confirmed waits for the store: in effect forever.
+    pub const PAUSED: Duration = Duration::from_secs(365 * 86_400);
     /// How long until a failed write is retried.
     pub const RETRY: Duration = Duration::from_millis(500);
     /// How often a meeting records that its controller is alive.

@@ -11,6 +11,8 @@ use crate::meeting::limits;
 pub(super) const MAX_OPS: usize = 56;
 /// Operations that may be queued.
 pub(super) const MAX_QUEUED: usize = 4_096;
+/// Bytes of values in one commit; half of what the engines take. A single larger value is a commit of its own.
+pub(super) const MAX_BYTES: usize = 2 << 20;
 
 #[derive(Clone, Default, Debug)]
 pub(super) struct Backlog {
@@ -45,15 +47,48 @@ impl Backlog {
         self.len() == 0
     }
 
+    /// The number of log entries.
+    pub(super) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of all values.
+    pub(super) fn bytes(&self) -> usize {
+        let records = self.records.values().flatten();
+        records.chain(&self.entries).map(|value| value.len()).sum()
+    }
+
+    /// Whether this is more than one commit takes.
+    pub(super) fn exceeds_commit(&self) -> bool {
+        self.len() > MAX_OPS || self.bytes() > MAX_BYTES
+    }
+
     /// As much as fits into one commit. Entries come first, so that records are not ahead of the log for long.
     pub(super) fn next_batch(&self) -> Option<Self> {
         if self.is_empty() {
             return None;
         }
-        let entries: Vec<_> = self.entries.iter().take(MAX_OPS / 2).cloned().collect();
-        let room = MAX_OPS - entries.len();
-        let records = self.records.iter().take(room).map(|(key, value)| (key.clone(), value.clone()));
-        Some(Self { records: records.collect(), entries })
+        let mut room = MAX_BYTES;
+        // The first value always fits.
+        let mut fits = |value: &[u8], first: bool| {
+            let fits = first || value.len() <= room;
+            room = room.saturating_sub(value.len());
+            fits
+        };
+        let mut batch = Self::default();
+        for entry in self.entries.iter().take(MAX_OPS / 2) {
+            if !fits(entry, batch.is_empty()) {
+                return Some(batch);
+            }
+            batch.append(entry.clone());
+        }
+        for (key, value) in self.records.iter().take(MAX_OPS - batch.len()) {
+            if !fits(value.as_deref().unwrap_or_default(), batch.is_empty()) {
+                break;
+            }
+            batch.records.insert(key.clone(), value.clone());
+        }
+        Some(batch)
     }
 
     /// Removes a persisted batch. A record that changed since stays queued.
@@ -99,6 +134,23 @@ mod tests {
             backlog.remove(&batch);
         }
         assert_eq!(entries, (0..100).map(value).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn batches_are_bounded_by_bytes_and_every_value_is_written() {
+        let mut backlog = Backlog::default();
+        let large = |bytes: usize| Arc::<[u8]>::from(vec![7; bytes]);
+        for number in 0..40 {
+            backlog.put(Key::new(format!("r{number}")).unwrap(), large(200_000));
+        }
+        backlog.put(Key::new("huge").unwrap(), large(MAX_BYTES + 1));
+        let (mut batches, mut records) = (0, 0);
+        while let Some(batch) = backlog.next_batch() {
+            assert!(batch.bytes() <= MAX_BYTES || batch.len() == 1, "{} bytes", batch.bytes());
+            (batches, records) = (batches + 1, records + batch.len());
+            backlog.remove(&batch);
+        }
+        assert_eq!((records, batches), (41, 5));
     }
 
     #[test]

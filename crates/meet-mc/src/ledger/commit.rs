@@ -1,26 +1,35 @@
-//! One write: fenced, signed with the owner, and retried until its outcome is known.
+//! One write: fenced, signed with the owner, and retried until its outcome is known or its caller must be answered.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_keeper::{Lost, PermitError};
 use tenure_lease::breaks::{Break, broken};
-use tenure_lease::{Clock, Committed, Error, Generation, Key, Mode, Op, Outcome, Record, Revision};
+use tenure_lease::{
+    Clock, Committed, End, Error, Fence, Generation, Key, Mode, Op, Outcome, Record, Revision, Tick,
+};
 
-use crate::breaker::TIMEOUT;
+use crate::ledger::doubt::{DoubtfulWrite, WriteEffect};
 use crate::ledger::{ControllerState, Ledger, LedgerError, refused};
 use crate::metric;
 
+/// How long a read may take. Only the opening of a meeting waits for it.
+const READ: Duration = Duration::from_secs(5);
+/// How long one call of a write may take.
+const WRITE: Duration = Duration::from_secs(2);
+/// How long the callers of a write wait for its outcome: they must be answered within 3 s.
+const ANSWER: Duration = Duration::from_millis(2_500);
+/// How long one attempt to resolve a write in doubt may take: the meeting answers nothing meanwhile.
+const RESOLVE: Duration = Duration::from_secs(1);
 /// The pause before a write in doubt is retried.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a write may be in doubt. Then the ownership is given up, since the stored state is unknown.
-const DOUBT: Duration = Duration::from_secs(15);
 /// How often the owner records may have an unexpected revision although this controller wrote them.
 const SURPRISES: u32 = 3;
 /// The name of an owner that did not write its id.
 const UNKNOWN_OWNER: &str = "an unknown controller";
 
 /// The outcome of a call to the store.
-enum StoreReply<T> {
+pub(crate) enum StoreReply<T> {
     Ok(T),
     /// The call failed and was not applied.
     NotApplied(String),
@@ -31,9 +40,10 @@ enum StoreReply<T> {
 }
 
 /// Calls the store and reports the outcome to the circuit breaker.
-async fn call_store<T>(
+pub(crate) async fn call_store<T>(
     shared: &ControllerState,
     clock: &Arc<dyn Clock>,
+    timeout: Duration,
     call: impl Future<Output = tenure_lease::Result<T>>,
 ) -> StoreReply<T> {
     let began = clock.now();
@@ -45,13 +55,13 @@ async fn call_store<T>(
             Err(error) if error.outcome() == Outcome::NotApplied => StoreReply::NotApplied(error.to_string()),
             Err(_) => StoreReply::Unknown,
         },
-        () = clock.sleep_until(began + TIMEOUT) => StoreReply::Unknown,
+        () = clock.sleep_until(began + timeout) => StoreReply::Unknown,
     };
     let now = clock.now();
     metric::store_called(now.since(began));
     match &reply {
         StoreReply::Ok(_) | StoreReply::Rejected(_) => shared.breaker.lock().succeeded(),
-        StoreReply::NotApplied(_) | StoreReply::Unknown => shared.breaker.lock().failed(now),
+        StoreReply::NotApplied(_) | StoreReply::Unknown => shared.breaker.lock().failed(),
     }
     reply
 }
@@ -62,11 +72,10 @@ pub(super) async fn read_store<T>(
     clock: &Arc<dyn Clock>,
     read: impl Future<Output = tenure_lease::Result<T>>,
 ) -> Result<T, LedgerError> {
-    let now = clock.now();
-    if !shared.breaker.lock().allows(now) {
+    if !shared.breaker.lock().is_closed() {
         return Err(breaker_open());
     }
-    match call_store(shared, clock, read).await {
+    match call_store(shared, clock, READ, read).await {
         StoreReply::Ok(value) => Ok(value),
         StoreReply::NotApplied(why) => Err(LedgerError::Unavailable(why)),
         StoreReply::Unknown => Err(LedgerError::Unavailable("no reply".to_owned())),
@@ -146,41 +155,68 @@ impl Ledger {
         ])
     }
 
-    /// Writes operations, all or none, and remembers if another controller turned out to own the meeting.
-    pub(super) async fn commit(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
+    /// Writes operations, all or none. An outcome that is not known in time is [`LedgerError::InDoubt`]: the write is kept
+    /// and [`Ledger::resolve_doubt`] retries it; until then nothing else is written.
+    pub(super) async fn commit(
+        &mut self,
+        ops: Vec<Op>,
+        nonce: Option<Key>,
+        effect: WriteEffect,
+    ) -> Result<(), LedgerError> {
         tracing::debug!(target: metric::TARGET, lease = %self.held.key(), generation = %self.held.generation(), ops = ops.len(), "writing");
-        let written = self.commit_until_known(ops, nonce).await;
+        let spend = nonce.map(Self::spend_nonce).transpose()?;
+        let mut write = DoubtfulWrite { ops, spend, effect, sent: false };
+        let written = self.attempt(&mut write, self.clock.now() + ANSWER).await;
+        if written == Err(LedgerError::InDoubt) {
+            self.doubt = Some(write);
+        }
+        written
+    }
+
+    /// Tries to learn the outcome of the write in doubt, if there is one.
+    pub(super) async fn resolve_doubt(&mut self) -> Result<(), LedgerError> {
+        let Some(mut write) = self.doubt.take() else { return Ok(()) };
+        let written = self.attempt(&mut write, self.clock.now() + RESOLVE).await;
+        match written {
+            Ok(()) => self.landed(write.effect),
+            Err(LedgerError::InDoubt) => {
+                self.doubt = Some(write);
+                return Err(LedgerError::InDoubt);
+            }
+            Err(LedgerError::NonceSpent | LedgerError::Refused(_)) => self.not_applied(write.effect),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Sends a write until its outcome is known, and remembers if another controller turned out to own the meeting.
+    async fn attempt(&mut self, write: &mut DoubtfulWrite, end: Tick) -> Result<(), LedgerError> {
+        let written = self.attempt_until(write, end).await;
         self.superseded |= matches!(written, Err(LedgerError::FencedOut | LedgerError::SplitBrain(_)));
         written
     }
 
-    /// Retries a write in doubt until its outcome is known, the lease is lost or [`DOUBT`] has passed; in the latter two
-    /// cases the ownership is lost.
-    async fn commit_until_known(&mut self, ops: &[Op], nonce: Option<Key>) -> Result<(), LedgerError> {
-        let (mut in_doubt, mut surprises) = (false, 0);
-        let spend = nonce.map(Self::spend_nonce).transpose()?;
-        let began = self.clock.now();
+    async fn attempt_until(&mut self, write: &mut DoubtfulWrite, end: Tick) -> Result<(), LedgerError> {
+        let mut surprises = 0;
+        // What is unavailable before the first call was not applied.
+        let unavailable = |sent: bool, why: LedgerError| if sent { LedgerError::InDoubt } else { why };
         loop {
             let now = self.clock.now();
-            if in_doubt && now.since(began) > DOUBT {
-                return Err(LedgerError::Lost);
+            if now >= end {
+                return Err(LedgerError::InDoubt);
             }
-            let fence = match self.held.permit(Duration::ZERO) {
-                Ok(permit) => permit.fence(Mode::Strict),
-                Err(_) => return Err(LedgerError::Lost),
+            let fence = match self.fence() {
+                Err(why @ LedgerError::Unavailable(_)) => return Err(unavailable(write.sent, why)),
+                fence => fence?,
             };
-            if !self.shared.breaker.lock().allows(now) {
-                if !in_doubt {
-                    return Err(breaker_open());
-                }
-                self.pause().await?;
-                continue;
+            if !self.shared.breaker.lock().is_closed() {
+                return Err(unavailable(write.sent, breaker_open()));
             }
             let mut all = self.owner_ops()?.to_vec();
-            all.extend(spend.clone());
-            all.extend_from_slice(ops);
-            let write = self.shared.store.write_fenced(&fence, &all);
-            match call_store(&self.shared, &self.clock, write).await {
+            all.extend(write.spend.clone());
+            all.extend_from_slice(&write.ops);
+            let call = self.shared.store.write_fenced(&fence, &all);
+            match call_store(&self.shared, &self.clock, WRITE.min(end.since(now)), call).await {
                 StoreReply::Ok(Committed::Written { revision }) => {
                     (self.generation, self.controller) = (Some(revision), Some(revision));
                     return Ok(());
@@ -191,20 +227,30 @@ impl Ledger {
                 }
                 StoreReply::Ok(Committed::Conflict { .. }) => match self.refresh_owner_records().await {
                     // The write whose reply was lost: no other controller has this id and generation.
-                    Ok(true) if in_doubt => return Ok(()),
+                    Ok(true) if write.sent => return Ok(()),
                     Ok(_) if surprises < SURPRISES => surprises += 1,
                     Ok(_) => return Err(split_brain(UNKNOWN_OWNER.to_owned())),
-                    Err(LedgerError::Unavailable(_)) if in_doubt => self.pause().await?,
+                    Err(LedgerError::Unavailable(_)) if write.sent => self.pause().await,
                     Err(error) => return Err(error),
                 },
                 StoreReply::Rejected(why) => return Err(LedgerError::Refused(why)),
-                StoreReply::NotApplied(why) if !in_doubt => return Err(LedgerError::Unavailable(why)),
-                StoreReply::NotApplied(_) => self.pause().await?,
+                StoreReply::NotApplied(why) if !write.sent => return Err(LedgerError::Unavailable(why)),
+                StoreReply::NotApplied(_) => self.pause().await,
                 StoreReply::Unknown => {
-                    in_doubt = true;
-                    self.pause().await?;
+                    write.sent = true;
+                    self.pause().await;
                 }
             }
+        }
+    }
+
+    /// The fence of a write now. Unavailable while the lease is suspended, or expired and not acquired anew yet: the store's
+    /// next answer decides.
+    fn fence(&self) -> Result<Fence, LedgerError> {
+        match self.held.permit(Duration::ZERO) {
+            Ok(permit) => Ok(permit.fence(Mode::Strict)),
+            Err(PermitError::Lost(lost)) if !may_regain(lost) => Err(LedgerError::Lost),
+            Err(error) => Err(LedgerError::Unavailable(error.to_string())),
         }
     }
 
@@ -228,11 +274,13 @@ impl Ledger {
         Ok(together && before != (self.generation, self.controller))
     }
 
-    async fn pause(&self) -> Result<(), LedgerError> {
-        tokio::select! {
-            biased;
-            _ = self.held.lost() => Err(LedgerError::Lost),
-            () = self.clock.sleep_until(self.clock.now() + PAUSE) => Ok(()),
-        }
+    async fn pause(&self) {
+        self.clock.sleep_until(self.clock.now() + PAUSE).await;
     }
+}
+
+/// Whether a lease that ended like this may be acquired anew: it ended by time, and no other controller is known to have
+/// it.
+pub(crate) const fn may_regain(lost: Lost) -> bool {
+    matches!(lost, Lost::Ended(End::Expired | End::Gone) | Lost::Unconfirmed)
 }

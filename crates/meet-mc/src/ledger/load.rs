@@ -10,6 +10,7 @@ use tenure_meet_wire::signaling::ServerMessage;
 
 use crate::ledger::backlog::{Backlog, MAX_OPS};
 use crate::ledger::commit::{OwnerRecords, read_store};
+use crate::ledger::doubt::WriteEffect;
 use crate::ledger::{ControllerState, Ledger, LedgerError, encode_event, refused};
 use crate::meeting::{Event, EventLog, HandlerInfo, LoggedEvent, Meeting, Now, Settings};
 use crate::rows::MeetingRow;
@@ -31,6 +32,8 @@ pub(super) async fn open(
         keys: MeetingKeys::new(meeting),
         row: MeetingRow::new(settings, handlers),
         backlog: Backlog::default(),
+        doubt: None,
+        outcome: None,
         superseded: false,
         generation: None,
         controller: None,
@@ -92,18 +95,27 @@ async fn restore(
     let alive = last_heartbeat(ledger).await?;
     for record in read_records(ledger, ledger.keys.seats()).await? {
         let seat = rows::decode_seat(&record.value, now, alive, state.settings.grace);
-        let mut seat =
-            seat.ok_or_else(|| LedgerError::Refused(format!("invalid seat row {}", record.key)))?;
+        // One participant joins again; the others keep their meeting.
+        let Some(mut seat) = seat else {
+            skip_row(&record);
+            continue;
+        };
         seat.mutes.epoch = seat.mutes.epoch.max(1);
         state.seats.insert(seat.participant, seat);
     }
     for record in read_records(ledger, ledger.keys.users()).await? {
-        let user = rows::decode_user(&record.value);
-        let (user, decided) =
-            user.ok_or_else(|| LedgerError::Refused(format!("invalid user row {}", record.key)))?;
-        state.users.insert(user, decided);
+        match rows::decode_user(&record.value) {
+            Some((user, decided)) => drop(state.users.insert(user, decided)),
+            None => skip_row(&record),
+        }
     }
     Ok(state)
+}
+
+/// A row that this version cannot read stays in the store: a newer version may have written it.
+fn skip_row(record: &Record) {
+    metric::row_skipped();
+    tracing::error!(target: metric::TARGET, key = %record.key, "unreadable row skipped");
 }
 
 async fn last_heartbeat(ledger: &Ledger) -> Result<Option<Wall>, LedgerError> {
@@ -153,7 +165,7 @@ async fn remove_records(ledger: &mut Ledger) -> Result<(), LedgerError> {
     records.extend(read_records(ledger, ledger.keys.users()).await?);
     for part in records.chunks(MAX_OPS) {
         let ops: Vec<Op> = part.iter().map(|record| Op::Delete { key: record.key.clone() }).collect();
-        ledger.commit(&ops, None).await?;
+        ledger.commit(ops, None, WriteEffect::None).await?;
     }
     Ok(())
 }
@@ -163,10 +175,10 @@ async fn remove_records(ledger: &mut Ledger) -> Result<(), LedgerError> {
 pub(super) async fn clear(ledger: &mut Ledger) -> Result<(), LedgerError> {
     remove_records(ledger).await?;
     let ended = encode_event(&Event::Ended { reason: String::new() });
-    let ops = [
+    let ops = vec![
         Op::Delete { key: ledger.keys.alive().map_err(refused)? },
         Op::Delete { key: ledger.keys.state().map_err(refused)? },
         Op::Append { log: ledger.log()?, value: Arc::clone(&ended), max_len: 1 },
     ];
-    ledger.commit(&ops, None).await
+    ledger.commit(ops, None, WriteEffect::None).await
 }

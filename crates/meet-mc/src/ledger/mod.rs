@@ -1,14 +1,16 @@
 //! Persists a meeting. Every write carries the fence of the meeting's lease. In the same step it sets the generation and
 //! controller id that operators see, and appends the events to the log.
 //!
-//! A write whose reply is lost is retried until its outcome is known, while the lease is held and for at most 15 s. Until
-//! then no client gets an answer; after that the ownership is given up.
+//! A write whose reply is lost is retried until its outcome is known. Its caller is answered within 3 s; until the outcome
+//! is known no other change is written, so that no event number gets two contents.
 
 mod backlog;
 mod commit;
+mod doubt;
 mod load;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -17,7 +19,11 @@ use tenure_lease::{Clock, Key, Op, Revision, Store, Ttl, Wall};
 use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::signaling::ServerMessage;
 
+pub(crate) use commit::{call_store, may_regain};
+pub use doubt::DoubtOutcome;
+
 use crate::ledger::backlog::Backlog;
+use crate::ledger::doubt::{DoubtfulWrite, WriteEffect};
 use crate::meeting::{Change, Event, HandlerInfo, Meeting, Phase, Settings, limits};
 use crate::rows::MeetingRow;
 use crate::{CircuitBreaker, LatencyWindow, MeetingKeys, convert, metric, rows};
@@ -31,12 +37,15 @@ pub enum LedgerError {
     /// Another controller wrote with the same generation. This one gives up.
     #[error("SPLIT_BRAIN: {0} wrote with the same generation")]
     SplitBrain(String),
-    /// The lease is lost, or may be. A write in progress may have been applied.
+    /// The lease is lost. A write in progress may have been applied.
     #[error("meeting lease lost")]
     Lost,
-    /// The store is unavailable. Nothing was written.
+    /// The store is unavailable, or the lease is suspended. Nothing was written.
     #[error("store unavailable: {0}")]
     Unavailable(String),
+    /// The store did not answer in time. The write may have been applied, and is retried.
+    #[error("the store does not answer; the write may still be applied")]
+    InDoubt,
     /// The nonce was spent before. Nothing was written.
     #[error("nonce already spent")]
     NonceSpent,
@@ -50,6 +59,10 @@ impl LedgerError {
     pub const fn ends_ownership(&self) -> bool {
         matches!(self, Self::FencedOut | Self::SplitBrain(_) | Self::Lost)
     }
+}
+
+fn earlier_write() -> LedgerError {
+    LedgerError::Unavailable("the outcome of an earlier write is not known".to_owned())
 }
 
 fn refused(error: impl std::fmt::Display) -> LedgerError {
@@ -80,6 +93,10 @@ pub struct Ledger {
     controller: Option<Revision>,
     row: MeetingRow,
     backlog: Backlog,
+    /// A write whose outcome is not known.
+    doubt: Option<DoubtfulWrite>,
+    /// How the doubt about a request's changes ended.
+    outcome: Option<DoubtOutcome>,
     /// Whether the store reported another owner.
     superseded: bool,
 }
@@ -96,22 +113,30 @@ impl Ledger {
         load::open(shared, held, meeting, settings, handlers).await
     }
 
-    /// Persists changes together with everything queued before.
+    /// Persists changes together with everything queued before. After [`LedgerError::InDoubt`] they may still be
+    /// persisted: see [`Ledger::take_outcome`].
     pub async fn write(&mut self, changes: &[Change]) -> Result<(), LedgerError> {
+        if self.doubt.is_some() {
+            return Err(earlier_write());
+        }
         let row = self.row_after(changes);
         let mut fresh = Backlog::default();
         self.add_changes(&mut fresh, &row, changes)?;
-        if self.backlog.len() + fresh.len() > backlog::MAX_OPS {
-            self.flush().await?;
-        }
         let mut together = self.backlog.clone();
-        together.extend(fresh);
+        together.extend(fresh.clone());
+        if together.exceeds_commit() {
+            self.flush().await?;
+            together = fresh.clone();
+        }
         let nonce = changes.iter().find_map(|change| match change {
             Change::NonceSpent(nonce) => Some(self.keys.nonce(nonce)),
             _ => None,
         });
         let nonce = nonce.transpose().map_err(refused)?;
-        self.commit(&together.ops(&self.log()?), nonce).await?;
+        let queued = Box::new(self.backlog.clone());
+        let (kept, entries) = (Box::new(row.clone()), fresh.entries());
+        let effect = WriteEffect::Changed { queued, row: kept, entries };
+        self.commit(together.ops(&self.log()?), nonce, effect).await?;
         self.backlog = Backlog::default();
         self.row = row;
         Ok(())
@@ -119,6 +144,9 @@ impl Ledger {
 
     /// Queues changes. They are persisted by the next write or [`Ledger::flush`], in order.
     pub fn enqueue(&mut self, changes: &[Change]) -> Result<(), LedgerError> {
+        if self.has_doubtful_changes() {
+            return Err(earlier_write());
+        }
         let row = self.row_after(changes);
         let mut fresh = Backlog::default();
         self.add_changes(&mut fresh, &row, changes)?;
@@ -140,9 +168,11 @@ impl Ledger {
 
     /// Persists everything queued. What fails stays queued.
     pub async fn flush(&mut self) -> Result<(), LedgerError> {
+        self.resolve_doubt().await?;
         let log = self.log()?;
         while let Some(batch) = self.backlog.next_batch() {
-            self.commit(&batch.ops(&log), None).await?;
+            let effect = WriteEffect::Flushed(Box::new(batch.clone()));
+            self.commit(batch.ops(&log), None, effect).await?;
             self.backlog.remove(&batch);
         }
         Ok(())
@@ -153,9 +183,15 @@ impl Ledger {
         !self.backlog.is_empty()
     }
 
-    /// Whether the store is considered available.
+    /// Whether a write is expected to succeed: the store answers, and the lease is held.
     pub fn store_available(&self) -> bool {
-        self.shared.breaker.lock().is_closed()
+        let closed = self.shared.breaker.lock().is_closed();
+        closed && self.doubt.is_none() && self.held.permit(Duration::ZERO).is_ok()
+    }
+
+    /// Whether the outcome of a write is not known.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
     }
 
     /// Removes the records of a meeting that ended. The owner records and the last event number stay.

@@ -30,6 +30,7 @@ pub(crate) struct Mc {
     pub(crate) ledger: Ledger,
     pub(crate) state: Meeting,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) shared: ControllerState,
     _keeper: Keeper,
 }
 
@@ -49,10 +50,10 @@ pub(crate) fn shared(store: &Arc<dyn Store>, mc_id: &str) -> ControllerState {
 impl Mc {
     pub(crate) async fn take(store: &Arc<dyn Store>, mc_id: &str) -> Result<Self, LedgerError> {
         let (keeper, guard) = hold(store, mc_id).await;
-        let opened =
-            Ledger::open(shared(store, mc_id), guard.share(), &meeting(), &Settings::default(), &[]).await;
+        let shared = shared(store, mc_id);
+        let opened = Ledger::open(shared.clone(), guard.share(), &meeting(), &Settings::default(), &[]).await;
         let (ledger, state) = opened?;
-        Ok(Self { guard, ledger, state, store: store.clone(), _keeper: keeper })
+        Ok(Self { guard, ledger, state, store: store.clone(), shared, _keeper: keeper })
     }
 
     pub(crate) fn now(&self) -> Now {

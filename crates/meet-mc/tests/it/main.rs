@@ -10,6 +10,7 @@ mod hosts;
 mod ledger;
 mod media;
 mod network;
+mod outage;
 mod peers;
 mod redis;
 mod settings;

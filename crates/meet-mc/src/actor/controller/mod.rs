@@ -193,6 +193,14 @@ impl Controller {
             let exit = supervise(ActorType::Controller, supervisor.run(messages)).await;
             let _caller_gone = ended.send(exit);
         });
+        let (probing, stopped) = (shared.clone(), cancel.clone());
+        tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = stopped.cancelled() => {}
+                () = probing.keep_probing() => {}
+            }
+        });
         let controller = Self {
             mailbox,
             admission,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tenure_keeper::{Guard, Terms};
 use tenure_meet_wire::MeetingId;
@@ -14,7 +14,7 @@ use super::open::Opening;
 use super::{Assigned, Assignment, Counts, Options, Rejection};
 use crate::actor::exit::{Exit, supervise};
 use crate::actor::mailbox::Mailbox;
-use crate::actor::meeting::{EndReason, Envelope, MeetingActor, MeetingOptions, SharedSecrets};
+use crate::actor::meeting::{EndReason, Envelope, LeaseTerms, MeetingActor, MeetingOptions, SharedSecrets};
 use crate::actor::trace::RequestTrace;
 use crate::actor::{ActorType, limits};
 use crate::metric;
@@ -39,12 +39,16 @@ pub(super) enum ControllerMessage {
 struct RunningMeeting {
     mailbox: Mailbox<Envelope>,
     participants: Arc<AtomicUsize>,
-    generation: u64,
+    generation: Arc<AtomicU64>,
 }
 
 impl RunningMeeting {
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
     fn already_running(&self) -> AssignReply {
-        AssignReply::AlreadyRunning { mailbox: self.mailbox.clone(), generation: self.generation }
+        AssignReply::AlreadyRunning { mailbox: self.mailbox.clone(), generation: self.generation() }
     }
 }
 
@@ -119,7 +123,7 @@ impl Supervisor {
                 let _ = reply.send(self.meetings.get(&meeting).map(|meeting| meeting.mailbox.clone()));
             }
             ControllerMessage::Probe { meeting, reply } => {
-                let running = self.meetings.get(&meeting).map(|running| running.generation);
+                let running = self.meetings.get(&meeting).map(RunningMeeting::generation);
                 let opening = self.waiting.contains_key(&meeting).then_some(0);
                 let _ = reply.send(running.or(opening));
             }
@@ -146,15 +150,18 @@ impl Supervisor {
         self.waiting.insert(assignment.meeting.clone(), vec![reply]);
         let meeting = assignment.meeting.clone();
         let options = &self.options;
+        // However long the store is away: its next answer decides.
+        let terms = Terms::new(options.lease_ttl).heartbeat(options.lease_renew).grace(limits::PAUSED);
         let opening = Opening {
             keeper: options.keeper.clone(),
-            terms: Terms::new(options.lease_ttl).heartbeat(options.lease_renew),
+            terms: terms.clone(),
             shared: options.shared.clone(),
             secrets: self.secrets.clone(),
             options: MeetingOptions {
                 media_handlers: options.media_handlers.clone(),
                 entropy: options.entropy.clone(),
                 request_limit: options.request_limit,
+                lease_terms: LeaseTerms { keeper: options.keeper.clone(), terms },
             },
             assignment,
         };
@@ -189,7 +196,7 @@ impl Supervisor {
             Ok(opened) => {
                 let (guard, actor) = *opened;
                 let running = self.start_meeting(meeting, guard, actor);
-                let accepted = Assigned::Accepted { generation: running.generation };
+                let accepted = Assigned::Accepted { generation: running.generation() };
                 // The meeting was opened with the settings of the first caller; the others may have newer ones.
                 waiting.next().map(|first| first.send(AssignReply::Decided(accepted)));
                 waiting.for_each(|reply| {
@@ -200,12 +207,13 @@ impl Supervisor {
     }
 
     fn start_meeting(&mut self, meeting: MeetingId, guard: Guard, actor: MeetingActor) -> &RunningMeeting {
-        let generation = guard.generation().get();
+        let generation = actor.generation();
         let (mailbox, messages) = Mailbox::new(ActorType::Meeting, limits::MAILBOX);
         let participants = actor.participant_count();
         let cancel = self.cancel.child_token();
         let global_controller = self.options.global_controller.clone();
         let (clock, id) = (self.options.keeper.clock().clone(), meeting.clone());
+        let held = generation.clone();
         self.running.spawn(async move {
             let reason = match supervise(ActorType::Meeting, actor.run(messages, cancel)).await {
                 Exit::Clean(reason) => reason,
@@ -216,7 +224,7 @@ impl Supervisor {
             } else if reason == EndReason::Ended {
                 tokio::select! {
                     biased;
-                    () = global_controller.meeting_ended(&id, generation) => {}
+                    () = global_controller.meeting_ended(&id, held.load(Ordering::Relaxed)) => {}
                     () = clock.sleep_until(clock.now() + limits::END_NOTIFICATION) => {}
                 }
             }

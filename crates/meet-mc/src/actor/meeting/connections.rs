@@ -84,6 +84,11 @@ impl Connections {
         }
     }
 
+    /// Whether the seat has a connection of this epoch.
+    pub(super) fn has(&self, participant: Id, epoch: u64) -> bool {
+        self.by_participant.get(&participant).is_some_and(|known| known.epoch == epoch)
+    }
+
     pub(super) fn participants(&self) -> Vec<Id> {
         self.by_participant.keys().copied().collect()
     }

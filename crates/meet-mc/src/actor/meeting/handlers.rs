@@ -131,6 +131,12 @@ impl HandlerCalls {
         }
     }
 
+    /// Continues under another generation: registers again, since handlers refuse orders of the old one.
+    pub(super) fn set_generation(&mut self, generation: u64, now: Tick) {
+        self.generation = generation;
+        self.register_soon(now);
+    }
+
     /// Registers again as soon as possible.
     pub(super) fn register_soon(&mut self, now: Tick) {
         if !self.registered.is_empty() {

@@ -19,6 +19,7 @@ mod end;
 mod handler_set;
 mod handlers;
 mod layouts;
+mod ownership;
 mod process;
 mod request_limiter;
 mod waiting_joins;
@@ -26,8 +27,7 @@ mod writer;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use tenure_keeper::LeaseHandle;
@@ -53,11 +53,13 @@ use connections::Connections;
 use end::Teardown;
 use handlers::{HandlerCalls, HandlerResult};
 use layouts::Layouts;
+use ownership::Ownership;
 use request_limiter::RequestLimiter;
 use waiting_joins::WaitingJoins;
 use writer::Writer;
 
 pub(crate) use end::EndReason;
+pub(crate) use ownership::LeaseTerms;
 
 /// The answer to a join.
 pub(crate) enum JoinReply {
@@ -129,13 +131,15 @@ pub(crate) struct MeetingOptions {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Requests per seat.
     pub(crate) request_limit: RateLimit,
+    /// How the lease is acquired anew.
+    pub(crate) lease_terms: LeaseTerms,
 }
 
 pub(crate) struct MeetingActor {
     shared: ControllerState,
     clock: Arc<dyn Clock>,
     secrets: SharedSecrets,
-    held: LeaseHandle,
+    ownership: Ownership,
     participants: Arc<AtomicUsize>,
     state: Meeting,
     writer: Writer,
@@ -147,6 +151,8 @@ pub(crate) struct MeetingActor {
     /// Participants that a host admitted and whose joins are not processed yet.
     admitted: VecDeque<Id>,
     request_limiter: RequestLimiter,
+    /// Connections that ended and whose seats could not be changed yet. At most one per seat.
+    unrecorded: Vec<(Id, u64)>,
     panics: u32,
 }
 
@@ -154,7 +160,7 @@ impl MeetingActor {
     pub(crate) fn new(
         shared: ControllerState,
         secrets: SharedSecrets,
-        MeetingOptions { media_handlers, entropy, request_limit }: MeetingOptions,
+        MeetingOptions { media_handlers, entropy, request_limit, lease_terms }: MeetingOptions,
         held: LeaseHandle,
         (ledger, state): (Ledger, Meeting),
     ) -> Self {
@@ -169,11 +175,12 @@ impl MeetingActor {
             waiting: WaitingJoins::default(),
             admitted: VecDeque::new(),
             request_limiter: RequestLimiter::new(request_limit),
+            unrecorded: Vec::new(),
             panics: 0,
+            ownership: Ownership::new(held, lease_terms),
             shared,
             clock,
             secrets,
-            held,
             state,
         }
     }
@@ -183,20 +190,28 @@ impl MeetingActor {
         self.participants.clone()
     }
 
+    /// The generation under which the meeting is held, for the controller.
+    pub(crate) fn generation(&self) -> Arc<AtomicU64> {
+        self.ownership.generation()
+    }
+
     /// Runs until the meeting ends at this controller, then closes the remaining connections.
     pub(crate) async fn run(
         mut self,
         mut mailbox: mpsc::Receiver<Envelope>,
         cancel: CancellationToken,
     ) -> EndReason {
-        let lost = self.held.lost();
-        tokio::pin!(lost);
         let reason = loop {
+            // Subscribed before the check, so that no change is missed.
+            let mut lease = self.ownership.held.states();
+            if let Err(reason) = self.check_lease() {
+                break reason;
+            }
             let timer = self.clock.sleep_until(self.next_wake());
             let outcome = tokio::select! {
                 biased;
                 () = cancel.cancelled() => break EndReason::Stopped,
-                _ = &mut lost => break EndReason::OwnershipLost,
+                _ = lease.changed() => Ok(()),
                 Some(result) = self.handlers.next_result() => {
                     self.supervise_work(WorkItem::HandlerResult(result), RequestTrace::none()).await
                 }
@@ -223,6 +238,7 @@ impl MeetingActor {
         if let Err(error) = self.writer.close(teardown.last_write).await {
             tracing::warn!(target: metric::TARGET, meeting = %self.state.id, %error, "final write failed");
         }
+        self.ownership.release().await;
         self.handlers.stop().await;
         if teardown.release_handlers {
             tokio::select! {
@@ -235,13 +251,13 @@ impl MeetingActor {
     }
 
     fn next_wake(&self) -> Tick {
-        let others = [self.state.next_deadline(), self.handlers.next_wake(), self.layouts.next_wake()];
+        let others = [
+            self.state.next_deadline(),
+            self.handlers.next_wake(),
+            self.layouts.next_wake(),
+            self.ownership.next_wake(),
+        ];
         others.into_iter().flatten().fold(self.writer.next_wake(), Tick::min)
-    }
-
-    /// Whether this owner may act on the meeting now. A paused owner issues no grants and renews no registration.
-    fn may_act(&self) -> bool {
-        self.held.permit(Duration::ZERO).is_ok()
     }
 
     fn now(&self) -> Now {
@@ -269,8 +285,14 @@ impl MeetingActor {
 
     async fn reload(&mut self) -> Result<(), EndReason> {
         let (settings, handlers) = (self.state.settings.clone(), self.state.handlers.clone());
-        let opened =
-            Ledger::open(self.shared.clone(), self.held.share(), &self.state.id, &settings, &handlers).await;
+        let opened = Ledger::open(
+            self.shared.clone(),
+            self.ownership.held.share(),
+            &self.state.id,
+            &settings,
+            &handlers,
+        )
+        .await;
         let Ok((ledger, state)) = opened else { return Err(EndReason::Panicked) };
         self.state = state;
         self.writer.replace(ledger);
@@ -389,6 +411,7 @@ impl MeetingActor {
 
     /// Due deadlines of the meeting, then the writer's heartbeat and flush.
     async fn on_timer(&mut self) -> Result<(), EndReason> {
+        self.regain().await?;
         let now = self.clock.now();
         if self.state.next_deadline().is_some_and(|at| now >= at) {
             self.process(Input::Timer, Caller::None).await?;
@@ -403,9 +426,14 @@ impl MeetingActor {
         } else {
             self.handlers.postpone(now);
         }
-        match self.writer.on_timer(now).await.map_err(|_| EndReason::OwnershipLost)? {
-            Some(durability) => self.publish(durability),
-            None => Ok(()),
+        let flushed = self.writer.on_timer(now).await.map_err(|_| EndReason::OwnershipLost)?;
+        self.adopt_doubtful()?;
+        if let Some(durability) = flushed {
+            self.publish(durability)?;
+            for (participant, epoch) in std::mem::take(&mut self.unrecorded) {
+                self.process(Input::Disconnected { participant, epoch }, Caller::None).await?;
+            }
         }
+        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use super::writer::{Durability, PendingEffects};
 use super::{Caller, EndReason, JoinReply, MeetingActor, PendingJoin, Requester};
 use crate::actor::limits;
 use crate::actor::outbox::encode_frame;
-use crate::meeting::{Context, DirectMessage, Effect, Effects, Input, Now, Presence, Refusal, apply};
+use crate::meeting::{Change, Context, DirectMessage, Effect, Effects, Input, Now, Presence, Refusal, apply};
 use crate::{LedgerError, convert, metric};
 
 impl MeetingActor {
@@ -42,8 +42,10 @@ impl MeetingActor {
             Err(error) if error.ends_ownership() => return Err(EndReason::OwnershipLost),
             Err(error) => {
                 tracing::warn!(target: metric::TARGET, meeting = %self.state.id, %error, "meeting update not persisted");
-                if matches!(input, Input::Timer) {
-                    self.postpone_deadlines(now.tick);
+                match input {
+                    Input::Timer => self.postpone_deadlines(now.tick),
+                    Input::Disconnected { participant, epoch } => self.unrecorded.push((participant, epoch)),
+                    _ => {}
                 }
                 let message = "store unavailable; meeting update not persisted";
                 self.refuse(convert::error_payload(ErrorCode::Unavailable, message), caller);
@@ -70,6 +72,32 @@ impl MeetingActor {
             Caller::None => None,
         };
         match self.writer.complete(PendingEffects { then, requester }, write, now.tick) {
+            Some(durability) => self.publish(durability),
+            None => Ok(()),
+        }
+    }
+
+    /// Completes a request whose changes were in doubt and turned out to be persisted. Its caller was answered
+    /// `UNAVAILABLE`, so a seat that it took or resumed has no connection.
+    pub(super) fn adopt_doubtful(&mut self) -> Result<(), EndReason> {
+        let Some(mut effects) = self.writer.take_doubtful() else { return Ok(()) };
+        let now = self.now();
+        for change in &mut effects.changes {
+            let Change::Seat(seat) = change else { continue };
+            if seat.presence != Presence::Connected || self.connections.has(seat.participant, seat.epoch) {
+                continue;
+            }
+            let until = now.tick + self.state.settings.grace;
+            seat.presence = Presence::Disconnected { since: now.wall, until };
+            if let Some(previous) = &mut seat.binding.previous {
+                // Its participant may still ask for the lost answer.
+                previous.at = now.wall;
+            }
+        }
+        self.layouts.note(&self.state, &effects.changes, now.tick);
+        self.state.apply_changes(&effects.changes, now);
+        let pending = PendingEffects { then: effects.then, requester: None };
+        match self.writer.complete(pending, effects.write, now.tick) {
             Some(durability) => self.publish(durability),
             None => Ok(()),
         }

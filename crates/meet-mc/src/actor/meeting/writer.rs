@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use tenure_keeper::LeaseHandle;
 use tenure_lease::{Clock, Tick};
 
 use super::Requester;
 use super::end::LastWrite;
 use crate::actor::limits;
 use crate::meeting::{Effect, Effects, Write};
-use crate::{Ledger, LedgerError};
+use crate::{DoubtOutcome, Ledger, LedgerError};
 
 /// Whether what is published survives a crash of this controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,8 @@ pub(super) struct Writer {
     ledger: Ledger,
     clock: Arc<dyn Clock>,
     pending: Vec<PendingEffects>,
+    /// The effects of changes whose outcome is not known.
+    doubtful: Option<Effects>,
     /// When queued changes are flushed.
     flush_at: Option<Tick>,
     heartbeat_at: Tick,
@@ -46,22 +49,49 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(ledger: Ledger, clock: Arc<dyn Clock>) -> Self {
         let heartbeat_at = clock.now() + limits::HEARTBEAT;
-        Self { ledger, clock, pending: Vec::new(), flush_at: None, heartbeat_at }
+        Self { ledger, clock, pending: Vec::new(), doubtful: None, flush_at: None, heartbeat_at }
     }
 
     /// Continues with a ledger that was opened again; pending effects are dropped.
     pub(super) fn replace(&mut self, ledger: Ledger) {
         self.ledger = ledger;
         self.pending.clear();
+        self.doubtful = None;
     }
 
-    /// Persists or queues the changes. On an error nothing is queued.
+    /// Persists or queues the changes. On an error nothing is queued; after [`LedgerError::InDoubt`] the changes may
+    /// still be persisted, and [`Writer::take_doubtful`] returns the effects if they are.
     pub(super) async fn persist(&mut self, effects: &Effects) -> Result<(), LedgerError> {
-        match effects.write {
+        let written = match effects.write {
             Write::Sync => self.ledger.write(&effects.changes).await,
             Write::Async => self.ledger.enqueue(&effects.changes),
             Write::None => Ok(()),
+        };
+        if written == Err(LedgerError::InDoubt) {
+            // An earlier part of the same write may be in doubt instead: then these changes were not sent.
+            self.doubtful = self.ledger.has_doubtful_changes().then(|| effects.clone());
+            self.flush_at.get_or_insert(self.clock.now() + limits::RETRY);
         }
+        written
+    }
+
+    /// The effects of changes that were in doubt and turned out to be persisted.
+    pub(super) fn take_doubtful(&mut self) -> Option<Effects> {
+        match self.ledger.take_outcome()? {
+            DoubtOutcome::Landed => self.doubtful.take(),
+            DoubtOutcome::NotApplied => {
+                self.doubtful = None;
+                None
+            }
+        }
+    }
+
+    /// Continues under a lease that was acquired anew.
+    pub(super) async fn regain(&mut self, held: LeaseHandle, last: u64) -> Result<(), LedgerError> {
+        self.ledger.regain(held, last).await?;
+        // What was published as volatile is persisted now.
+        self.flush_at.get_or_insert(self.clock.now());
+        Ok(())
     }
 
     /// Adds effects whose changes went through [`Writer::persist`]. Returns how all pending effects may be published
