@@ -19,6 +19,8 @@ use crate::dial::Dial;
 use crate::driver::{Driver, Shared};
 use crate::join_api::JoinApi;
 use crate::limits;
+use crate::media::controller::{ClientController, follow_servers};
+use crate::media::{MediaClient, MediaOptions};
 use crate::options::{Ending, Options, State};
 use crate::request::{PendingRequest, Refused};
 use crate::{Event, View};
@@ -135,6 +137,20 @@ impl Client {
             State::Over(ending) => ending,
             _ => Ending::Left,
         }
+    }
+
+    /// Opens sessions with the media handlers of the meeting, and follows their changes until this client ends.
+    pub fn open_media(&self, dial: Arc<dyn Dial>) -> MediaClient {
+        let servers = watch::Sender::new(self.view(|view| view.media_servers.clone()));
+        let controller = Arc::new(ClientController { asked: self.asked.clone() });
+        let options = MediaOptions {
+            clock: self.options.clock.clone(),
+            entropy: self.options.entropy.clone(),
+            traceparent: self.options.traceparent.clone().unwrap_or_default(),
+        };
+        let mut media = MediaClient::open(dial, controller, servers.subscribe(), options);
+        media.tasks.spawn(follow_servers(self.shared.clone(), servers));
+        media
     }
 
     /// Sends a chat message.

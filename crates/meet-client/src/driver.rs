@@ -287,7 +287,11 @@ impl Driver {
             acknowledged_event_seq: self.shared.view.lock().event_seq,
             ..ClientMessage::default()
         };
-        self.send(connection, &message).await
+        self.send(connection, &message).await?;
+        if let Some(notification) = self.flying.take_if(|flying| flying.is_notification()) {
+            let _receiver_dropped = notification.asked.answer.send(Ok(()));
+        }
+        Ok(())
     }
 
     async fn heard(&mut self, message: ServerMessage) -> Result<(), ConnectionLost> {
@@ -296,6 +300,10 @@ impl Driver {
         match step {
             Step::New(news) => {
                 let over = matches!(news, News::Ended(_));
+                if news == News::MediaServers {
+                    // It may answer a request for grants.
+                    self.answered(message.seq, None);
+                }
                 let durable = message.durable != Some(false);
                 self.publish_event(Event::News { seq: message.event_seq, durable, news }).await;
                 if over {

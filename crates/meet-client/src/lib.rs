@@ -5,6 +5,7 @@
 //! in order. Requests made while disconnected are queued up to a limit and take effect once.
 //!
 //! - [`view`] is the state that a participant knows, and [`view::apply`] applies a message to it, without network or clock.
+//! - [`media`] sends and receives raw frames through the media handlers of the meeting.
 //! - [`join_api`] is the REST API of meetings, or a test double.
 //! - Only one request is in flight at a time, so a resume response tells exactly whether it took effect.
 
@@ -14,6 +15,7 @@ mod connection;
 mod dial;
 mod driver;
 pub mod join_api;
+pub mod media;
 mod options;
 mod request;
 pub mod view;

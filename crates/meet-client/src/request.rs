@@ -74,6 +74,11 @@ impl InFlightRequest {
         self.sent.is_none() && self.at.is_none_or(|at| now >= at)
     }
 
+    /// Whether the controller sends no response to it.
+    pub(crate) fn is_notification(&self) -> bool {
+        matches!(self.asked.payload, Payload::MediaConnectionUpdate(_))
+    }
+
     /// When it is due, if it waits.
     pub(crate) fn due(&self) -> Option<Tick> {
         if self.sent.is_none() { self.at } else { None }

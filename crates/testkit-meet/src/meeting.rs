@@ -10,7 +10,7 @@ use tenure_keeper::{Keeper, OsEntropy};
 use tenure_lease::{Holder, Store, Ttl};
 use tenure_meet_client::Endpoint;
 use tenure_meet_mc::actor::{
-    Assigned, Assignment, Controller, NoGlobalController, Options, Running, ScriptedHandlers,
+    Assigned, Assignment, Controller, MediaHandlers, NoGlobalController, Options, Running, ScriptedHandlers,
 };
 use tenure_meet_mc::meeting::{HandlerInfo, Settings};
 use tenure_meet_mc::{ControllerState, RateLimit};
@@ -25,6 +25,8 @@ use tenure_meet_wire::transport::quic::{self, Timing};
 use tenure_meet_wire::transport::{Listener, memory};
 use tenure_store::BootClock;
 use tokio::task::JoinSet;
+
+use crate::handler::TestHandlers;
 
 /// The id of the one meeting.
 pub const MEETING: &str = "abc";
@@ -79,6 +81,12 @@ impl TestTokens {
     }
 }
 
+fn keyring(store: &Arc<dyn Store>) -> Result<Keyring> {
+    let public = signing_key()?.public();
+    let checker = move || Checker::new(KeySet::from(&Jwks { keys: vec![public.clone()] }));
+    Ok(Keyring::local(store.clock(), checker))
+}
+
 /// A rate limit that no test reaches.
 const UNLIMITED: RateLimit = RateLimit { burst: 10_000, per_second: 10_000 };
 
@@ -95,13 +103,25 @@ pub struct TestMeeting {
 impl TestMeeting {
     /// Starts a controller with this id; it has no meeting until [`TestMeeting::assign`].
     pub fn open(store: &Arc<dyn Store>, mc_id: &str) -> Result<Self> {
-        let public = signing_key()?.public();
-        let checker = move || Checker::new(KeySet::from(&Jwks { keys: vec![public.clone()] }));
-        Self::trusting(store, mc_id, Keyring::local(store.clock(), checker))
+        Self::trusting(store, mc_id, keyring(store)?)
+    }
+
+    /// Starts a controller that calls real handlers.
+    pub fn with_handlers(store: &Arc<dyn Store>, mc_id: &str, handlers: &TestHandlers) -> Result<Self> {
+        Self::start(store, mc_id, keyring(store)?, Arc::new(handlers.peers(mc_id)))
     }
 
     /// Starts a controller that verifies tokens with `keyring`.
     pub fn trusting(store: &Arc<dyn Store>, mc_id: &str, keyring: Keyring) -> Result<Self> {
+        Self::start(store, mc_id, keyring, Arc::new(ScriptedHandlers::ACCEPTING))
+    }
+
+    fn start(
+        store: &Arc<dyn Store>,
+        mc_id: &str,
+        keyring: Keyring,
+        media_handlers: Arc<dyn MediaHandlers>,
+    ) -> Result<Self> {
         let shared = ControllerState {
             store: store.clone(),
             breaker: Arc::default(),
@@ -119,7 +139,7 @@ impl TestMeeting {
             secrets: Secrets::new(secret),
             keyring,
             entropy: Arc::new(OsEntropy),
-            media_handlers: Arc::new(ScriptedHandlers::ACCEPTING),
+            media_handlers,
             global_controller: Arc::new(NoGlobalController),
             join_limit: UNLIMITED,
             request_limit: UNLIMITED,
@@ -135,7 +155,6 @@ impl TestMeeting {
 
     /// Assigns the meeting to this controller; returns its generation.
     pub async fn assign(&self) -> Result<u64> {
-        let meeting = MeetingId::parse(MEETING).context("meeting id")?;
         let handler = HandlerInfo {
             id: "mh-1".to_owned(),
             webtransport_endpoint: "https://127.0.0.1:1/wt/mh".to_owned(),
@@ -143,8 +162,14 @@ impl TestMeeting {
             primary: true,
             certificates: Vec::new(),
         };
+        self.assign_to(vec![handler]).await
+    }
+
+    /// Assigns the meeting to this controller with these handlers; returns its generation.
+    pub async fn assign_to(&self, handlers: Vec<HandlerInfo>) -> Result<u64> {
+        let meeting = MeetingId::parse(MEETING).context("meeting id")?;
         let settings = Settings::default();
-        let assignment = Assignment { meeting, settings, handlers: vec![handler], instead_of: None };
+        let assignment = Assignment { meeting, settings, handlers, instead_of: None };
         match self.controller.assign(assignment).await {
             Assigned::Accepted { generation } => Ok(generation),
             other => Err(anyhow!("assignment rejected: {other:?}")),

@@ -2,21 +2,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tenure_lease::Clock;
 use tenure_meet_client::{Dial, Endpoint};
-use tenure_meet_wire::transport::memory::{Dialer, Session, Wire};
+use tenure_meet_wire::transport::memory::{Conditions, Dialer, Session, Wire};
 use tenure_meet_wire::transport::{Connect, Session as Acts, TransportError};
 
 /// Connections that can still be cut; older ones are forgotten.
 const MAX_CONNECTIONS: usize = 1_024;
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(86_400);
 
 /// A transport in memory, shared by the clients of a test.
 #[derive(Default)]
 pub struct FlakyTransport {
     routes: Mutex<BTreeMap<String, Dialer>>,
-    connections: Mutex<VecDeque<Wire>>,
+    connections: Mutex<VecDeque<(String, Wire)>>,
     down: Mutex<bool>,
     dials: Mutex<Vec<(String, Option<String>)>>,
 }
@@ -34,7 +38,35 @@ impl FlakyTransport {
 
     /// Cuts every open connection without a close code. New connections still succeed.
     pub fn cut(&self) {
-        self.connections.lock().drain(..).for_each(|connection| connection.cut());
+        self.connections.lock().drain(..).for_each(|(_, connection)| connection.cut());
+    }
+
+    /// Cuts the connections of a route and refuses new ones, as when its server dies.
+    pub fn cut_route(&self, url: &str) {
+        self.routes.lock().remove(url);
+        self.connections
+            .lock()
+            .iter()
+            .filter(|(to, _)| to == url)
+            .for_each(|(_, connection)| connection.cut());
+    }
+
+    /// Delivers nothing more on the connections of a route and refuses new ones, as when its network fails.
+    pub fn silence_route(&self, url: &str, clock: Arc<dyn Clock>) {
+        self.routes.lock().remove(url);
+        let conditions = Conditions {
+            clock,
+            delay: NEVER,
+            loss_permille: 1_000,
+            reorder_permille: 0,
+            bytes_per_second: None,
+            seed: 1,
+        };
+        let connections = self.connections.lock();
+        connections
+            .iter()
+            .filter(|(to, _)| to == url)
+            .for_each(|(_, connection)| connection.set(&conditions));
     }
 
     /// While down, every connection is cut and new ones are refused.
@@ -64,7 +96,7 @@ impl Dial for FlakyTransport {
         if connections.len() == MAX_CONNECTIONS {
             connections.pop_front();
         }
-        connections.push_back(session.wire());
+        connections.push_back((place.url.clone(), session.wire()));
         Ok(session)
     }
 }

@@ -27,3 +27,12 @@ fn now() -> Instant {
 pub(crate) fn runtime_now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
+
+/// Waits on the runtime of the proxy.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "delays packets between other processes, which no simulated clock moves"
+)]
+pub(crate) async fn wait_until(at: tokio::time::Instant) {
+    tokio::time::sleep_until(at).await;
+}

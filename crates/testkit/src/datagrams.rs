@@ -1,10 +1,11 @@
-//! A UDP proxy that drops or rejects the packets of a client.
+//! A UDP proxy that drops, delays or rejects the packets of a client.
 
 mod flow;
 mod gate;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::runtime::{self, Runtime};
@@ -78,6 +79,12 @@ impl UdpProxy {
     /// Drops the packets of present and future clients that match `rule`; forwards all others.
     pub fn lose_those(&self, rule: impl Fn(SocketAddr) -> bool + Send + Sync + 'static) {
         self.shared.lose_those(Box::new(rule));
+    }
+
+    /// Loses this share of the packets of all clients and delays the others, in each direction. The same packets are lost
+    /// in every run: the share decides, not the time. Zeros forward everything at once again.
+    pub fn impair(&self, loss_permille: u32, delay: Duration) {
+        self.shared.impair(loss_permille, delay);
     }
 
     /// Forwards the packets of all clients again.

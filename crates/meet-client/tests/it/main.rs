@@ -4,6 +4,7 @@
 mod harness;
 mod join_api;
 mod loss;
+mod media;
 mod media_codec;
 mod media_engine;
 mod media_rules;

@@ -1,19 +1,24 @@
 //! One client of the proxy and its sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use crate::lock;
+use crate::{clock, lock};
 
 /// The longest datagram.
 pub(super) const DATAGRAM: usize = 65_536;
+
+/// The seed of losses.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Whether the packets of a client are dropped.
 pub(super) type Rule = Box<dyn Fn(SocketAddr) -> bool + Send + Sync>;
@@ -26,6 +31,8 @@ pub(super) struct Shared {
     lost: AtomicU64,
     known: Mutex<Known>,
     rule: Mutex<Option<Rule>>,
+    loss_permille: AtomicU32,
+    delay_micros: AtomicU64,
 }
 
 #[derive(Default)]
@@ -43,6 +50,8 @@ impl Shared {
             lost: AtomicU64::new(0),
             known: Mutex::default(),
             rule: Mutex::default(),
+            loss_permille: AtomicU32::new(0),
+            delay_micros: AtomicU64::new(0),
         }
     }
 
@@ -67,6 +76,15 @@ impl Shared {
             lost.store(rule(*client), Ordering::SeqCst);
         }
         *kept = Some(rule);
+    }
+
+    pub(super) fn impair(&self, loss_permille: u32, delay: Duration) {
+        self.loss_permille.store(loss_permille, Ordering::SeqCst);
+        self.delay_micros.store(delay.as_micros() as u64, Ordering::SeqCst);
+    }
+
+    fn delay(&self) -> Duration {
+        Duration::from_micros(self.delay_micros.load(Ordering::SeqCst))
     }
 
     pub(super) fn pass(&self) {
@@ -115,6 +133,16 @@ pub(super) fn open(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Ud
     UdpSocket::from_std(socket)
 }
 
+/// Delayed packets of a flow; further ones are lost.
+const DELAYED: usize = 8_192;
+
+/// Which way a packet goes.
+#[derive(Clone, Copy)]
+enum Direction {
+    ToServer,
+    ToClient,
+}
+
 /// One client: its own socket on the port of the proxy, and a socket to the server.
 pub(super) struct Flow {
     client: SocketAddr,
@@ -123,6 +151,8 @@ pub(super) struct Flow {
     early: mpsc::Receiver<Vec<u8>>,
     lost: Arc<AtomicBool>,
     shared: Arc<Shared>,
+    random: u64,
+    delayed: VecDeque<(Instant, Direction, Vec<u8>)>,
 }
 
 impl Flow {
@@ -134,31 +164,81 @@ impl Flow {
     ) -> io::Result<Self> {
         let near = open(local, Some(client))?;
         let far = open(SocketAddr::from(([127, 0, 0, 1], 0)), Some(shared.upstream))?;
-        Ok(Self { client, near, far, early, lost: shared.greet(client), shared: Arc::clone(shared) })
+        Ok(Self {
+            client,
+            near,
+            far,
+            early,
+            lost: shared.greet(client),
+            shared: Arc::clone(shared),
+            random: SEED,
+            delayed: VecDeque::new(),
+        })
     }
 
     /// Forwards packets until it is dropped. A socket error loses one packet.
     pub(super) async fn run(mut self) {
         let (mut request, mut reply) = (vec![0; DATAGRAM], vec![0; DATAGRAM]);
         loop {
+            let due = self.delayed.front().map(|(at, ..)| *at);
+            let wake = async {
+                match due {
+                    Some(at) => clock::wait_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                Some(packet) = self.early.recv() => self.carry(&self.far, &packet).await,
+                Some(packet) = self.early.recv() => self.take(Direction::ToServer, &packet).await,
                 came = self.near.recv_from(&mut request) => {
                     // Before it was connected, the socket may have received packets of other clients.
                     if let Ok((len, from)) = came && from == self.client {
-                        self.carry(&self.far, &request[..len]).await;
+                        self.take(Direction::ToServer, &request[..len]).await;
                     }
                 }
                 came = self.far.recv(&mut reply) => {
                     if let Ok(len) = came {
-                        self.carry(&self.near, &reply[..len]).await;
+                        self.take(Direction::ToClient, &reply[..len]).await;
+                    }
+                }
+                () = wake => {
+                    if let Some((_, direction, packet)) = self.delayed.pop_front() {
+                        self.carry(direction, &packet).await;
                     }
                 }
             }
         }
     }
 
-    async fn carry(&self, to: &UdpSocket, packet: &[u8]) {
+    /// Loses, delays or forwards a packet.
+    async fn take(&mut self, direction: Direction, packet: &[u8]) {
+        if self.happens(self.shared.loss_permille.load(Ordering::SeqCst)) {
+            self.shared.lost.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        let delay = self.shared.delay();
+        if delay.is_zero() && self.delayed.is_empty() {
+            return self.carry(direction, packet).await;
+        }
+        if self.delayed.len() < DELAYED {
+            self.delayed.push_back((clock::runtime_now() + delay, direction, packet.to_vec()));
+        } else {
+            self.shared.lost.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A fixed sequence (xorshift), so that a test fails the same way twice.
+    fn happens(&mut self, permille: u32) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % 1_000 < u64::from(permille)
+    }
+
+    async fn carry(&self, direction: Direction, packet: &[u8]) {
+        let to = match direction {
+            Direction::ToServer => &self.far,
+            Direction::ToClient => &self.near,
+        };
         let lost = self.lost.load(Ordering::SeqCst) || to.send(packet).await.is_err();
         let counter = if lost { &self.shared.lost } else { &self.shared.forwarded };
         counter.fetch_add(1, Ordering::SeqCst);

@@ -134,3 +134,28 @@ fn a_refused_client_is_told_so_and_the_others_stay() {
     echoes(&late, "in");
     assert!(proxy.forwarded() > 0);
 }
+
+#[test]
+fn an_impaired_proxy_loses_its_share_and_delays_the_rest() {
+    let echo = Echo::start();
+    let proxy = UdpProxy::start(echo.addr).unwrap();
+    let client = client(&proxy);
+    echoes(&client, "clear");
+    proxy.impair(200, Duration::ZERO);
+    let counted = || proxy.lost() + proxy.forwarded();
+    let (lost, before) = (proxy.lost(), counted());
+    for _ in 0..200 {
+        let seen = counted();
+        client.send(b"x").unwrap();
+        wait::until("the packet is lost or forwarded", LIMIT, || counted() > seen).unwrap();
+    }
+    let (lost, all) = (proxy.lost() - lost, counted() - before);
+    assert!((all / 10..=all * 3 / 10).contains(&lost), "{lost} of {all}");
+    proxy.impair(0, Duration::from_millis(60));
+    let mut packet = [0; 16];
+    while client.recv(&mut packet).is_ok() {}
+    client.send(b"late").unwrap();
+    assert!(client.recv(&mut packet).is_err(), "the first 20 ms are too early");
+    proxy.impair(0, Duration::ZERO);
+    echoes(&client, "clear again");
+}
