@@ -8,7 +8,8 @@ use reqwest::{Certificate, Client, Response, Url};
 use tenure_lease::Clock;
 use tokio::sync::Semaphore;
 
-use crate::{Settings, Target};
+use crate::address_filter::{DeniedAddress, FilteredResolver};
+use crate::{AddressFilter, Settings, Target};
 
 /// An HTTP client for HTTP/1.1 and HTTP/2, with and without TLS. All targets share its connections.
 pub(crate) struct Fetcher {
@@ -17,6 +18,7 @@ pub(crate) struct Fetcher {
     timeout: Duration,
     max_body: usize,
     max_redirects: usize,
+    addresses: AddressFilter,
     /// Limits the requests in flight.
     pub(crate) slots: Semaphore,
 }
@@ -52,6 +54,8 @@ pub(crate) enum FetchError {
     /// The lease did not allow the next request.
     #[error("lease no longer permits requests")]
     NotPermitted,
+    #[error(transparent)]
+    Denied(#[from] DeniedAddress),
     #[error("{0}")]
     Failed(String),
 }
@@ -64,6 +68,7 @@ impl FetchError {
             Self::TooLarge(_) => "too_large",
             Self::Redirects(_) | Self::InvalidRedirect | Self::Downgrade => "redirect",
             Self::NotPermitted => "not_permitted",
+            Self::Denied(_) => "denied",
             Self::Failed(_) => "failed",
         }
     }
@@ -76,6 +81,9 @@ impl From<reqwest::Error> for FetchError {
         let mut cause: &dyn std::error::Error = &error;
         while let Some(next) = cause.source() {
             cause = next;
+        }
+        if let Some(denied) = cause.downcast_ref::<DeniedAddress>() {
+            return Self::Denied(denied.clone());
         }
         Self::Failed(cause.to_string())
     }
@@ -96,6 +104,7 @@ impl Fetcher {
             .connect_timeout(settings.timeout)
             .gzip(true)
             .no_proxy()
+            .dns_resolver(Arc::new(FilteredResolver(settings.addresses.clone())))
             .build()?;
         Ok(Self {
             client,
@@ -103,6 +112,7 @@ impl Fetcher {
             timeout: settings.timeout,
             max_body: settings.max_body,
             max_redirects: settings.max_redirects,
+            addresses: settings.addresses.clone(),
             slots: Semaphore::new(settings.max_in_flight),
         })
     }
@@ -171,6 +181,7 @@ impl Fetcher {
             if !permitted() {
                 return Err(FetchError::NotPermitted);
             }
+            self.addresses.check_url(&url)?;
             let request = self.client.request(method.clone(), url.clone()).headers(headers.clone());
             let response = request.send().await?;
             let Some(next) = redirect_location(&response)? else { return Ok(response) };

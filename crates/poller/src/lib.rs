@@ -10,6 +10,7 @@
 //! `poll:survey`, and for each target the record `poll:latest:{id}`, the log `poll:log:{id}` and the channel
 //! `poll:results:{id}`.
 
+mod address_filter;
 mod cluster_view;
 mod discovery;
 mod events;
@@ -31,9 +32,11 @@ mod target;
 mod tasks;
 mod timer;
 mod watch;
+mod webhook;
 mod worker;
 
 pub use self::http::routes;
+pub use address_filter::AddressFilter;
 pub use instance::instance_id;
 pub use node::Node;
 pub use settings::{SPECS, Settings, SettingsError};
@@ -54,6 +57,12 @@ pub mod limits {
     pub const INTERVAL_MIN: Duration = Duration::from_millis(10);
     /// Maximum interval between polls of a target.
     pub const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3_600);
+    /// Webhook calls in flight, at most one for each origin.
+    pub const WEBHOOK_CALLS: usize = 32;
+    /// Origins of webhooks with queued results.
+    pub const WEBHOOK_ORIGINS: usize = 1_024;
+    /// Results queued for one origin. Further results are dropped and counted.
+    pub const WEBHOOK_QUEUE: usize = 256;
     /// Maximum size of the value kept in a result, in bytes.
     pub const VALUE: usize = 64 * 1024;
     /// Results queued for the store, and for the webhook. When a queue is full, polls wait and webhook calls are

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tenure_lease::{Placement, Ttl};
 use tenure_service::config::{Kind, Spec};
+use tenure_service::net::{Cidr, ParseCidrError};
+
+use crate::AddressFilter;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -34,6 +37,9 @@ pub const SPECS: &[Spec] = &[
     count("refresh_ms", 1, 24 * HOUR_MS, "30000"),
     Spec::new("poll", "webhook", Kind::Text).secret(),
     Spec::new("poll", "ca", Kind::Text),
+    Spec::new("poll", "deny_private", Kind::Boolean).or("false"),
+    Spec::new("poll", "allow_cidrs", Kind::Words(&[])),
+    Spec::new("poll", "deny_cidrs", Kind::Words(&[])),
 ];
 
 /// Settings of a polling node.
@@ -79,6 +85,8 @@ pub struct Settings {
     pub webhook: Option<String>,
     /// CA certificates (PEM) to trust in addition to the machine's.
     pub ca: Option<PathBuf>,
+    /// The addresses to which polls and webhooks may connect.
+    pub addresses: AddressFilter,
 }
 
 /// An invalid or inconsistent setting.
@@ -115,12 +123,28 @@ impl Default for Settings {
             refresh: Duration::from_secs(30),
             webhook: None,
             ca: None,
+            addresses: AddressFilter::default(),
         }
     }
 }
 
 fn ttl(ms: u64) -> Ttl {
     Ttl::from_millis(ms).unwrap_or(Ttl::MAX)
+}
+
+fn parse_addresses(section: &toml::Table) -> Result<AddressFilter, SettingsError> {
+    let ranges = |name: &'static str| -> Result<Vec<Cidr>, SettingsError> {
+        let texts = section.get(name).and_then(toml::Value::as_array).into_iter().flatten();
+        let parse = |text: &str| {
+            text.parse().map_err(|error: ParseCidrError| SettingsError { name, reason: error.to_string() })
+        };
+        texts.filter_map(toml::Value::as_str).map(parse).collect()
+    };
+    Ok(AddressFilter {
+        allow: ranges("allow_cidrs")?,
+        deny: ranges("deny_cidrs")?,
+        deny_private: section.get("deny_private").and_then(toml::Value::as_bool).unwrap_or(false),
+    })
 }
 
 impl Settings {
@@ -155,6 +179,7 @@ impl Settings {
             refresh: time("refresh_ms", settings.refresh),
             webhook: word("webhook").map(str::to_owned),
             ca: word("ca").map(PathBuf::from),
+            addresses: parse_addresses(section)?,
         };
         settings.check()?;
         Ok(settings)
@@ -219,7 +244,7 @@ mod tests {
             .iter()
             .filter_map(|spec| Some((spec, spec.default?)))
             .map(|(spec, value)| match spec.kind {
-                Kind::Integer { .. } => format!("{} = {value}\n", spec.name),
+                Kind::Integer { .. } | Kind::Boolean => format!("{} = {value}\n", spec.name),
                 _ => format!("{} = {value:?}\n", spec.name),
             })
             .collect();
@@ -247,6 +272,8 @@ mod tests {
             ("discovery_interval_ms = 30001", "discovery_interval_ms"),
             ("sync_interval_ms = 30001", "sync_interval_ms"),
             ("webhook = \"ftp://x\"", "webhook"),
+            ("allow_cidrs = [\"10.0.0.0/33\"]", "allow_cidrs"),
+            ("deny_cidrs = [\"lan\"]", "deny_cidrs"),
         ] {
             assert_eq!(parse(bad).unwrap_err().name, name, "{bad}");
         }

@@ -9,13 +9,11 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::result::PollResult;
+use crate::webhook::{WebhookCaller, WebhookPost};
 use crate::{Settings, events, keys, limits};
 
 /// Timeout of one write to the store.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of webhook calls for one result, and the timeout of each.
-const WEBHOOK_ATTEMPTS: u32 = 3;
-const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A result to publish, with the fence that proves ownership.
 pub(crate) struct PendingResult {
@@ -40,14 +38,7 @@ pub(crate) struct StoreWriter {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     settings: Arc<Settings>,
-    hooks: mpsc::Sender<(Url, Arc<PollResult>)>,
-}
-
-/// Posts results to webhooks.
-pub(crate) struct WebhookCaller {
-    hooks: mpsc::Receiver<(Url, Arc<PollResult>)>,
-    client: Client,
-    clock: Arc<dyn Clock>,
+    webhooks: mpsc::Sender<WebhookPost>,
 }
 
 impl Sink {
@@ -58,11 +49,11 @@ impl Sink {
     ) -> (Self, StoreWriter, WebhookCaller) {
         let (sender, results) = mpsc::channel(limits::PENDING_RESULTS);
         let (stream, _) = broadcast::channel(limits::STREAM);
-        let (hooks, posts) = mpsc::channel(limits::PENDING_RESULTS);
+        let (webhooks, posts) = mpsc::channel(limits::PENDING_RESULTS);
         let clock = store.clock();
         let sink = Self { results: sender, stream: stream.clone() };
-        let webhooks = WebhookCaller { hooks: posts, client, clock: clock.clone() };
-        (sink, StoreWriter { results, stream, store, clock, settings, hooks }, webhooks)
+        let caller = WebhookCaller::new(posts, client, settings.addresses.clone(), clock.clone());
+        (sink, StoreWriter { results, stream, store, clock, settings, webhooks }, caller)
     }
 
     /// Queues a result; waits while the queue is full.
@@ -139,7 +130,7 @@ impl StoreWriter {
         let _ = self.stream.send(pending.result.clone());
         let global = self.settings.webhook.as_deref().and_then(|url| Url::parse(url).ok());
         if let Some(url) = pending.webhook.clone().or(global)
-            && self.hooks.try_send((url, pending.result.clone())).is_err()
+            && self.webhooks.try_send(WebhookPost { url, result: pending.result.clone() }).is_err()
         {
             events::record_webhook("dropped");
         }
@@ -157,35 +148,4 @@ fn announcement(pending: &PendingResult, settings: &Settings) -> tenure_lease::R
         log: keys::log(id)?,
         max_len: settings.history,
     })
-}
-
-impl WebhookCaller {
-    /// Posts results one after the other and retries failed posts. A slow webhook delays webhooks, not polls. Ends
-    /// when the store writer does.
-    pub(crate) async fn run(mut self) {
-        while let Some((url, result)) = self.hooks.recv().await {
-            let mut wait = Duration::from_millis(200);
-            for attempt in 1..=WEBHOOK_ATTEMPTS {
-                if self.post(&url, &result).await {
-                    events::record_webhook("called");
-                    break;
-                }
-                if attempt == WEBHOOK_ATTEMPTS {
-                    events::record_webhook("failed");
-                    break;
-                }
-                self.clock.sleep_until(self.clock.now() + wait).await;
-                wait *= 2;
-            }
-        }
-    }
-
-    async fn post(&self, url: &Url, result: &PollResult) -> bool {
-        let request = self.client.post(url.clone()).json(result).send();
-        tokio::select! {
-            biased;
-            answer = request => answer.is_ok_and(|answer| answer.status().is_success()),
-            () = self.clock.sleep_until(self.clock.now() + WEBHOOK_TIMEOUT) => false,
-        }
-    }
 }

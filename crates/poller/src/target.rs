@@ -141,9 +141,14 @@ impl Target {
         record
     }
 
-    /// The target with some fields changed. Null removes a field; a redacted secret is unchanged.
+    /// The target with some fields changed. Null removes a field; a redacted secret is unchanged. If the address moves to
+    /// another origin, secrets that the patch does not contain are dropped: they were given for the old origin.
     pub fn patched(&self, patch: Map<String, Value>) -> Result<Self, TargetError> {
         let mut record = self.record.clone();
+        if self.changes_origin(&patch) {
+            record.remove("bearer");
+            record.remove("headers");
+        }
         for (field, value) in patch {
             match value {
                 Value::Null => drop(record.remove(&field)),
@@ -160,6 +165,13 @@ impl Target {
             }
         }
         Self::new(&self.id, record)
+    }
+}
+
+impl Target {
+    fn changes_origin(&self, patch: &Map<String, Value>) -> bool {
+        let address = patch.get("address").and_then(Value::as_str).filter(|text| *text != REDACTED);
+        address.is_some_and(|text| !Url::parse(text).is_ok_and(|url| url.origin() == self.address.origin()))
     }
 }
 
@@ -333,5 +345,29 @@ mod tests {
         });
         assert_eq!(kept, expected);
         assert!(after.paused);
+    }
+
+    #[test]
+    fn secrets_do_not_follow_the_address_to_another_origin() {
+        let before = target(json!({
+            "address": "https://h/a", "bearer": "hush", "headers": {"x-key": "hush"},
+        }))
+        .unwrap();
+        let patched = |patch: Value| {
+            let Value::Object(patch) = patch else { unreachable!() };
+            before.patched(patch).unwrap()
+        };
+        assert_eq!(patched(json!({"address": "https://h/b"})).headers.len(), 2, "the same origin");
+        for patch in [
+            json!({"address": "https://evil/a"}),
+            json!({"address": "http://h/a"}),
+            json!({"address": "https://h:8443/a", "bearer": "***", "headers": {"x-key": "***"}}),
+        ] {
+            let after = patched(patch.clone());
+            let record = String::from_utf8(after.to_bytes()).unwrap();
+            assert!(after.headers.is_empty() && !record.contains("hush"), "{patch}: {record}");
+        }
+        let renewed = patched(json!({"address": "https://other/", "bearer": "new"}));
+        assert_eq!(renewed.headers[header::AUTHORIZATION], "Bearer new");
     }
 }

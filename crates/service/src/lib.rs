@@ -26,6 +26,7 @@ pub mod fuzzing {
     }
 }
 mod health;
+pub mod net;
 mod problem;
 mod scope;
 mod server;

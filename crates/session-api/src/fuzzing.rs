@@ -6,6 +6,8 @@ use http::{HeaderMap, HeaderValue};
 use tenure_session::{Intent, Secrets};
 
 use crate::intent_body::IntentBody;
+use tenure_service::net::Cidr;
+
 use crate::lan::LanPolicy;
 use crate::options::Profiles;
 use crate::range;
@@ -43,8 +45,9 @@ pub fn forwarded(data: &[u8]) {
         }
         headers.append("x-forwarded-for", value);
     }
-    let ranges = |text: &str| text.parse().into_iter().collect();
-    let policy = LanPolicy { allow: ranges("192.168.0.0/16"), trusted_proxies: ranges("203.0.113.0/24") };
+    let ranges = |text: &str| -> Vec<Cidr> { text.parse().into_iter().collect() };
+    let proxies = ranges("203.0.113.0/24").into();
+    let policy = LanPolicy { allow: ranges("192.168.0.0/16"), trusted_proxies: proxies };
     let from = |address: [u8; 4]| policy.check(Some(IpAddr::from(address)), &headers);
     assert!(from([8, 8, 8, 8]).is_err(), "an untrusted peer cannot forge its address");
     assert!(from([192, 168, 1, 1]).is_ok(), "an allowed peer needs no header");

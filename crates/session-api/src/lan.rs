@@ -1,8 +1,6 @@
 //! The LAN guard: clients outside the allowed networks are rejected, whatever token they present.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
@@ -10,20 +8,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use tenure_breaks::{Break, broken};
+use tenure_service::net::{Cidr, TrustedProxies};
 use tenure_service::{Code, Problem};
-
-use crate::limits;
-
-/// A range of addresses, such as `192.168.0.0/16`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cidr {
-    network: IpAddr,
-    bits: u8,
-}
-
-/// An invalid address range.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ParseCidrError(String);
 
 /// Which clients may connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,68 +17,8 @@ pub struct LanPolicy {
     /// The allowed client networks.
     pub allow: Vec<Cidr>,
     /// The proxies whose `X-Forwarded-For` is trusted.
-    pub trusted_proxies: Vec<Cidr>,
+    pub trusted_proxies: TrustedProxies,
 }
-
-impl Cidr {
-    const fn v4(a: u8, b: u8, bits: u8) -> Self {
-        Self { network: IpAddr::V4(Ipv4Addr::new(a, b, 0, 0)), bits }
-    }
-
-    const fn v6(first: u16, last: u16, bits: u8) -> Self {
-        Self { network: IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, last)), bits }
-    }
-
-    /// Whether an address is in this range. An IPv4-mapped IPv6 address counts as IPv4.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.network, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                prefix(u128::from(network.to_bits()) << 96, self.bits)
-                    == prefix(u128::from(address.to_bits()) << 96, self.bits)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                prefix(network.to_bits(), self.bits) == prefix(address.to_bits(), self.bits)
-            }
-            _ => false,
-        }
-    }
-}
-
-fn prefix(bits: u128, length: u8) -> u128 {
-    bits.checked_shr(128 - u32::from(length)).unwrap_or(0)
-}
-
-impl FromStr for Cidr {
-    type Err = ParseCidrError;
-
-    fn from_str(text: &str) -> Result<Self, ParseCidrError> {
-        let parse = || {
-            let (network, bits) = match text.split_once('/') {
-                Some((network, bits)) => (network, Some(bits)),
-                None => (text, None),
-            };
-            let network: IpAddr = network.parse().ok()?;
-            let most = if network.is_ipv4() { 32 } else { 128 };
-            let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
-            (bits <= most).then_some(Self { network, bits })
-        };
-        parse().ok_or_else(|| ParseCidrError(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Cidr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.network, self.bits)
-    }
-}
-
-impl fmt::Display for ParseCidrError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invalid address range `{}`; expected for example 192.168.0.0/16", self.0)
-    }
-}
-
-impl std::error::Error for ParseCidrError {}
 
 impl Default for LanPolicy {
     /// Loopback, the private ranges and link-local IPv6; no trusted proxies.
@@ -106,35 +32,13 @@ impl Default for LanPolicy {
             Cidr::v6(0xfc00, 0, 7),
             Cidr::v6(0xfe80, 0, 10),
         ];
-        Self { allow, trusted_proxies: Vec::new() }
+        Self { allow, trusted_proxies: TrustedProxies::default() }
     }
 }
 
 impl LanPolicy {
-    /// The client's address: the first from the right that is not a trusted proxy. `None` if it cannot be determined.
-    fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
-        let trusted = |address: IpAddr| self.trusted_proxies.iter().any(|proxy| proxy.contains(address));
-        if !trusted(peer) {
-            return Some(peer);
-        }
-        let mut client = peer;
-        let lines: Vec<_> = headers.get_all("x-forwarded-for").iter().collect();
-        let mut hops = 0;
-        for line in lines.into_iter().rev() {
-            for hop in line.to_str().ok()?.rsplit(',') {
-                hops += 1;
-                client = parse_address(hop.trim()).filter(|_| hops <= limits::HOPS)?;
-                if !trusted(client) {
-                    return Some(client);
-                }
-            }
-        }
-        // The whole chain consists of trusted proxies: the leftmost is the client.
-        Some(client)
-    }
-
     pub(crate) fn check(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), Problem> {
-        let client = peer.and_then(|peer| self.client_address(peer.to_canonical(), headers));
+        let client = peer.and_then(|peer| self.trusted_proxies.client_address(peer, headers));
         match client {
             _ if broken(Break::AdmitsEveryNetwork) => Ok(()),
             Some(client) if self.allow.iter().any(|network| network.contains(client)) => Ok(()),
@@ -144,13 +48,6 @@ impl LanPolicy {
             None => Err(Problem::new(Code::LAN_ONLY, "the client's address cannot be determined")),
         }
     }
-}
-
-/// Parses an address as proxies write it: with or without a port.
-fn parse_address(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let address = bare.parse().or_else(|_| text.parse().map(|address: SocketAddr| address.ip()));
-    address.ok().map(|address: IpAddr| address.to_canonical())
 }
 
 /// Middleware that rejects clients outside the allowed networks.
@@ -165,6 +62,7 @@ pub(crate) async fn guard(State(lan): State<Arc<LanPolicy>>, request: Request, n
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use tenure_service::net::MAX_HOPS;
 
     use super::*;
 
@@ -178,7 +76,7 @@ mod tests {
 
     fn behind(proxies: &[&str]) -> LanPolicy {
         LanPolicy {
-            trusted_proxies: proxies.iter().map(|proxy| proxy.parse().unwrap()).collect(),
+            trusted_proxies: proxies.iter().map(|proxy| proxy.parse().unwrap()).collect::<Vec<Cidr>>().into(),
             ..LanPolicy::default()
         }
     }
@@ -245,7 +143,7 @@ mod tests {
     #[test]
     fn a_malformed_chain_is_rejected() {
         let lan = behind(&["192.168.1.1"]);
-        let long = vec!["192.168.1.1"; limits::HOPS + 1].join(",");
+        let long = vec!["192.168.1.1"; MAX_HOPS + 1].join(",");
         for chain in ["", "unknown", "192.168.1.20, _hidden", "192.168.1.999", "10.0.0.1,,", &long] {
             assert!(!passes(&lan, "192.168.1.1", &[chain]), "{chain}");
         }

@@ -40,7 +40,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use lan::{Cidr, LanPolicy, ParseCidrError};
+pub use lan::LanPolicy;
 pub use options::{Channel, Options, Ports, Profiles, secrets};
 
 use state::ApiState;
@@ -69,8 +69,6 @@ pub mod limits {
     pub const TOUCHED: usize = 4_096;
     /// Default page size of a listing.
     pub const PAGE: usize = 100;
-    /// Most addresses in `X-Forwarded-For`.
-    pub const HOPS: usize = 32;
 }
 
 /// The routes under `/api/v3`. The caller adds the authentication layer.

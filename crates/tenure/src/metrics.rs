@@ -193,7 +193,7 @@ const CATALOG: &[(Kind, &str, &str)] = &[
     (
         Counter,
         "tenure_poll_webhook_calls_total",
-        "Webhook calls: called, failed after three attempts, dropped (queue full).",
+        "Webhook calls: called, failed after three attempts, dropped (queue full), denied (address).",
     ),
     (
         Counter,

@@ -232,3 +232,27 @@ async fn an_untrusted_certificate_is_refused() {
     let url = format!("https://localhost:{}/", server.addr.port());
     assert!(matches!(poll(&fetcher(|_| ()), &url).await, Err(FetchError::Failed(_))));
 }
+
+#[tokio::test]
+async fn a_name_that_resolves_to_a_denied_address_is_not_connected_to() {
+    let server = serve(Router::new().route("/", get(echo))).await;
+    let url = format!("http://localhost:{}/", server.addr.port());
+    assert!(poll(&fetcher(|_| ()), &url).await.is_ok(), "loopback is allowed by default");
+    let strict = fetcher(|settings| settings.addresses.deny_private = true);
+    for url in [url, format!("http://{}/", server.addr)] {
+        let denied = poll(&strict, &url).await;
+        assert!(matches!(denied, Err(FetchError::Denied(_))), "{url}: {denied:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_a_denied_address_is_not_followed() {
+    let router = Router::new()
+        .route("/metadata", get(async || Redirect::to("http://169.254.169.254/latest/")))
+        .route("/mapped", get(async || Redirect::to("http://[::ffff:169.254.169.254]/latest/")));
+    let server = serve(router).await;
+    for path in ["metadata", "mapped"] {
+        let denied = poll(&fetcher(|_| ()), &format!("http://{}/{path}", server.addr)).await;
+        assert!(matches!(denied, Err(FetchError::Denied(_))), "{path}: {denied:?}");
+    }
+}

@@ -35,7 +35,7 @@ async fn forwarded_addresses_are_used_only_from_trusted_proxies() {
     let api = TestApi::new().await;
     assert_eq!(send(proxied(&api, "8.8.8.8")).await.status, 202, "the header is ignored");
     let trusting = |options: &mut tenure_session_api::Options| {
-        options.lan.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()]
+        options.lan.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()].into()
     };
     let api = TestApiBuilder::new().with(trusting).build().await;
     assert_eq!(send(proxied(&api, "8.8.8.8")).await.code(), (403, "LAN_ONLY"));

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure_service::config::{Kind, Spec};
+use tenure_service::net::Cidr;
 use tenure_session::{ProfileId, ServiceRef};
-use tenure_session_api::{Channel, Cidr, LanPolicy};
+use tenure_session_api::{Channel, LanPolicy};
 use tenure_session_worker::default_profiles;
 
 use super::m3u;
@@ -231,7 +232,7 @@ fn parse_lan(read: &Reader<'_>) -> Result<LanPolicy, String> {
     };
     let (allow, trusted_proxies) = (networks("lan_allow_cidrs")?, networks("trusted_proxies")?);
     let allow = if allow.is_empty() { LanPolicy::default().allow } else { allow };
-    Ok(LanPolicy { allow, trusted_proxies })
+    Ok(LanPolicy { allow, trusted_proxies: trusted_proxies.into() })
 }
 
 fn check_template(url: &str) -> Result<String, String> {

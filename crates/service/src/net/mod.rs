@@ -1,0 +1,7 @@
+//! Addresses of clients and servers: ranges, and clients behind proxies.
+
+mod cidr;
+mod proxies;
+
+pub use cidr::{Cidr, ParseCidrError};
+pub use proxies::{MAX_HOPS, TrustedProxies};
