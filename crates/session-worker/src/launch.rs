@@ -23,7 +23,7 @@ pub struct Command {
     pub args: Vec<OsString>,
     /// Its working directory.
     pub dir: PathBuf,
-    /// Environment variables in addition to the inherited ones, including [`SESSION_VARIABLE`].
+    /// Environment variables in addition to paths, locale and time zone, including [`SESSION_VARIABLE`].
     pub variables: Vec<(&'static str, String)>,
     /// The file to which standard output and standard error are appended. Standard input is empty.
     pub log: PathBuf,

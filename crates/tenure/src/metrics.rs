@@ -190,6 +190,7 @@ const CATALOG: &[(Kind, &str, &str)] = &[
         "tenure_poll_results_total",
         "Results: published, refused (from a former owner), failed, dropped.",
     ),
+    (Counter, "tenure_auth_failures_total", "Invalid credentials, by kind: login, bearer."),
     (
         Counter,
         "tenure_poll_webhook_calls_total",

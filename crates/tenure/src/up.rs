@@ -1,5 +1,6 @@
 //! Runs services in one process, with one listener and one store.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -126,7 +127,8 @@ async fn open(
     store_token: Option<&str>,
     shutdown: Shutdown,
 ) -> Result<(Server, Process)> {
-    std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
+    // It keeps tokens, keys and records: other users of the machine must not read them.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&settings.data_dir).map_err(|error| {
         let dir = settings.data_dir.display();
         Failure::unavailable(format!("cannot create the data directory {dir}: {error}"))
             .hint("choose another one with --data-dir")

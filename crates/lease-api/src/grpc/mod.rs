@@ -8,7 +8,11 @@ mod watch;
 
 use std::sync::Arc;
 
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use tenure_lease::Store;
+use tenure_service::Caller;
 use tonic::service::Routes;
 
 use crate::service::LeaseService;
@@ -30,5 +34,11 @@ pub fn grpc(store: Arc<dyn Store>, options: Options) -> axum::Router {
     let records =
         RecordsServer::new(records::RecordsRpc::new(service)).max_decoding_message_size(MAX_MESSAGE_BYTES);
     // tonic's own fallback would clash with the one of the router this is merged into.
-    Routes::new(leases).add_service(records).prepare().into_axum_router().reset_fallback()
+    let router = Routes::new(leases).add_service(records).prepare().into_axum_router().reset_fallback();
+    router.route_layer(middleware::from_fn(require_caller))
+}
+
+/// Rejects calls without valid credentials before their messages are read: a message may have megabytes.
+async fn require_caller(_caller: Caller, request: Request, next: Next) -> Response {
+    next.run(request).await
 }

@@ -16,4 +16,5 @@ mod records;
 mod server;
 mod slow_disk;
 mod sse;
+mod unauthenticated;
 mod waiting;

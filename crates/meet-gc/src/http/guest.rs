@@ -1,14 +1,14 @@
 //! Guest tokens.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{ConnectInfo, FromRequestParts, State};
+use axum::extract::{FromRequestParts, State};
 use http::HeaderMap;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use tenure_meet_wire::jwt::GuestTokenRequest;
+use tenure_service::net::ClientAddress;
 use utoipa::ToSchema;
 
 use super::join::{closed, no_guests};
@@ -46,24 +46,9 @@ impl FromRequestParts<Arc<GcState>> for GuestAdmission {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<GcState>) -> Result<Self, ApiError> {
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-        let place = place(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
-        let admitted = state.admit(&state.guests, &place).map(|()| Self);
+        let client = ClientAddress::of(&parts.extensions).rate_limit_key();
+        let admitted = state.admit(&state.guests, &client).map(|()| Self);
         admitted.inspect_err(|refused| metric::guest(refused.as_str()))
-    }
-}
-
-/// The key of the rate limit: an IPv4 address, or the /64 network of an IPv6 address.
-fn place(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => IpAddr::V4(v4),
-            None => {
-                let [a, b, c, d, ..] = v6.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
-        },
-        v4 => v4,
     }
 }
 
@@ -106,18 +91,4 @@ async fn made(
     let signed = state.options.signer.sign_guest(&request)?;
     let GuestTokenRequest { meeting_id, display_name, .. } = request;
     Ok(GuestBody { token: signed.token, expires_in: signed.life.as_secs(), meeting_id, display_name })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_subscriber_network_shares_one_rate_limit() {
-        let place = |text: &str| place(text.parse().unwrap()).to_string();
-        assert_eq!(place("192.0.2.7"), "192.0.2.7");
-        assert_eq!(place("::ffff:192.0.2.7"), "192.0.2.7");
-        assert_eq!(place("2001:db8:1:2:3:4:5:6"), place("2001:db8:1:2::9"));
-        assert_ne!(place("2001:db8:1:2::1"), place("2001:db8:1:3::1"));
-    }
 }

@@ -12,6 +12,7 @@ use tower::{Layer, Service};
 use super::{Auth, Verdict};
 use crate::caller::{Caller, Rejected};
 use crate::context::Context;
+use crate::net::ClientAddress;
 
 /// Adds [`Caller`] to the extensions of requests with valid credentials and limits their rate. Other requests pass
 /// without one: handlers that take a caller as an argument reject them.
@@ -55,6 +56,12 @@ where
         request.extensions_mut().remove::<Caller>();
         match self.auth.authenticate(request.method(), request.headers()) {
             Verdict::Anonymous => {}
+            Verdict::InvalidToken => {
+                let client = ClientAddress::of(request.extensions());
+                if let Err(problem) = self.auth.reject_invalid_token(client) {
+                    return Either::Left(ready(Ok(problem.into_response())));
+                }
+            }
             Verdict::Rejected(problem) => {
                 request.extensions_mut().insert(Rejected(problem));
             }

@@ -23,6 +23,7 @@ use crate::caller::{Caller, Via};
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::config::Settings;
+use crate::net::ClientAddress;
 use crate::problem::Problem;
 use crate::scope::Scopes;
 
@@ -47,6 +48,9 @@ pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Failed logins that an address may make at once, and then one per [`FAILURE_REFILL`].
 const FAILURE_BURST: u32 = 10;
 const FAILURE_REFILL: Duration = Duration::from_secs(6);
+/// Invalid bearer tokens that an address may send at once, and then one per [`INVALID_TOKEN_REFILL`].
+const INVALID_TOKEN_BURST: u32 = 60;
+const INVALID_TOKEN_REFILL: Duration = Duration::from_secs(1);
 /// The most addresses, callers and sessions in memory.
 const MAX_ENTRIES: usize = 4_096;
 
@@ -63,14 +67,17 @@ pub struct Auth {
     sessions: Mutex<Sessions>,
     session_file: SessionFile,
     failures: Mutex<Buckets<IpAddr>>,
+    invalid_tokens: Mutex<Buckets<IpAddr>>,
     rates: Option<Mutex<Buckets<String>>>,
 }
 
 /// The result of checking the credentials of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// No valid credentials.
+    /// No credentials of this process.
     Anonymous,
+    /// A bearer token that is not valid.
+    InvalidToken,
     /// Valid credentials.
     Authenticated(Caller),
     /// Valid credentials, used from an origin that is not allowed.
@@ -116,6 +123,7 @@ impl Auth {
             sessions,
             session_file,
             failures: Mutex::new(Buckets::new(FAILURE_BURST, FAILURE_REFILL, MAX_ENTRIES)),
+            invalid_tokens: Mutex::new(Buckets::new(INVALID_TOKEN_BURST, INVALID_TOKEN_REFILL, MAX_ENTRIES)),
             rates,
         })
     }
@@ -162,16 +170,29 @@ impl Auth {
     pub(crate) fn authenticate(&self, method: &Method, headers: &HeaderMap) -> Verdict {
         if headers.contains_key(header::AUTHORIZATION) {
             // An invalid token does not fall back to a cookie: the explicit header decides.
-            let token = bearer(headers).and_then(|token| self.tokens.find(&Digest::of(token)));
-            return token.map_or(Verdict::Anonymous, |(name, scopes)| {
-                Verdict::Authenticated(Caller::bearer(name, scopes))
-            });
+            let Some(token) = bearer(headers) else { return Verdict::InvalidToken };
+            return match self.tokens.find(&Digest::of(token)) {
+                Some((name, scopes)) => Verdict::Authenticated(Caller::bearer(name, scopes)),
+                // Meetings issue tokens of their own, which they check themselves.
+                None if is_jwt(token) => Verdict::Anonymous,
+                None => Verdict::InvalidToken,
+            };
         }
         let Some(caller) = self.session(headers) else { return Verdict::Anonymous };
         match self.origins.check(method, headers) {
             Ok(()) => Verdict::Authenticated(caller),
             Err(problem) => Verdict::Rejected(problem),
         }
+    }
+
+    /// Counts an invalid bearer token of a client, and refuses it once the client has sent too many. A valid token is
+    /// never refused for the failures of others behind the same address.
+    pub(crate) fn reject_invalid_token(&self, client: ClientAddress) -> Result<(), Problem> {
+        record_failure("bearer");
+        let wait = self.invalid_tokens.lock().take(&client.rate_limit_key(), self.clock.now());
+        wait.map_or(Ok(()), |wait| {
+            Err(rate_limited("too many invalid tokens from this address".into(), wait))
+        })
     }
 
     /// Counts one request against the rate limit of the caller.
@@ -193,6 +214,10 @@ impl Auth {
     }
 }
 
+fn record_failure(via: &'static str) {
+    metrics::counter!("tenure_auth_failures_total", "via" => via).increment(1);
+}
+
 fn rate_limited(detail: String, wait: Duration) -> Problem {
     let seconds = wait.as_millis().div_ceil(1_000).max(1) as u64;
     Problem::new(Code::RATE_LIMITED, detail).with("retryAfterSeconds", seconds)
@@ -205,6 +230,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = first.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// Whether a token has the form of a signed JWT.
+fn is_jwt(token: &str) -> bool {
+    token.split('.').count() == 3
 }
 
 /// The values of every cookie with this name.

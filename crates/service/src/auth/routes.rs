@@ -1,27 +1,31 @@
 //! `/login`, `/login/codes`, `/logout` and `/whoami`.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, State};
 use axum::response::{AppendHeaders, IntoResponse};
 use axum::routing::{get, post};
-use http::{Extensions, HeaderMap, StatusCode, header};
+use http::request::Parts;
+use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use super::secret::{self, Digest};
-use super::{Auth, LOGIN_CODE_LIFE, SESSION_LIFE, Session, rate_limited};
+use super::{Auth, LOGIN_CODE_LIFE, SESSION_LIFE, Session, rate_limited, record_failure};
 use crate::caller::{Caller, Via};
 use crate::code::Code;
 use crate::extract::Json;
+use crate::net::ClientAddress;
 use crate::problem::Problem;
 use crate::scope::Scopes;
+
+/// The largest body of a login; the rest of the process accepts larger ones.
+const MAX_LOGIN_BYTES: usize = 4_096;
 
 /// Login and logout for browsers. Mount it inside [`auth_layer`](super::auth_layer).
 pub fn login_routes(auth: Arc<Auth>) -> Router {
     Router::new()
-        .route("/login", post(login))
+        .route("/login", post(login).layer(DefaultBodyLimit::max(MAX_LOGIN_BYTES)))
         .route("/login/codes", post(new_code))
         .route("/logout", post(logout))
         .route("/whoami", get(whoami))
@@ -50,21 +54,33 @@ struct Whoami {
     via: &'static str,
 }
 
+/// A client that may try to log in, checked before its body is read.
+struct LoginAttempt(ClientAddress);
+
+impl FromRequestParts<Arc<Auth>> for LoginAttempt {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, auth: &Arc<Auth>) -> Result<Self, Problem> {
+        auth.origins.check_login(&parts.headers)?;
+        let client = ClientAddress::of(&parts.extensions);
+        match auth.failures.lock().wait(&client.rate_limit_key(), auth.clock.now()) {
+            Some(wait) => Err(rate_limited("too many failed logins from this address".into(), wait)),
+            None => Ok(Self(client)),
+        }
+    }
+}
+
 /// Exchanges a code or a token for a session cookie.
 async fn login(
     State(auth): State<Arc<Auth>>,
-    peer: Peer,
-    headers: HeaderMap,
+    LoginAttempt(client): LoginAttempt,
     Json(login): Json<Login>,
 ) -> Result<impl IntoResponse, Problem> {
-    auth.origins.check_login(&headers)?;
     let now = auth.clock.now();
-    if let Some(wait) = auth.failures.lock().wait(&peer.0, now) {
-        return Err(rate_limited("too many failed logins from this address".into(), wait));
-    }
     let (name, scopes) = auth.identify(&login)?.ok_or_else(|| {
-        auth.failures.lock().take(&peer.0, now);
-        tracing::warn!(peer = %peer.0, "login failed");
+        auth.failures.lock().take(&client.rate_limit_key(), now);
+        record_failure("login");
+        tracing::warn!(client = %client.0, "login failed");
         let detail = "invalid code or token; a code works once, within ten minutes, and `tenure login` prints \
                       a new one";
         Problem::new(Code::LOGIN_FAILED, detail)
@@ -128,19 +144,4 @@ impl Auth {
         let name = &self.cookie;
         format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
     }
-}
-
-/// The client address; all requests share one where the server did not set it.
-struct Peer(IpAddr);
-
-impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Peer {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self(peer(&parts.extensions).unwrap_or(Ipv4Addr::UNSPECIFIED.into())))
-    }
-}
-
-fn peer(extensions: &Extensions) -> Option<IpAddr> {
-    extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }

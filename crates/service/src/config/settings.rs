@@ -13,6 +13,7 @@ use super::spec::{OWN, address};
 use super::table::Table;
 use super::{Source, effective, tokens};
 use crate::auth::ApiToken;
+use crate::net::{Cidr, TrustedProxies};
 
 /// The settings of a process.
 #[derive(Clone, PartialEq)]
@@ -31,6 +32,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// Allowed origins of pages that use a session, besides the origins of the listener.
     pub allowed_origins: Vec<String>,
+    /// Proxies whose `X-Forwarded-For` names the client.
+    pub trusted_proxies: TrustedProxies,
     /// Bounds on what clients may use.
     pub limits: Limits,
     /// Logs and traces.
@@ -131,6 +134,7 @@ impl fmt::Debug for Settings {
             .field("insecure_http", &self.insecure_http)
             .field("tls", &self.tls)
             .field("allowed_origins", &self.allowed_origins)
+            .field("trusted_proxies", &self.trusted_proxies)
             .field("limits", &self.limits)
             .field("log", &self.log)
             .field("api_tokens", &self.api_tokens)
@@ -177,6 +181,7 @@ impl Settings {
                 .zip(read.text("tls", "key"))
                 .map(|(cert, key)| Tls { cert: cert.into(), key: key.into() }),
             allowed_origins: read.list("", "allowed_origins"),
+            trusted_proxies: read.ranges("", "trusted_proxies").into(),
             limits: read.limits(),
             log: Log {
                 format: match read.text("log", "format").as_deref() {
@@ -246,6 +251,10 @@ impl Reader<'_> {
     fn list(&self, section: &str, name: &str) -> Vec<String> {
         let list = self.value(section, name).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    fn ranges(&self, section: &str, name: &str) -> Vec<Cidr> {
+        self.list(section, name).iter().filter_map(|range| range.parse().ok()).collect()
     }
 
     fn number<T: TryFrom<i64> + Default>(&self, section: &str, name: &str) -> T {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use toml::Value;
 
+use crate::net::Cidr;
+
 /// The sections of the services. A section without declared settings is kept as it is.
 pub const SECTIONS: [&str; 5] = ["lease", "sessions", "control", "poll", "meet"];
 
@@ -29,6 +31,8 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// A list of `scheme://host[:port]`.
     Origins,
+    /// A list of address ranges, such as `10.0.0.0/8`.
+    Ranges,
     /// API tokens: `token=scope,scope;token=scope`, or in the file a list of tables.
     Tokens,
     /// In the file a table of texts by name.
@@ -114,6 +118,7 @@ pub(super) const OWN: &[Spec] = &[
     Spec::new("", "only", Kind::Words(&SECTIONS)).or(""),
     Spec::new("", "insecure_http", Kind::Boolean).or("false"),
     Spec::new("", "allowed_origins", Kind::Origins).or(""),
+    Spec::new("", "trusted_proxies", Kind::Ranges).or(""),
     Spec::new("", "api_tokens", Kind::Tokens).secret(),
     Spec::new("", "seal_key", Kind::Text).secret(),
     Spec::new("tls", "cert", Kind::Text),
@@ -145,6 +150,7 @@ impl Kind {
             Self::Words([]) => "a list of strings".into(),
             Self::Words(words) => format!("a list of {}", words.join(", ")),
             Self::Origins => "a list of origins, such as https://console.example:8443".into(),
+            Self::Ranges => "a list of address ranges, such as 10.0.0.0/8".into(),
             Self::Tokens => {
                 "token=scope,scope;token=scope, or in the file a list of tables with name, token or sha256, \
                              and scopes"
@@ -160,7 +166,7 @@ impl Kind {
         let value = match self {
             Self::Boolean => Value::Boolean(text.parse().ok()?),
             Self::Integer { .. } => Value::Integer(text.parse().ok()?),
-            Self::Words(_) | Self::Origins => {
+            Self::Words(_) | Self::Origins | Self::Ranges => {
                 let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
                 Value::Array(words.map(|word| Value::String(word.to_owned())).collect())
             }
@@ -186,8 +192,11 @@ impl Kind {
             (Self::Origins, Value::Array(list)) => {
                 list.iter().all(|origin| origin.as_str().is_some_and(is_origin))
             }
+            (Self::Ranges, Value::Array(list)) => {
+                list.iter().all(|range| range.as_str().is_some_and(|text| text.parse::<Cidr>().is_ok()))
+            }
             // A list of one may be written without brackets.
-            (Self::Words(_) | Self::Origins, Value::String(text)) => return self.parse(text),
+            (Self::Words(_) | Self::Origins | Self::Ranges, Value::String(text)) => return self.parse(text),
             _ => false,
         };
         valid.then_some(value)

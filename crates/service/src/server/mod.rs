@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::auth::base_url;
 use crate::clock::{self, Clock};
 use crate::config::{Limits, Settings};
+use crate::net::TrustedProxies;
 use crate::shutdown::Shutdown;
 use crate::telemetry;
 
@@ -66,6 +67,7 @@ pub struct Server {
     address: SocketAddr,
     certificate: Option<Arc<Certificate>>,
     limits: Limits,
+    trusted_proxies: TrustedProxies,
 }
 
 impl Server {
@@ -76,7 +78,8 @@ impl Server {
         let failed = |source| ServerError::Bind { address, source };
         let listener = Listener::bind(address, settings.limits.max_connections).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, certificate, limits: settings.limits.clone() })
+        let (limits, trusted_proxies) = (settings.limits.clone(), settings.trusted_proxies.clone());
+        Ok(Self { listener, address, certificate, limits, trusted_proxies })
     }
 
     /// The address it listens on, with the port that the system chose for port 0.
@@ -139,7 +142,12 @@ impl Server {
         let tls = self.certificate.as_ref().map(Certificate::server_config).transpose()?;
         Ok(ConnectionServer {
             max_header_bytes: limits.max_header_bytes,
-            handler: RequestHandler::new(router, limits.clone(), Clock::default()),
+            handler: RequestHandler::new(
+                router,
+                limits.clone(),
+                self.trusted_proxies.clone(),
+                Clock::default(),
+            ),
             timeouts: Timeouts { head: limits.header_timeout(), idle: limits.idle_timeout() },
             tls: tls.map(|config| TlsAcceptor::from(Arc::new(config))),
             shutdown: shutdown.clone(),

@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::code::Code;
 use crate::config::Limits;
 use crate::context::{self, Context, REQUEST_ID};
+use crate::net::{ClientAddress, TrustedProxies};
 use crate::problem::{Problem, Rendered};
 use crate::telemetry::request_span;
 
@@ -36,15 +37,16 @@ const MAX_PATH_CHARS: usize = 512;
 pub(super) struct RequestHandler {
     router: Router,
     limits: Limits,
+    trusted_proxies: TrustedProxies,
     clock: Clock,
 }
 
 impl RequestHandler {
-    pub(super) fn new(router: Router, limits: Limits, clock: Clock) -> Self {
+    pub(super) fn new(router: Router, limits: Limits, trusted_proxies: TrustedProxies, clock: Clock) -> Self {
         // Extractors apply the same limit, also to bodies that claim to be gRPC to bypass `admit`.
         let most = usize::try_from(limits.max_body_bytes).unwrap_or(usize::MAX);
         let router = router.layer(DefaultBodyLimit::max(most)).layer(middleware::from_fn(note_route));
-        Self { router, limits, clock }
+        Self { router, limits, trusted_proxies, clock }
     }
 
     /// Handles a request. Never fails: errors become problems.
@@ -97,6 +99,9 @@ impl RequestHandler {
     fn admit(&self, request: http::Request<Incoming>, peer: SocketAddr) -> Request {
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(ConnectInfo(peer));
+        // A proxy whose header cannot be read is itself the client.
+        let client = self.trusted_proxies.client_address(peer.ip(), &parts.headers).unwrap_or(peer.ip());
+        parts.extensions.insert(ClientAddress(client));
         let body = if context::is_grpc(&parts.headers) {
             Body::new(body)
         } else {

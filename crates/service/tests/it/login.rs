@@ -79,3 +79,56 @@ async fn too_many_requests_with_a_token_are_refused_in_the_format_of_the_client(
     let replies = [server.send(&grpc, "").await, server.send(&grpc, "").await];
     assert!(replies.iter().any(|reply| reply.header("grpc-status") == Some("8")), "{replies:?}");
 }
+
+#[tokio::test]
+async fn a_login_is_small_and_is_refused_before_its_body_is_read() {
+    let (server, _) = start_with_auth(|_| {}, router()).await;
+    let head = format!("POST /login HTTP/1.1\r\n{JSON}");
+    let large = format!("{{\"code\":\"{}\"}}", "x".repeat(5_000));
+    assert_eq!(server.send(&head, &large).await.status, 413);
+    for _ in 0..10 {
+        assert_eq!(server.send(&head, "{\"code\":\"wrong\"}").await.code(), "LOGIN_FAILED");
+    }
+    // The body never arrives: the limit answers without it.
+    let mut wire = server.connect().await;
+    wire.write(&format!("{head}\r\nhost: t\r\ncontent-length: 4000\r\n\r\n")).await;
+    assert_eq!(wire.reply().await.code(), "RATE_LIMITED");
+}
+
+#[tokio::test]
+async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
+    let proxies = |settings: &mut tenure_service::Settings| {
+        settings.trusted_proxies = vec!["127.0.0.1".parse().unwrap()].into();
+    };
+    let (server, _) = start_with_auth(proxies, router()).await;
+    let login = async |client: &str| {
+        let head = format!("POST /login HTTP/1.1\r\n{JSON}\r\nx-forwarded-for: {client}");
+        server.send(&head, "{\"code\":\"wrong\"}").await.code()
+    };
+    for _ in 0..10 {
+        assert_eq!(login("192.0.2.1").await, "LOGIN_FAILED");
+    }
+    assert_eq!(login("192.0.2.1").await, "RATE_LIMITED");
+    assert_eq!(login("192.0.2.2").await, "LOGIN_FAILED");
+    let (direct, _) = start_with_auth(|_| {}, router()).await;
+    for client in 0..11 {
+        let head = format!("POST /login HTTP/1.1\r\n{JSON}\r\nx-forwarded-for: 192.0.2.{client}");
+        let code = direct.send(&head, "{\"code\":\"wrong\"}").await.code();
+        assert_eq!(code == "RATE_LIMITED", client == 10, "without a trusted proxy the header is ignored");
+    }
+}
+
+#[tokio::test]
+async fn invalid_tokens_are_limited_per_address_and_valid_ones_are_not() {
+    let (server, _) = start_with_auth(|_| {}, router()).await;
+    let token = Auth::local_token(&server.dir.path().join("data")).unwrap().unwrap();
+    let guess = "POST /write HTTP/1.1\r\nauthorization: Bearer guess";
+    let mut statuses = Vec::new();
+    for _ in 0..70 {
+        statuses.push(server.send(guess, "").await.status);
+    }
+    assert_eq!(statuses.iter().filter(|status| **status == 401).count() / 10, 6, "{statuses:?}");
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let reply = server.send(&format!("POST /write HTTP/1.1\r\nauthorization: Bearer {token}"), "").await;
+    assert_eq!(reply.body, "written");
+}

@@ -14,6 +14,11 @@ const WINDOW: &str = "8";
 /// How long ffmpeg waits for data from the receiver, in microseconds.
 const READ_TIMEOUT: &str = "20000000";
 
+/// What ffmpeg may open for a stream of the receiver, and for a recording: a stream cannot name a local file, and a
+/// file cannot name a server.
+const RECEIVER_PROTOCOLS: &str = "http,https,httpproxy,tcp,tls";
+const FILE_PROTOCOLS: &str = "file";
+
 /// Finds the file of a recording.
 pub(super) fn find_recording(dir: &Path, id: &str) -> Option<PathBuf> {
     // An id contains no slash and no leading dot, so the path stays in the directory.
@@ -30,11 +35,12 @@ pub(super) fn build(
     let mut args: Vec<OsString> = split("-nostdin -hide_banner -nostats -loglevel warning").collect();
     match (&session.target, file) {
         (Target::Live(service_ref), _) => {
+            args.extend(["-protocol_whitelist".into(), RECEIVER_PROTOCOLS.into()]);
             args.extend(["-rw_timeout".into(), READ_TIMEOUT.into(), "-i".into()]);
             args.push(receiver_url(&source.receiver_url, service_ref).into());
         }
         (Target::Recording { start_ms, .. }, file) => {
-            args.push("-re".into());
+            args.extend(["-protocol_whitelist".into(), FILE_PROTOCOLS.into(), "-re".into()]);
             args.extend(["-ss".into(), format!("{}.{:03}", start_ms / 1_000, start_ms % 1_000).into()]);
             args.extend(["-i".into(), file.map(|file| file.as_os_str().to_owned()).unwrap_or_default()]);
         }

@@ -238,6 +238,10 @@ fn api_routes(settings: &Settings, process: &Process, tasks: &TaskTracker) -> Re
     let log = Arc::new(StoreSessionLog::new(store.clone()));
     let admission = || Arc::new(LeaseAdmission::new(store, settings.lease_ttl)) as Arc<_>;
     let ports = Ports { log, admission: settings.phase_one.then(admission) };
+    let mut lan = settings.lan.clone();
+    if lan.trusted_proxies.is_empty() {
+        lan.trusted_proxies = process.settings.trusted_proxies.clone();
+    }
     let options = tenure_session_api::Options {
         slots: settings.slots.len(),
         profiles: profiles(settings.profiles.keys()).map_err(invalid)?,
@@ -245,7 +249,7 @@ fn api_routes(settings: &Settings, process: &Process, tasks: &TaskTracker) -> Re
         max_records: settings.max_records,
         session_lease_ttl: settings.session_lease_ttl,
         heartbeat_interval: settings.session_heartbeat,
-        lan: settings.lan.clone(),
+        lan,
         max_watchers: process.settings.limits.max_watchers,
         shutdown: process.shutdown.clone(),
         tasks: tasks.clone(),

@@ -17,6 +17,7 @@ use tokio::process::{Child, Command};
 
 use super::message::{Instruction, LineBuffer, WorkReport};
 use super::session::Session;
+use tenure_service::config::Environment;
 use tenure_session_worker::StopTimes;
 
 /// The working directory and standard streams of the work.
@@ -69,11 +70,17 @@ impl WatchdogHandle {
             .arg0("tenure")
             .args(["__watchdog", "--"])
             .args(command)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)));
         match io {
-            WorkIo::Shared => send_start(&ours, times, io::stdin())?,
+            WorkIo::Shared => {
+                watchdog.envs(variables.iter().map(|(name, value)| (name, value)));
+                send_start(&ours, times, io::stdin())?;
+            }
             WorkIo::Own { dir, output } => {
+                // A program of this process, such as ffmpeg, must not see its secrets.
+                let environment = Environment::process();
+                watchdog.env_clear().envs(environment.for_children());
+                watchdog.envs(variables.iter().map(|(name, value)| (name, value)));
                 send_start(&ours, times, File::open("/dev/null")?)?;
                 watchdog.current_dir(dir).stdout(output.try_clone()?).stderr(output);
             }

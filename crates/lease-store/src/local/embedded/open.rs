@@ -1,6 +1,7 @@
 //! Opening a directory: lock, replay, load, start.
 
 use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -192,7 +193,8 @@ async fn write_heartbeats(engine: Weak<Engine>) {
 
 /// Locks the directory. The operating system releases the lock when this process ends.
 pub(crate) fn lock(directory: &PathBuf) -> Result<File> {
-    std::fs::create_dir_all(directory).map_err(|e| {
+    // Records may be secrets: other users of the machine must not read them.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|e| {
         let why = format!("cannot create the directory {}: {}", directory.display(), describe_io_error(&e));
         Error::unavailable("embedded", why).because(e)
     })?;
@@ -201,6 +203,7 @@ pub(crate) fn lock(directory: &PathBuf) -> Result<File> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(0o600)
         .open(directory.join("lock"))
         .map_err(unusable)?;
     match file.try_lock() {
