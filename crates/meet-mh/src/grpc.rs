@@ -17,7 +17,7 @@ use tenure_meet_wire::{CloseCode, Id, MeetingId};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::registry::{MediaRights, MuteMask, Owner, Registration, Seat};
+use crate::registry::{MediaRights, MuteMask, Owner, RegisteredSeat, Registration};
 use crate::{MediaHandler, limits, metric};
 
 /// The service of a handler, behind the check of service tokens.
@@ -45,8 +45,8 @@ fn reason_label(reason: MhRejectionReason) -> &'static str {
     }
 }
 
-fn seat(seat: &MediaSeat, generation: u64) -> Result<Seat, Status> {
-    Ok(Seat {
+fn seat(seat: &MediaSeat, generation: u64) -> Result<RegisteredSeat, Status> {
+    Ok(RegisteredSeat {
         participant: participant(&seat.participant_id)?,
         epoch: seat.epoch,
         mask: MuteMask {

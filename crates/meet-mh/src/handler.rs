@@ -68,7 +68,7 @@ impl MediaHandler {
     /// A handler without meetings.
     pub fn new(options: Options) -> Self {
         let refuse = Mutex::new(options.refuse);
-        let shared = Shared::new(options.clock.clone(), options.max_streams, options.cache_bytes);
+        let shared = Shared::new(&options);
         Self(Arc::new(State {
             options,
             shared,

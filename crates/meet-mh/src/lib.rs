@@ -26,7 +26,9 @@ pub use acceptor::{PATH, SessionAcceptor};
 pub use grpc::grpc;
 pub use handler::{MediaHandler, Options, RefuseMeetings};
 pub use registration::HandlerRegistration;
-pub use registry::{Admitted, MediaRights, MuteMask, Owner, Refusal, RegisteredMeeting, Registration, Seat};
+pub use registry::{
+    Admitted, MediaRights, MuteMask, Owner, Refusal, RegisteredMeeting, RegisteredSeat, Registration,
+};
 
 /// Bounds of a handler.
 pub mod limits {
@@ -117,6 +119,14 @@ pub mod limits {
     pub const LATENCY: Duration = Duration::from_millis(300);
     /// The greatest latency of a subscription.
     pub const LATENCY_MAX: Duration = Duration::from_secs(5);
+    /// Finished groups of a subscription that are not acknowledged. Beyond it, the oldest one is abandoned.
+    pub const UNACKNOWLEDGED: usize = 64;
+    /// How long a report of speakers may take.
+    pub const SPEAKER_CALL: Duration = Duration::from_secs(2);
+    /// Between two reports of speakers.
+    pub const SPEAKER_PAUSE: Duration = Duration::from_millis(250);
+    /// Between a report of speakers that failed and the next one.
+    pub const SPEAKER_RETRY: Duration = Duration::from_secs(2);
     /// Groups per second and publication, over all renditions.
     pub const GROUPS: u64 = 10;
     /// Groups of a publication at once.

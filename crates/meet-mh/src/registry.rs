@@ -39,7 +39,7 @@ pub struct MediaRights {
 
 /// The seat of a participant as its owner reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seat {
+pub struct RegisteredSeat {
     /// The participant.
     pub participant: Id,
     /// The connection epoch. Grants of an older one are refused.
@@ -71,7 +71,7 @@ pub struct Registration {
     /// How long the registration holds.
     pub lease: Duration,
     /// All seats.
-    pub seats: Vec<Seat>,
+    pub seats: Vec<RegisteredSeat>,
 }
 
 /// A registered meeting.
@@ -285,7 +285,7 @@ mod tests {
         MuteMask { audio: true, video: false, generation, epoch }
     }
 
-    fn registration(generation: u64, seats: Vec<Seat>) -> Registration {
+    fn registration(generation: u64, seats: Vec<RegisteredSeat>) -> Registration {
         Registration {
             owner: Owner { generation, mc_id: format!("mc-{generation}"), mc_endpoint: String::new() },
             keys: None,
@@ -338,7 +338,7 @@ mod tests {
     fn a_registration_brings_masks_and_never_an_older_one() {
         let mut meeting = meeting(5);
         let rights = MediaRights { send_audio: true, send_video: true, receive: true };
-        let seat = |mask| Seat { participant: bob(), epoch: 2, mask, rights };
+        let seat = |mask| RegisteredSeat { participant: bob(), epoch: 2, mask, rights };
         meeting.register(registration(5, vec![seat(muted(5, 2))]), at(0)).unwrap();
         assert_eq!(meeting.mask(bob()), Some(muted(5, 2)));
         meeting.register(registration(5, vec![seat(muted(5, 1))]), at(0)).unwrap();
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(meeting.rights(bob()), Some(rights));
         assert_eq!(meeting.admit(&grant(1, 1), None, at(0)), Err(Refusal::Refused("epoch")));
         let eve = Id::parse("018bcfe5-6801-7000-8000-000000000001").unwrap();
-        let other = Seat { participant: eve, ..seat(muted(6, 1)) };
+        let other = RegisteredSeat { participant: eve, ..seat(muted(6, 1)) };
         meeting.register(registration(6, vec![other]), at(0)).unwrap();
         assert_eq!(meeting.mask(bob()), None, "a new owner names all seats");
         assert_eq!(meeting.mask(eve), Some(muted(6, 1)));

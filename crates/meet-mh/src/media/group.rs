@@ -84,6 +84,10 @@ struct Content {
     pieces: VecDeque<Piece>,
     bytes: usize,
     end: Option<End>,
+    /// Readers that may read more.
+    readers: usize,
+    /// Whether a newer group took its place: no further reader comes.
+    retired: bool,
 }
 
 /// The position of a reader.
@@ -157,6 +161,21 @@ impl Group {
         Ok(evicted)
     }
 
+    /// A newer group takes its place. What nobody reads any more is dropped.
+    pub(crate) fn retire(&self) {
+        let mut content = self.content.lock();
+        content.retired = true;
+        self.drop_unread(&mut content);
+    }
+
+    fn drop_unread(&self, content: &mut Content) {
+        if content.retired && content.readers == 0 {
+            content.base += content.pieces.len();
+            content.pieces = VecDeque::new();
+            self.give_back(std::mem::take(&mut content.bytes));
+        }
+    }
+
     fn give_back(&self, bytes: usize) {
         for budget in &self.info.budgets {
             budget.remove(bytes);
@@ -210,6 +229,14 @@ impl Group {
         content.pieces.iter().skip(read).map(|piece| piece.bytes.len()).sum()
     }
 
+    /// The code of a group that was erased.
+    pub(crate) fn reset_code(&self) -> Option<StreamCode> {
+        match self.content.lock().end {
+            Some(End::Reset(code)) => Some(code),
+            Some(End::Finished) | None => None,
+        }
+    }
+
     /// Whether a new reader can begin.
     pub(crate) fn is_whole(&self) -> bool {
         let content = self.content.lock();
@@ -228,12 +255,13 @@ impl Group {
 
     /// Registers a reader, unless the group was erased.
     pub(crate) fn reading(self: &Arc<Self>) -> Option<Reading> {
-        let content = self.content.lock();
-        if matches!(content.end, Some(End::Reset(_))) {
+        let mut content = self.content.lock();
+        if content.retired || matches!(content.end, Some(End::Reset(_))) {
             return None;
         }
+        content.readers += 1;
         self.readings.send_modify(|readings| *readings += 1);
-        Some(Reading(self.clone()))
+        Some(Reading { group: self.clone(), reads: true })
     }
 
     /// Waits until no reader is left.
@@ -251,20 +279,35 @@ impl Drop for Group {
     }
 }
 
-/// A reader of a group, until it is dropped.
-pub(crate) struct Reading(Arc<Group>);
+/// A reader of a group. Until it is dropped, the transport may hold bytes of the group.
+pub(crate) struct Reading {
+    group: Arc<Group>,
+    reads: bool,
+}
+
+impl Reading {
+    /// Reads no more. The bytes of the group need not be kept for this reader.
+    pub(crate) fn stop_reading(&mut self) {
+        if std::mem::take(&mut self.reads) {
+            let mut content = self.group.content.lock();
+            content.readers -= 1;
+            self.group.drop_unread(&mut content);
+        }
+    }
+}
 
 impl std::ops::Deref for Reading {
     type Target = Group;
 
     fn deref(&self) -> &Group {
-        &self.0
+        &self.group
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.0.readings.send_modify(|readings| *readings -= 1);
+        self.stop_reading();
+        self.group.readings.send_modify(|readings| *readings -= 1);
     }
 }
 
@@ -344,6 +387,20 @@ mod tests {
         assert_eq!(group.append([piece("x", None)]), Err(StreamCode::Muted));
         assert!(group.reading().is_none() && !group.is_whole());
         drop(reading);
+        assert_eq!(*group.readings.borrow(), 0);
+    }
+
+    #[test]
+    fn a_group_that_was_replaced_is_kept_while_it_is_read() {
+        let (group, budget) = group(100);
+        group.append([piece("ab", Some(0))]).unwrap();
+        let (mut slow, mut fast) = (group.reading().unwrap(), group.reading().unwrap());
+        fast.stop_reading();
+        group.retire();
+        assert!(group.reading().is_none() && budget.used() == 2);
+        slow.stop_reading();
+        assert_eq!((budget.used(), *group.readings.borrow()), (0, 2), "the transport may still hold it");
+        drop((slow, fast));
         assert_eq!(*group.readings.borrow(), 0);
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tenure_lease::{Clock, Tick};
+use tenure_meet_rpc::ChannelPool;
 use tenure_meet_wire::media::StreamCode;
 use tenure_meet_wire::media::message::MediaGrant;
 use tenure_meet_wire::media::message::media_event::Payload;
@@ -23,8 +24,8 @@ use super::selection::Selection;
 use super::ticker::Counts;
 use super::track::{Kind, Track, TrackKey};
 use super::{Load, ticker};
-use crate::limits;
 use crate::registry::{Admitted, MediaRights, MuteMask, Refusal, RegisteredMeeting};
+use crate::{Options, limits};
 
 /// Aliases from here on belong to audio tracks and are the same in all sessions, so that a datagram is encoded once.
 pub(crate) const FIRST_AUDIO_ALIAS: u16 = 0x8000;
@@ -34,13 +35,23 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) load: Arc<Load>,
     pub(crate) cache: Arc<Budget>,
+    /// The id of the handler.
+    pub(crate) id: String,
+    /// Connections to controllers.
+    pub(crate) channels: ChannelPool,
     serial: AtomicU64,
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, max_streams: u32, cache: usize) -> Arc<Self> {
-        let (load, cache) = (Arc::new(Load::new(max_streams)), Budget::new(cache));
-        Arc::new(Self { clock, load, cache, serial: AtomicU64::new(1) })
+    pub(crate) fn new(options: &Options) -> Arc<Self> {
+        Arc::new(Self {
+            clock: options.clock.clone(),
+            load: Arc::new(Load::new(options.max_streams)),
+            cache: Budget::new(options.cache_bytes),
+            id: options.id.clone(),
+            channels: options.channels.clone(),
+            serial: AtomicU64::new(1),
+        })
     }
 
     /// A number that rises with every call.
@@ -74,7 +85,7 @@ pub(crate) struct State {
     pub(crate) audio_tracks: HashMap<Id, u16>,
     pub(crate) flush_scheduled: bool,
     /// The order of speakers that was announced last.
-    pub(crate) announced: Vec<Id>,
+    pub(crate) announced: watch::Sender<Vec<Id>>,
     pub(crate) ticking: bool,
     pub(crate) flushing: bool,
     pub(crate) was_alive: bool,
@@ -96,7 +107,7 @@ impl Meeting {
                 next_audio_alias: FIRST_AUDIO_ALIAS,
                 audio_tracks: HashMap::new(),
                 flush_scheduled: false,
-                announced: Vec::new(),
+                announced: watch::Sender::new(Vec::new()),
                 ticking: false,
                 flushing: false,
                 was_alive: true,
@@ -172,6 +183,7 @@ impl Meeting {
         }
         if !std::mem::replace(&mut state.flushing, true) {
             self.tasks.spawn(super::audio::run_flush(self.clone()));
+            self.tasks.spawn(super::speakers::report(self.clone()));
         }
         Ok((participant, serial, mask))
     }

@@ -18,7 +18,9 @@ mod rate;
 mod requests;
 mod selection;
 mod session;
+mod speakers;
 mod subscribe;
+mod tail;
 mod ticker;
 mod track;
 

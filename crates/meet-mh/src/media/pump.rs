@@ -17,6 +17,7 @@ use super::group::{Cursor, End, Group, Piece, Read, Reading};
 use super::meeting::Meeting;
 use super::member::{Link, Order};
 use super::subscribe::{Next, Plan};
+use super::tail::Tails;
 use crate::metric;
 
 /// A pump.
@@ -50,6 +51,12 @@ struct Sending<'a> {
 impl Pump {
     /// Sends groups until the subscription ends.
     pub(crate) async fn run(self) {
+        let mut tails = Tails::new(self.order.cancel.clone());
+        self.send_groups(&mut tails).await;
+        tails.end().await;
+    }
+
+    async fn send_groups(&self, tails: &mut Tails) {
         let mut changes = self.order.changes();
         let mut done = None;
         loop {
@@ -71,8 +78,11 @@ impl Pump {
                         erased: group.progress(),
                         changes: self.order.changes(),
                     };
-                    self.send(&group, sending, priority).await;
+                    let finished = self.send(&group, sending, priority).await;
                     done = Some(at);
+                    if let Some(stream) = finished {
+                        tails.add(stream, group);
+                    }
                 }
             }
             if self.order.cancel.is_cancelled() {
@@ -81,11 +91,18 @@ impl Pump {
         }
     }
 
-    async fn send(&self, group: &Reading, mut sending: Sending<'_>, priority: u8) {
-        let Some(opened) = self.open(&mut sending).await else { return };
+    /// Sends a group. Returns the stream if it was finished.
+    async fn send(
+        &self,
+        group: &Reading,
+        mut sending: Sending<'_>,
+        priority: u8,
+    ) -> Option<Box<dyn SendStream>> {
+        let opened = self.open(&mut sending).await?;
         let Ok(mut stream) = opened else {
             // The session is over, and its end cancels this pump.
-            return self.order.cancel.cancelled().await;
+            self.order.cancel.cancelled().await;
+            return None;
         };
         stream.set_priority(priority.into());
         let header = encode_header_from(self.alias, &group.info.header);
@@ -98,7 +115,10 @@ impl Pump {
         self.order.set_write_since(None);
         self.order.set_queued(0);
         match ended.err().unwrap_or(Ended::Finished) {
-            Ended::Finished => stream.finish(),
+            Ended::Finished => {
+                stream.finish();
+                return Some(stream);
+            }
             Ended::Reset(code) => {
                 metric::frame_dropped(reason(code));
                 stream.reset(code.number());
@@ -106,6 +126,7 @@ impl Pump {
             // The subscriber does not want the rest.
             Ended::Gone => stream.reset(StreamCode::NotSubscribed.number()),
         }
+        None
     }
 
     /// Opens a stream. `None` when the group is not to be sent any more: a subscriber that allows no stream pins no old

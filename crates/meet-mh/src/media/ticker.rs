@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_lease::Tick;
-use tenure_meet_wire::Id;
 use tenure_meet_wire::media::audio;
 use tenure_meet_wire::media::message::media_event::Payload;
-use tenure_meet_wire::media::message::{HandlerReport, HandlerTrackReport, SpeakerLevel, Speakers};
+use tenure_meet_wire::media::message::{HandlerReport, HandlerTrackReport};
 
 use super::Load;
 use super::layers::{self, Share};
@@ -148,23 +147,6 @@ impl State {
                     subscription.order.wake();
                 }
             }
-        }
-    }
-
-    fn announce_speakers(&mut self, now: Tick) {
-        let order = self.selection.order(now);
-        let ids: Vec<Id> = order.iter().map(|(id, _)| *id).collect();
-        if ids == self.announced {
-            return;
-        }
-        self.announced = ids;
-        let levels = order
-            .into_iter()
-            .map(|(id, level)| SpeakerLevel { participant_id: id.to_string(), level: level.into() })
-            .collect();
-        let speakers = Payload::Speakers(Speakers { levels });
-        for member in self.members.values() {
-            member.link.tell(speakers.clone(), 0);
         }
     }
 

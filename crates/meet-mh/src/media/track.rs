@@ -146,7 +146,9 @@ impl Track {
     /// Installs a group as the newest one of its rendition and wakes the subscribers.
     pub(crate) fn begin(&mut self, group: &Arc<Group>) {
         let Some(rendition) = self.renditions.get_mut(usize::from(group.info.rendition)) else { return };
-        rendition.newest = Some(group.clone());
+        if let Some(older) = rendition.newest.replace(group.clone()) {
+            older.retire();
+        }
         rendition.last_number = Some(group.info.number);
         rendition.requests.arrived();
         self.groups.retain(|group| group.strong_count() > 0);

@@ -10,5 +10,6 @@ mod quic;
 mod registry;
 mod sessions;
 mod slow;
+mod speakers;
 mod standby;
 mod video;

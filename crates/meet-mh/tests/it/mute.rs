@@ -100,6 +100,23 @@ async fn a_mute_waits_for_no_slow_subscriber() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_mute_takes_back_finished_groups_that_were_not_delivered() {
+    let harness = harness(100);
+    let (publisher, viewer) = two(&harness).await;
+    for number in 1..=3 {
+        let mut group = publisher.group(5, 0, number).await;
+        group.frame(0, b"key").await.unwrap();
+        group.stream.finish();
+        harness.pass(Duration::from_millis(10)).await;
+    }
+    assert!(harness.mute(1, 2, false, true).await.enforced);
+    for _ in 1..=3 {
+        assert_eq!(viewer.next_group().await.rest().await, (0, GroupEnd::Reset(Some(2))));
+    }
+    assert_eq!(harness.handler.cached_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_does_not_hear_from_its_owner_forwards_nothing() {
     let harness = harness(100);
     let (mut publisher, viewer) = two(&harness).await;

@@ -4,6 +4,7 @@
 //! - [`group`] is video and screen sharing: one unidirectional stream per group of frames.
 //! - [`audio`] is audio: one datagram per Opus packet.
 //! - [`grant`] admits a participant to a handler.
+//! - [`relay`] are the messages between two handlers of one meeting.
 //!
 //! A handler never looks into a payload: what is in a frame concerns only the clients.
 
@@ -13,6 +14,7 @@ pub mod fuzzing;
 pub mod grant;
 pub mod group;
 pub mod message;
+pub mod relay;
 mod varint;
 
 /// Limits of the media protocol.

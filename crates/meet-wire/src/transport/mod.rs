@@ -10,7 +10,6 @@ mod origin;
 mod paths;
 mod per_address;
 pub mod quic;
-mod quic_hash;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,6 +24,9 @@ pub use message::{MessageReader, MessageWriter, ReadError};
 pub use origin::AllowedOrigins;
 pub use paths::{Path, Paths};
 pub use per_address::{AddressLimit, AddressPermit};
+
+/// The protocol between two media handlers. As a path it names their connections at a listener.
+pub const RELAY: &str = "tenure-relay/1";
 
 /// How a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,6 +87,8 @@ impl ReceiveLimits {
     pub const UNKNOWN_PEER: Self = Self { window: 64 * 1024, uni_streams: 8 };
     /// An authenticated participant that sends media.
     pub const MEDIA: Self = Self { window: 2 * 1024 * 1024, uni_streams: 72 };
+    /// Another media handler of the same meeting.
+    pub const RELAY: Self = Self { window: 16 * 1024 * 1024, uni_streams: 1_024 };
 }
 
 /// The two halves of a stream.
@@ -149,8 +153,12 @@ pub trait SendStream: Send {
     /// Finishes the stream.
     fn finish(&mut self);
 
-    /// Abandons the stream: what was not delivered is dropped and the peer learns the code.
+    /// Abandons the stream: what was not delivered is dropped and the peer learns the code. Also after
+    /// [`SendStream::finish`], until everything is acknowledged.
     fn reset(&mut self, code: u32);
+
+    /// Waits until the peer acknowledged all data of a finished stream, wants no more of it, or is gone. Cancel safe.
+    async fn acknowledged(&mut self);
 
     /// Of the streams of a session, data of the one with the greatest number leaves first. The default is 0.
     fn set_priority(&mut self, priority: i32);

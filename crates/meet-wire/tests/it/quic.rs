@@ -11,9 +11,10 @@ use tenure_meet_wire::signaling::{
     ChatRequest, ClientMessage, ServerMessage, client_message, server_message,
 };
 use tenure_meet_wire::transport::certificate::Pair;
-use tenure_meet_wire::transport::quic::{Dialer, Listener, Timing};
+use tenure_meet_wire::transport::quic::{Congestion, Dialer, Listener, ListenerOptions, Timing};
 use tenure_meet_wire::transport::{
-    Closed, Listener as _, MessageReader, MessageWriter, ReadError, ReceiveLimits, Session, TransportError,
+    Closed, Listener as _, MessageReader, MessageWriter, RELAY, ReadError, ReceiveLimits, Session,
+    TransportError,
 };
 use tenure_meet_wire::{CloseCode, signaling};
 use tenure_store::BootClock;
@@ -87,6 +88,86 @@ async fn messages_arrive_both_ways_and_so_does_the_close_code() {
     assert_eq!(client.closed().await, Closed::Code(4001));
     let ended = from_server.next::<ServerMessage>().await;
     assert_eq!(ended, Err(ReadError::Transport(TransportError::Closed(Closed::Code(4001)))));
+}
+
+#[tokio::test]
+async fn a_finished_stream_that_is_not_read_is_taken_back() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let (client, server) = connected(&listener, &url, &pair).await;
+    let mut send = server.open_uni().await.unwrap();
+    // More than the client buffers of one stream: the rest waits at the server.
+    send.send(Bytes::from(vec![0; 1_500_000])).await.unwrap();
+    send.finish();
+    let mut receive = client.accept_uni().await.unwrap();
+    send.reset(2);
+    let end = loop {
+        match receive.receive(64 * 1024).await {
+            Ok(Some(_)) => {}
+            end => break end,
+        }
+    };
+    assert_eq!(end, Err(TransportError::Reset(Some(2))));
+    let mut send = server.open_uni().await.unwrap();
+    send.send(Bytes::from_static(b"whole")).await.unwrap();
+    send.finish();
+    let mut receive = client.accept_uni().await.unwrap();
+    assert_eq!(receive.receive(9).await, Ok(Some(Bytes::from_static(b"whole"))));
+    assert_eq!(receive.receive(9).await, Ok(None));
+    send.acknowledged().await;
+}
+
+#[tokio::test]
+async fn two_handlers_connect_without_webtransport_and_check_the_certificate() {
+    let pair = pair();
+    let (listener, url) = listen(&pair);
+    let dialer = Dialer::new(ANY, PATIENT).unwrap();
+    let refused = tokio::select! {
+        dialled = dialer.dial_relay(&url, &[vec![0; 32]]) => dialled.err(),
+        _ = listener.offer() => panic!("a connection came"),
+    };
+    assert!(matches!(refused, Some(TransportError::Refused(_))), "{refused:?}");
+    let known = hashes(&pair);
+    let dial = dialer.dial_relay(&url, &known);
+    let accept = async {
+        let offer = listener.offer().await.unwrap();
+        assert_eq!(offer.connect().path, RELAY);
+        offer.accept().await.unwrap()
+    };
+    let (near, far) = tokio::join!(dial, accept);
+    let near = near.unwrap();
+    let mut send = near.open_uni().await.unwrap();
+    send.send(Bytes::from_static(b"group")).await.unwrap();
+    let mut receive = far.accept_uni().await.unwrap();
+    assert_eq!(receive.receive(9).await, Ok(Some(Bytes::from_static(b"group"))));
+    send.reset(2);
+    assert_eq!(receive.receive(9).await, Err(TransportError::Reset(Some(2))));
+    far.close_for(CloseCode::Done);
+    assert_eq!(near.closed().await, Closed::Code(0));
+}
+
+#[tokio::test]
+async fn a_listener_with_bbr_serves_as_well() {
+    let pair = pair();
+    let current = pair.current();
+    let options = ListenerOptions { timing: PATIENT, congestion: Congestion::Bbr, reset_key: None };
+    let (chain, key) = (vec![current.der().unwrap()], current.private_key().unwrap());
+    let listener = Listener::bind_with(ANY, chain, key, Arc::new(BootClock), options).unwrap();
+    let url = format!("https://{}/wt/mh", listener.address().unwrap());
+    let (client, server) = connected(&listener, &url, &pair).await;
+    let mut send = server.open_uni().await.unwrap();
+    let sent = async {
+        send.send(Bytes::from(vec![7; 2_000_000])).await.unwrap();
+        send.finish();
+    };
+    let read = async {
+        let (mut receive, mut count) = (client.accept_uni().await.unwrap(), 0);
+        while let Some(bytes) = receive.receive(64 * 1024).await.unwrap() {
+            count += bytes.len();
+        }
+        count
+    };
+    assert_eq!(tokio::join!(sent, read).1, 2_000_000);
 }
 
 #[tokio::test]

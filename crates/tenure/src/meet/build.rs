@@ -34,8 +34,6 @@ const GC_NAME: &str = "gc";
 const PREVIOUS_SECRET: Duration = Duration::from_secs(3_600);
 /// Memory for groups of media where the memory of the machine is not known.
 const CACHE_BYTES: usize = 256 * 1024 * 1024;
-/// Bits per second that count as full bandwidth of a media handler.
-const BANDWIDTH: u64 = 1_000_000_000;
 
 /// What the parts of this process share while they are started.
 struct Builder<'a> {
@@ -231,6 +229,7 @@ impl Builder<'_> {
             data_dir: &self.service.data_dir,
             clock: self.clock.clone(),
             timing: Timing { idle: settings.idle, keep_alive: settings.idle / 4 },
+            congestion: settings.congestion,
         })
     }
 
@@ -412,7 +411,7 @@ impl Builder<'_> {
             clock: self.clock.clone(),
             usage: self.usage.clone(),
             cache_bytes: usage::memory_limit().map_or(CACHE_BYTES, |limit| (limit / 4) as usize),
-            bandwidth: BANDWIDTH,
+            bandwidth: settings.mh_bandwidth,
         });
         let grpc_endpoint = self.serve_grpc(&id, &["MediaHandlerService"], tenure_meet_mh::grpc(&handler));
         let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", tenure_meet_mh::PATH));

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tenure_keeper::OsEntropy;
 use tenure_lease::{Clock, Entropy};
 use tenure_meet_wire::transport::certificate::{Certificate, Pair};
-use tenure_meet_wire::transport::quic::{Listener, Timing};
+use tenure_meet_wire::transport::quic::{Congestion, Listener, ListenerOptions, Timing};
 use tokio::sync::watch;
 
 use super::secret_file::SecretFile;
@@ -38,6 +38,8 @@ pub(super) struct Opening<'a> {
     pub(super) clock: Arc<dyn Clock>,
     /// Idle timeout and keep-alive.
     pub(super) timing: Timing,
+    /// How this end sends.
+    pub(super) congestion: Congestion,
 }
 
 /// The endpoint of this process.
@@ -63,7 +65,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 impl Endpoint {
     pub(super) fn open(opening: Opening<'_>) -> Result<Self> {
-        let Opening { address, any_port, host, files, data_dir, clock, timing } = opening;
+        let Opening { address, any_port, host, files, data_dir, clock, timing, congestion } = opening;
         let (source, (chain, key), hashes) = match files {
             Some((cert, key)) => {
                 let chain = load_chain(&cert, &key)?;
@@ -81,7 +83,8 @@ impl Endpoint {
         let reset_key = reset_key(data_dir)?;
         let bind = |address| {
             let (chain, key) = (chain.clone(), key.clone_key());
-            Listener::bind_with(address, chain, key, clock.clone(), timing, Some(&reset_key))
+            let options = ListenerOptions { timing, congestion, reset_key: Some(&reset_key) };
+            Listener::bind_with(address, chain, key, clock.clone(), options)
         };
         let listener = match bind(address) {
             Err(_) if any_port => bind(SocketAddr::new(address.ip(), 0)),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tenure_lease::Ttl;
 use tenure_meet_mc::RateLimit;
 use tenure_meet_mh::RefuseMeetings;
+use tenure_meet_wire::transport::quic::Congestion;
 use tenure_service::config::{Kind, Spec};
 
 use super::Role;
@@ -35,6 +36,8 @@ pub(crate) const SPECS: &[Spec] = &[
     count("max_participants", 1, 10_000_000, "10000"),
     count("max_connections", 1, 1_000_000, "10000"),
     count("max_streams", 1, 1_000_000, "10000"),
+    count("mh_bandwidth_mbit", 1, 1_000_000, "1000"),
+    Spec::new(SECTION, "congestion", Kind::Word(&["cubic", "bbr"])).or("cubic"),
     count("max_waiting", 1, 1_000_000, "1024"),
     count("max_waiting_per_address", 1, 1_000_000, "256"),
     count("lease_ttl_ms", 250, HOUR_MS, "9000"),
@@ -79,6 +82,9 @@ pub(super) struct Settings {
     pub(super) max_participants: usize,
     pub(super) max_connections: usize,
     pub(super) max_streams: u32,
+    /// In bits per second.
+    pub(super) mh_bandwidth: u64,
+    pub(super) congestion: Congestion,
     pub(super) max_waiting: usize,
     pub(super) max_waiting_per_address: usize,
     pub(super) lease_ttl: Ttl,
@@ -192,6 +198,11 @@ impl Settings {
             max_participants: read.size("max_participants"),
             max_connections: read.size("max_connections"),
             max_streams: u32::try_from(read.number("max_streams")).unwrap_or(u32::MAX),
+            mh_bandwidth: read.number("mh_bandwidth_mbit").saturating_mul(1_000_000),
+            congestion: match read.text("congestion").as_deref() {
+                Some("bbr") => Congestion::Bbr,
+                _ => Congestion::Cubic,
+            },
             max_waiting: read.size("max_waiting"),
             max_waiting_per_address: read.size("max_waiting_per_address"),
             lease_ttl,

@@ -14,10 +14,18 @@ pub(super) fn stream(link: &Arc<Link>, end: &End) -> (Box<dyn SendStream>, Box<d
     let (sender, receiver) = mpsc::channel(DEPTH);
     let (reset, on_reset) = watch::channel(None);
     let (stop, on_stop) = watch::channel(None);
+    let (read, on_read) = watch::channel(false);
     let (link, end) = (link.clone(), end.clone());
     (
-        Box::new(Sending { sender: Some(sender), reset, on_stop, link: link.clone(), end: end.clone() }),
-        Box::new(Receiving { receiver, next: None, left: Bytes::new(), stop, on_reset, link, end }),
+        Box::new(Sending {
+            sender: Some(sender),
+            reset,
+            on_stop,
+            on_read,
+            link: link.clone(),
+            end: end.clone(),
+        }),
+        Box::new(Receiving { receiver, next: None, left: Bytes::new(), stop, read, on_reset, link, end }),
     )
 }
 
@@ -33,6 +41,8 @@ struct Sending {
     sender: Option<mpsc::Sender<(Arrival, Bytes)>>,
     reset: watch::Sender<Option<u32>>,
     on_stop: watch::Receiver<Option<u32>>,
+    /// Whether the receiver has read everything.
+    on_read: watch::Receiver<bool>,
     link: Arc<Link>,
     end: End,
 }
@@ -57,9 +67,19 @@ impl SendStream for Sending {
     }
 
     fn reset(&mut self, code: u32) {
-        // A stream that was finished or reset stays as it is.
-        if self.sender.take().is_some() {
+        self.sender = None;
+        // A stream that was reset or read to its end stays as it is.
+        if !*self.on_read.borrow() && self.reset.borrow().is_none() {
             self.reset.send_replace(Some(code));
+        }
+    }
+
+    async fn acknowledged(&mut self) {
+        tokio::select! {
+            // An error means that the receiver is gone.
+            _ = self.on_read.wait_for(|read| *read) => {}
+            _ = code(&mut self.on_stop) => {}
+            _ = ended(&self.end) => {}
         }
     }
 
@@ -74,6 +94,7 @@ struct Receiving {
     next: Option<(Arrival, Bytes)>,
     left: Bytes,
     stop: watch::Sender<Option<u32>>,
+    read: watch::Sender<bool>,
     on_reset: watch::Receiver<Option<u32>>,
     link: Arc<Link>,
     end: End,
@@ -119,7 +140,10 @@ impl RecvStream for Receiving {
             };
             match came {
                 Some(bytes) => self.left = bytes,
-                None => return Ok(None),
+                None => {
+                    self.read.send_replace(true);
+                    return Ok(None);
+                }
             }
         }
         Ok(Some(self.left.split_to(max.min(self.left.len()))))

@@ -49,6 +49,26 @@ async fn a_close_carries_its_code_and_a_cut_carries_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_finished_stream_is_reset_until_it_was_read() {
+    let (client, server) = pair();
+    let mut send = client.open_uni().await.unwrap();
+    let mut receive = server.accept_uni().await.unwrap();
+    send.send(Bytes::from_static(b"not read")).await.unwrap();
+    send.finish();
+    send.reset(2);
+    assert_eq!(receive.receive(8).await, Err(TransportError::Reset(Some(2))));
+    let mut send = client.open_uni().await.unwrap();
+    let mut receive = server.accept_uni().await.unwrap();
+    send.send(Bytes::from_static(b"read")).await.unwrap();
+    send.finish();
+    assert_eq!(receive.receive(8).await, Ok(Some(Bytes::from_static(b"read"))));
+    assert_eq!(receive.receive(8).await, Ok(None));
+    send.acknowledged().await;
+    send.reset(2);
+    assert_eq!(receive.receive(8).await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_is_reset_and_stopped_with_a_code() {
     let (client, server) = pair();
     let mut send = client.open_uni().await.unwrap();
