@@ -12,10 +12,11 @@ use tenure_meet_wire::internal::global_controller_service_client::GlobalControll
 use tenure_meet_wire::internal::media_handler_service_client::MediaHandlerServiceClient;
 use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
 use tenure_meet_wire::internal::{
-    EnforceMuteRequest, EnforceMuteResponse, MediaSeat, MhRejectionReason, MhReplacementReason,
-    NotifyMeetingEndedRequest, ProbeRequest, ProbeResponse, RegisterMeetingRequest, ReleaseMeetingRequest,
-    ReleaseParticipantRequest, ReleaseReason, RequestMhReplacementRequest,
+    CrossRegionPeer, EnforceMuteRequest, EnforceMuteResponse, MediaSeat, MhRejectionReason,
+    MhReplacementReason, NotifyMeetingEndedRequest, ProbeRequest, ProbeResponse, RegisterMeetingRequest,
+    ReleaseMeetingRequest, ReleaseParticipantRequest, ReleaseReason, RequestMhReplacementRequest,
 };
+use tenure_meet_wire::media::grant::HandlerKeys;
 use tonic::{Code, Status};
 
 use crate::actor::{
@@ -156,6 +157,22 @@ impl Peers {
         outcome
     }
 
+    /// The other handlers of a meeting, which a handler exchanges media with.
+    fn other_handlers(
+        &self,
+        handler: &HandlerInfo,
+        handlers: &[(HandlerInfo, HandlerKeys)],
+    ) -> Vec<CrossRegionPeer> {
+        let others = handlers.iter().map(|(other, _)| other).filter(|other| other.id != handler.id);
+        let peer = |other: &HandlerInfo| CrossRegionPeer {
+            mh_id: other.id.clone(),
+            region: self.region.clone(),
+            endpoint: other.webtransport_endpoint.clone(),
+            certificate_sha256: other.certificates.iter().map(|hash| hash.clone().into()).collect(),
+        };
+        others.map(peer).collect()
+    }
+
     async fn register_at_all(self, registration: Registration) -> Vec<RegisterOutcome> {
         let Registration { meeting, generation, handlers, seats, attempts } = registration;
         let seats: Vec<MediaSeat> = seats.iter().map(seat_to_wire).collect();
@@ -166,7 +183,7 @@ impl Peers {
                 mc_id: self.mc_id.clone(),
                 mc_grpc_endpoint: self.grpc_endpoint.clone(),
                 generation,
-                peers: Vec::new(),
+                peers: self.other_handlers(handler, &handlers),
                 handler_key: keys.map(|key| Bytes::copy_from_slice(key.expose())).collect(),
                 lease_ms: limits::HANDLER_LEASE.as_millis() as u32,
                 seats: seats.clone(),

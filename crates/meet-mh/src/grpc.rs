@@ -7,17 +7,17 @@ use tenure_meet_wire::internal::media_handler_service_server::{
     MediaHandlerService, MediaHandlerServiceServer,
 };
 use tenure_meet_wire::internal::{
-    EnforceMuteRequest, EnforceMuteResponse, MediaSeat, MhRejectionReason, RegisterMeetingRequest,
-    RegisterMeetingResponse, ReleaseMeetingRequest, ReleaseMeetingResponse, ReleaseParticipantRequest,
-    ReleaseParticipantResponse, ReleaseReason, RouteMediaRequest, RouteMediaResponse, TelemetrySample,
-    TelemetrySummary,
+    CrossRegionPeer, EnforceMuteRequest, EnforceMuteResponse, MediaSeat, MhRejectionReason,
+    RegisterMeetingRequest, RegisterMeetingResponse, ReleaseMeetingRequest, ReleaseMeetingResponse,
+    ReleaseParticipantRequest, ReleaseParticipantResponse, ReleaseReason, RouteMediaRequest,
+    RouteMediaResponse, TelemetrySample, TelemetrySummary,
 };
 use tenure_meet_wire::media::grant::{HandlerKey, HandlerKeys};
 use tenure_meet_wire::{CloseCode, Id, MeetingId};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::registry::{MediaRights, MuteMask, Owner, RegisteredSeat, Registration};
+use crate::registry::{HandlerPeer, MediaRights, MuteMask, Owner, RegisteredSeat, Registration};
 use crate::{MediaHandler, limits, metric};
 
 /// The service of a handler, behind the check of service tokens.
@@ -72,6 +72,14 @@ fn keys(keys: &[impl AsRef<[u8]>]) -> Result<Option<HandlerKeys>, Status> {
     Ok(Some(HandlerKeys { current, previous: keys.next().transpose()? }))
 }
 
+fn peer(peer: &CrossRegionPeer) -> HandlerPeer {
+    HandlerPeer {
+        id: peer.mh_id.clone(),
+        endpoint: peer.endpoint.clone(),
+        certificates: peer.certificate_sha256.iter().map(|hash| hash.to_vec()).collect(),
+    }
+}
+
 fn registration(request: &RegisterMeetingRequest) -> Result<Registration, Status> {
     if request.seats.len() > limits::PARTICIPANTS {
         return Err(Status::invalid_argument("there are too many seats"));
@@ -86,7 +94,11 @@ fn registration(request: &RegisterMeetingRequest) -> Result<Registration, Status
         mc_id: request.mc_id.clone(),
         mc_endpoint: request.mc_grpc_endpoint.clone(),
     };
-    Ok(Registration { owner, keys: keys(&request.handler_key)?, lease, seats })
+    if request.peers.len() > limits::PEERS {
+        return Err(Status::invalid_argument("there are too many handlers"));
+    }
+    let peers = request.peers.iter().map(peer).collect();
+    Ok(Registration { owner, keys: keys(&request.handler_key)?, lease, seats, peers })
 }
 
 #[tonic::async_trait]

@@ -10,7 +10,7 @@ use tenure_meet_wire::internal::{HealthStatus, MhLoadReport, MhRejectionReason};
 use tenure_meet_wire::{CloseCode, Id, MeetingId};
 use tokio::sync::watch;
 
-use crate::media::{Load, Meeting, Shared};
+use crate::media::{Load, Meeting, RelayDialer, Shared};
 use crate::registry::{MuteMask, RegisteredMeeting, Registration};
 use crate::{limits, metric};
 
@@ -49,6 +49,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// The bits per second that count as full bandwidth in load reports.
     pub bandwidth: u64,
+    /// Connects to other handlers of the same meeting; without it nothing is relayed.
+    pub relays: Option<Arc<dyn RelayDialer>>,
 }
 
 /// A media handler. Cloning shares it.
@@ -135,7 +137,8 @@ impl MediaHandler {
             Some(known) => known.register(registration).await,
             None => self.add(meeting, registration),
         };
-        if registered.is_ok() {
+        if let (Ok(()), Some(meeting)) = (registered, self.find(meeting)) {
+            meeting.start_relays();
             self.0.registered.send_modify(|count| *count += 1);
         }
         metric::meetings(self.meeting_count());

@@ -9,6 +9,8 @@
 //! - Video: the reader of a group appends it to a `Group`; pumps follow it piece by piece, each at its own pace. A slow
 //!   one skips to the newest group and holds up no other. Audio: a datagram goes through `Selection` into the outbox
 //!   of each listener, which is flushed every 3 ms.
+//! - Handlers that serve the same meeting connect to each other. Each offers what is published at it, and sends what the
+//!   viewers of the other one need, once.
 //! - Mute: the mask is set under the lock, outboxes and groups are emptied, and the call returns after the last pump
 //!   let go of them. Without a mask or without an owner nothing is forwarded.
 //! - Decisions are pure and have table tests: `RegisteredMeeting::admit`, `selection`, `rate`, `layers`, `keyframe`,
@@ -25,9 +27,11 @@ mod registry;
 pub use acceptor::{PATH, SessionAcceptor};
 pub use grpc::grpc;
 pub use handler::{MediaHandler, Options, RefuseMeetings};
+pub use media::{RelayAcceptor, RelayDialer};
 pub use registration::HandlerRegistration;
 pub use registry::{
-    Admitted, MediaRights, MuteMask, Owner, Refusal, RegisteredMeeting, RegisteredSeat, Registration,
+    Admitted, HandlerPeer, MediaRights, MuteMask, Owner, Refusal, RegisteredMeeting, RegisteredSeat,
+    Registration,
 };
 
 /// Bounds of a handler.
@@ -127,6 +131,22 @@ pub mod limits {
     pub const SPEAKER_PAUSE: Duration = Duration::from_millis(250);
     /// Between a report of speakers that failed and the next one.
     pub const SPEAKER_RETRY: Duration = Duration::from_secs(2);
+    /// Other handlers of a meeting.
+    pub const PEERS: usize = 16;
+    /// How long a connection to another handler may take.
+    pub const RELAY_CONNECT: Duration = Duration::from_secs(5);
+    /// The first and the longest pause before another handler is dialled again.
+    pub const RELAY_RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+    /// Connections of other handlers that are not accepted yet.
+    pub const PENDING_RELAYS: usize = 256;
+    /// Streams that another handler may offer for one meeting.
+    pub const RELAYED: usize = 8_192;
+    /// Incoming groups of another handler at once.
+    pub const RELAY_GROUPS: usize = 1_024;
+    /// Cached bytes of another handler, per meeting.
+    pub const RELAY_CACHE: usize = 64 * 1024 * 1024;
+    /// Data that waits to be sent or acknowledged on the connection to another handler, in bytes.
+    pub const RELAY_WINDOW: u64 = 8 * 1024 * 1024;
     /// Groups per second and publication, over all renditions.
     pub const GROUPS: u64 = 10;
     /// Groups of a publication at once.

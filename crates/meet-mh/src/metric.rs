@@ -22,6 +22,11 @@ pub(crate) fn connected(status: &'static str) {
     metrics::counter!("mh_webtransport_connections_total", "status" => status).increment(1);
 }
 
+/// The outcome of a connection with another handler.
+pub(crate) fn relay_connected(status: &'static str) {
+    metrics::counter!("mh_relay_connections_total", "status" => status).increment(1);
+}
+
 /// The outcome of a registration.
 pub(crate) fn registered(status: &'static str) {
     metrics::counter!("mh_register_meeting_total", "status" => status).increment(1);
@@ -47,6 +52,7 @@ pub(crate) fn counts(before: &Counts, now: &Counts) {
         metrics::gauge!("mh_subscriptions_active", "type" => kind).increment((now - before) as f64);
     }
     metrics::gauge!("mh_queue_bytes").increment((now.queued - before.queued) as f64);
+    metrics::gauge!("mh_relay_tracks_active").increment((now.relayed - before.relayed) as f64);
 }
 
 /// Bytes received and sent since the start, and bytes that are cached.

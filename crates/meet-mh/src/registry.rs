@@ -61,6 +61,17 @@ pub struct Owner {
     pub mc_endpoint: String,
 }
 
+/// Another handler of a meeting.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct HandlerPeer {
+    /// Its id.
+    pub id: String,
+    /// Its endpoint.
+    pub endpoint: String,
+    /// Hashes of the certificates that it may present.
+    pub certificates: Vec<Vec<u8>>,
+}
+
 /// A registration by the owner of a meeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registration {
@@ -72,6 +83,8 @@ pub struct Registration {
     pub lease: Duration,
     /// All seats.
     pub seats: Vec<RegisteredSeat>,
+    /// The other handlers of the meeting.
+    pub peers: Vec<HandlerPeer>,
 }
 
 /// A registered meeting.
@@ -86,6 +99,7 @@ pub struct RegisteredMeeting {
     /// Participants that left, with the last epoch of their seat.
     left: HashMap<Id, (u64, Tick)>,
     spent: HashMap<Vec<u8>, Tick>,
+    peers: Vec<HandlerPeer>,
     lease_until: Tick,
 }
 
@@ -117,6 +131,7 @@ impl RegisteredMeeting {
             seats: HashMap::new(),
             left: HashMap::new(),
             spent: HashMap::new(),
+            peers: Vec::new(),
             lease_until: now,
         };
         meeting.renew(registration, now);
@@ -144,6 +159,7 @@ impl RegisteredMeeting {
         if registration.keys.is_some() {
             self.keys = registration.keys;
         }
+        self.peers = registration.peers;
         self.lease_until = now + registration.lease.min(limits::LEASE_MAX);
         for seat in registration.seats {
             // A mask that arrived on another way may be newer. The others of the registration still count.
@@ -157,6 +173,16 @@ impl RegisteredMeeting {
     /// The keys that seal grants.
     pub fn keys(&self) -> Option<&HandlerKeys> {
         self.keys.as_ref()
+    }
+
+    /// The other handlers of the meeting.
+    pub fn peers(&self) -> &[HandlerPeer] {
+        &self.peers
+    }
+
+    /// Another handler of the meeting. Nothing is exchanged with one that the owner has not named.
+    pub fn peer(&self, id: &str) -> Option<&HandlerPeer> {
+        self.peers.iter().find(|peer| peer.id == id)
     }
 
     /// The mask of a participant. Without one, nothing of the participant may be forwarded.
@@ -291,6 +317,7 @@ mod tests {
             keys: None,
             lease: Duration::from_secs(30),
             seats,
+            peers: Vec::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use tonic::service::Routes;
 use tonic::transport::{self, Certificate, ClientTlsConfig, Endpoint};
 
 use crate::channel::Transport;
-use crate::{Channel, TokenSource, limits};
+use crate::{Channel, TokenError, TokenSource, limits};
 
 /// The prefix of endpoints inside this process.
 const IN_PROCESS: &str = "inproc:";
@@ -70,6 +70,11 @@ impl ChannelPool {
     /// Stops serving `inproc:NAME`.
     pub fn withdraw(&self, name: &str) {
         self.endpoints.offered.write().remove(name);
+    }
+
+    /// Returns a service token, for a connection that is not a channel.
+    pub async fn bearer(&self) -> Result<String, TokenError> {
+        self.tokens.bearer().await
     }
 
     /// Returns the channel to an endpoint: `inproc:NAME`, `http://HOST:PORT` or `https://HOST:PORT`. It connects on the first call.

@@ -328,6 +328,12 @@ const CATALOG: &[(Kind, &str, &str)] = &[
     (Histogram, "mh_mute_enforce_seconds", "Duration of a mute, until nothing more is forwarded."),
     (Gauge, "mh_queue_bytes", "Bytes that subscribers have not taken yet."),
     (Gauge, "mh_cache_bytes", "Bytes of groups in memory."),
+    (Gauge, "mh_relay_tracks_active", "Streams that come from other handlers of their meeting."),
+    (
+        Counter,
+        "mh_relay_connections_total",
+        "Connections with other handlers: connected, failed, accepted, rejected.",
+    ),
     (Counter, "mh_webtransport_connections_total", "WebTransport sessions: accepted, rejected."),
     (
         Counter,

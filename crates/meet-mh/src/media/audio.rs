@@ -10,6 +10,7 @@ use tenure_meet_wire::media::Alias;
 use tenure_meet_wire::media::audio::{self, Datagram};
 use tenure_meet_wire::media::message::media_event::Payload;
 
+use super::Load;
 use super::meeting::{Meeting, State};
 use super::member::Link;
 use super::selection::Heard;
@@ -90,6 +91,9 @@ impl Meeting {
             Ok((alias, version)) => {
                 let heard = Heard { level: packet.level, payload: packet.payload.len(), at: now };
                 let selected = state.selection.hear(participant, &user, heard);
+                if selected {
+                    state.relay_audio(&key, datagram, &self.shared.load);
+                }
                 state.forward(&key, (alias, version), datagram, selected)
             }
             Err(reason) => {
@@ -105,7 +109,7 @@ impl Meeting {
         true
     }
 
-    fn schedule_flush(&self, state: &mut State) {
+    pub(crate) fn schedule_flush(&self, state: &mut State) {
         let mut waiting = false;
         for member in state.members.values_mut().filter(|member| !member.outbox.is_empty()) {
             if member.outbox_bytes >= limits::COALESCE_BYTES {
@@ -134,18 +138,31 @@ impl State {
         let track = self.tracks.get_mut(key).ok_or("unknown_alias")?;
         let alias = track.audio_alias.and_then(|alias| Alias::new(alias.into()));
         let publication = track.publication.as_mut().filter(|it| it.session == serial).ok_or("superseded")?;
-        let alias = alias.filter(|_| publication.kind == Kind::Audio).ok_or("not_audio")?;
+        let alias = alias.filter(|_| publication.stream.kind == Kind::Audio).ok_or("not_audio")?;
         if !allowed {
             return Err("muted");
         }
         if !publication.datagrams.take(1, now) || !publication.bits.take(len as u64 * 8, now) {
             return Err("ingest_limit");
         }
-        Ok((alias, publication.version))
+        publication.moved.mark(now);
+        Ok((alias, publication.stream.version))
+    }
+
+    /// Sends a packet of a selected speaker to the handlers that need it.
+    fn relay_audio(&self, key: &TrackKey, datagram: &Bytes, load: &Load) {
+        let Some(track) = self.tracks.get(key) else { return };
+        for peer in &track.peers {
+            let Some(alias) = Alias::new(peer.alias.into()) else { continue };
+            let Ok(bytes) = audio::with_alias(datagram, alias) else { continue };
+            load.sent(bytes.len());
+            // A link that is over has no use for it.
+            let _over = peer.session.send_datagram(bytes);
+        }
     }
 
     /// Puts a packet into the outboxes of those who listen. Returns their number.
-    fn forward(
+    pub(crate) fn forward(
         &mut self,
         key: &TrackKey,
         (alias, version): (Alias, Version),

@@ -13,6 +13,8 @@ use tenure_lease::Tick;
 use tenure_meet_wire::media::StreamCode;
 use tokio::sync::watch;
 
+use super::track::TrackKey;
+
 /// A bound of cached bytes.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -57,6 +59,9 @@ pub(crate) enum End {
 
 /// Where a group is and what it may cache.
 pub(crate) struct GroupInfo {
+    pub(crate) key: TrackKey,
+    /// Whether it is published at this handler. Only then it goes to other handlers.
+    pub(crate) local: bool,
     pub(crate) rendition: u8,
     pub(crate) number: u64,
     /// Rises over all groups of a handler: the order in which they began.
@@ -161,7 +166,7 @@ impl Group {
         Ok(evicted)
     }
 
-    /// A newer group takes its place. What nobody reads any more is dropped.
+    /// A newer group takes its place. What has no reader any more is dropped.
     pub(crate) fn retire(&self) {
         let mut content = self.content.lock();
         content.retired = true;
@@ -318,6 +323,11 @@ mod tests {
     fn group(most: usize) -> (Arc<Group>, Arc<Budget>) {
         let budget = Budget::new(1_000);
         let info = GroupInfo {
+            key: TrackKey {
+                participant: tenure_meet_wire::Id::parse("018bcfe5-6801-7000-8000-000000000000").unwrap(),
+                stream_id: "camera".into(),
+            },
+            local: true,
             rendition: 0,
             number: 1,
             serial: 1,

@@ -1,21 +1,19 @@
-//! Reads the groups of a publisher and appends them as they arrive.
+//! Reads groups and appends them as they arrive.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use tenure_lease::Tick;
-use tenure_meet_wire::Id;
 use tenure_meet_wire::media::group::{FrameHeader, GroupHeader, GroupParser, Part};
 use tenure_meet_wire::media::{MediaError, StreamCode};
-use tenure_meet_wire::transport::{RecvStream, TransportError};
+use tenure_meet_wire::transport::{RecvStream, Session, TransportError};
 use tokio::task::JoinSet;
 
-use super::group::{Group, Piece};
+use super::group::Piece;
+use super::incoming::{Begin, Begun, GroupSource};
 use super::meeting::Meeting;
-use super::member::Link;
 use super::meter::Meter;
-use super::publish::Begin;
 use crate::{limits, metric};
 
 /// Bytes per read.
@@ -23,19 +21,20 @@ const READ: usize = 64 * 1024;
 /// Reads that are appended together when they are there already.
 const READS: usize = 32;
 
-/// Accepts the groups of a member until its session ends.
-pub(crate) async fn accept_groups(meeting: Arc<Meeting>, who: (Id, u64), link: Arc<Link>) {
+/// Accepts groups, at most this many at once, until the session ends.
+pub(crate) async fn accept_groups(
+    meeting: Arc<Meeting>,
+    source: Arc<dyn GroupSource>,
+    session: Arc<dyn Session>,
+    most: usize,
+) {
     let mut readers = JoinSet::new();
     loop {
         tokio::select! {
-            stream = link.session.accept_uni(), if readers.len() < limits::INCOMING_GROUPS => match stream {
+            stream = session.accept_uni(), if readers.len() < most => match stream {
                 Ok(stream) => {
-                    let reader = GroupReader {
-                        meeting: meeting.clone(),
-                        who,
-                        link: link.clone(),
-                        parser: GroupParser::default(),
-                    };
+                    let (meeting, source) = (meeting.clone(), source.clone());
+                    let reader = GroupReader { meeting, source, parser: GroupParser::default() };
                     readers.spawn(reader.read(stream));
                 }
                 Err(_) => return,
@@ -69,8 +68,7 @@ impl From<MediaError> for GroupFailure {
 
 struct GroupReader {
     meeting: Arc<Meeting>,
-    who: (Id, u64),
-    link: Arc<Link>,
+    source: Arc<dyn GroupSource>,
     parser: GroupParser,
 }
 
@@ -81,19 +79,19 @@ impl GroupReader {
             Err(GroupFailure::Stop(code)) => stream.stop(code),
             Err(GroupFailure::Violation(code)) => {
                 stream.stop(code.number());
-                self.meeting.violation(self.who.0, self.who.1);
+                self.source.violation();
             }
         }
     }
 
     async fn read_group(&mut self, stream: &mut dyn RecvStream) -> Result<(), GroupFailure> {
         let (header, started) = self.read_header(stream).await?;
-        let (group, meter) = self.begin(&header, started).await?;
-        let read = self.read_frames(stream, &header, &group, &meter).await;
+        let begun = self.begin(&header, started).await?;
+        let read = self.read_frames(stream, &header, &begun).await;
         match &read {
-            Ok(()) => group.finish(),
+            Ok(()) => begun.group.finish(),
             // Subscribers learn that the source is lost, never an end that was none.
-            Err(_) => group.erase(StreamCode::Superseded),
+            Err(_) => begun.group.erase(StreamCode::Superseded),
         }
         read
     }
@@ -120,7 +118,7 @@ impl GroupReader {
     fn take(&mut self, bytes: &Bytes) -> Result<(), GroupFailure> {
         self.meeting.shared.load.received(bytes.len());
         let now = self.meeting.now();
-        if !self.link.ingest.lock().take(bytes.len() as u64, now) {
+        if !self.source.take(bytes.len(), now) {
             metric::frame_dropped("ingest_limit");
             return Err(GroupFailure::Stop(StreamCode::TooLarge.number()));
         }
@@ -128,19 +126,13 @@ impl GroupReader {
     }
 
     /// Begins the group, once its alias is published and the session active.
-    async fn begin(
-        &mut self,
-        header: &GroupHeader,
-        started: Tick,
-    ) -> Result<(Arc<Group>, Arc<Meter>), GroupFailure> {
+    async fn begin(&mut self, header: &GroupHeader, started: Tick) -> Result<Begun, GroupFailure> {
         let clock = self.meeting.shared.clock.clone();
         let mut late = clock.sleep_until(started + limits::UNKNOWN_STREAM);
-        let changed =
-            self.meeting.state.lock().member(self.who.0, self.who.1).map(|it| it.changed.subscribe());
-        let Some(mut changed) = changed else { return Err(GroupFailure::Lost) };
+        let Some(mut changed) = self.source.changes() else { return Err(GroupFailure::Lost) };
         loop {
-            match self.meeting.begin_group(self.who, header, self.parser.raw_header(), started) {
-                Begin::Group(group, meter) => return Ok((group, meter)),
+            match self.source.begin(header, self.parser.raw_header(), started) {
+                Begin::Group(begun) => return Ok(begun),
                 Begin::Stop(code) => return Err(GroupFailure::Stop(code.number())),
                 Begin::Wait => {}
             }
@@ -158,9 +150,9 @@ impl GroupReader {
         &mut self,
         stream: &mut dyn RecvStream,
         header: &GroupHeader,
-        group: &Group,
-        meter: &Meter,
+        begun: &Begun,
     ) -> Result<(), GroupFailure> {
+        let Begun { group, meter, moved } = begun;
         let mut erased = group.progress();
         let (mut frame, mut ended) = (OpenFrame::default(), false);
         loop {
@@ -168,7 +160,7 @@ impl GroupReader {
             if !pieces.is_empty() {
                 match group.append(pieces) {
                     Ok(false) => {}
-                    Ok(true) => self.meeting.evicted(group, self.who, header.alias.number()),
+                    Ok(true) => self.meeting.evicted(group),
                     Err(code) => return Err(GroupFailure::Stop(code.number())),
                 }
             }
@@ -184,6 +176,7 @@ impl GroupReader {
                 }
             };
             let Some(bytes) = received else { return Ok(self.parser.finish()?) };
+            moved.mark(self.meeting.now());
             self.take(&bytes)?;
             for _ in 0..READS {
                 match receive_now(stream) {

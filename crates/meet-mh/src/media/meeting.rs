@@ -20,6 +20,7 @@ use super::bucket::Bucket;
 use super::group::{Budget, Group};
 use super::member::{Link, Member};
 use super::rate::Rate;
+use super::relay::{RelayDialer, RelayLink, run_dialing};
 use super::selection::Selection;
 use super::ticker::Counts;
 use super::track::{Kind, Track, TrackKey};
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) id: String,
     /// Connections to controllers.
     pub(crate) channels: ChannelPool,
+    /// Connects to other handlers.
+    pub(crate) relays: Option<Arc<dyn RelayDialer>>,
     serial: AtomicU64,
 }
 
@@ -50,6 +53,7 @@ impl Shared {
             cache: Budget::new(options.cache_bytes),
             id: options.id.clone(),
             channels: options.channels.clone(),
+            relays: options.relays.clone(),
             serial: AtomicU64::new(1),
         })
     }
@@ -90,6 +94,14 @@ pub(crate) struct State {
     pub(crate) flushing: bool,
     pub(crate) was_alive: bool,
     pub(crate) counts: Counts,
+    /// Connections with other handlers of the meeting.
+    pub(crate) links: HashMap<u64, RelayLink>,
+    /// Whether other handlers are dialled.
+    relaying: bool,
+    /// The number of the last offer.
+    offers: u64,
+    /// Whether the meeting has members.
+    pub(crate) occupied: watch::Sender<bool>,
 }
 
 impl Meeting {
@@ -112,6 +124,10 @@ impl Meeting {
                 flushing: false,
                 was_alive: true,
                 counts: Counts::default(),
+                links: HashMap::new(),
+                relaying: false,
+                offers: 0,
+                occupied: watch::Sender::new(false),
             }),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
@@ -178,6 +194,7 @@ impl Meeting {
             },
         );
         state.update_receivers(now);
+        state.occupied.send_replace(true);
         if !std::mem::replace(&mut state.ticking, true) {
             self.tasks.spawn(ticker::run(self.clone()));
         }
@@ -186,6 +203,15 @@ impl Meeting {
             self.tasks.spawn(super::speakers::report(self.clone()));
         }
         Ok((participant, serial, mask))
+    }
+
+    /// Connects to the other handlers of the meeting from now on, if there are any.
+    pub(crate) fn start_relays(self: &Arc<Self>) {
+        let Some(dialer) = self.shared.relays.clone() else { return };
+        let mut state = self.state.lock();
+        if !state.control.peers().is_empty() && !std::mem::replace(&mut state.relaying, true) {
+            self.tasks.spawn(run_dialing(self.clone(), dialer));
+        }
     }
 
     /// Removes a member whose session ended.
@@ -269,6 +295,30 @@ impl State {
         }
     }
 
+    /// Whether something of a participant that another handler sends may be forwarded. Its owner must have named a seat
+    /// and a mask.
+    pub(crate) fn may_relay(&self, participant: Id, kind: Kind, now: Tick) -> bool {
+        let mask = self.control.mask(participant).filter(|_| self.control.is_alive(now));
+        let (Some(mask), Some(rights)) = (mask, self.control.rights(participant)) else { return false };
+        match kind {
+            Kind::Audio => !mask.audio && rights.send_audio,
+            Kind::Video | Kind::Screen => !mask.video && rights.send_video,
+        }
+    }
+
+    /// Whether a track may be forwarded, wherever it comes from.
+    pub(crate) fn may_forward(&self, key: &TrackKey, kind: Kind, now: Tick) -> bool {
+        let Some(track) = self.tracks.get(key) else { return false };
+        let local = track.publication.is_some() && self.may_send(key.participant, kind, now);
+        local || (!track.relayed.is_empty() && self.may_relay(key.participant, kind, now))
+    }
+
+    /// The number of the next offer to other handlers.
+    pub(crate) fn next_offer(&mut self) -> u64 {
+        self.offers += 1;
+        self.offers
+    }
+
     /// Whether a participant may get something.
     pub(crate) fn may_receive(&self, participant: Id, now: Tick) -> bool {
         let Some(member) = self.members.get(&participant) else { return false };
@@ -293,6 +343,10 @@ impl State {
             self.unpublish(&key, serial);
         }
         self.selection.remove(participant);
+        if self.members.is_empty() {
+            self.occupied.send_replace(false);
+        }
+        self.wake_links();
     }
 
     /// Removes a subscriber from a track.
@@ -312,7 +366,12 @@ impl State {
             return Vec::new();
         }
         track.publication = None;
-        let groups = track.erase(StreamCode::Superseded);
+        track.remove_peers(|_| true);
+        let groups = match track.current() {
+            // Another handler has a copy, which goes on.
+            Some(_) => Vec::new(),
+            None => track.erase(StreamCode::Superseded),
+        };
         if track.is_unused() {
             self.tracks.remove(key);
         }
@@ -330,7 +389,8 @@ impl State {
 
     /// Ends the subscriptions to a track.
     pub(crate) fn end_track(&mut self, key: &TrackKey, reason: &str) {
-        let Some(track) = self.tracks.remove(key) else { return };
+        let Some(mut track) = self.tracks.remove(key) else { return };
+        track.remove_peers(|_| true);
         for subscriber in &track.subscribers {
             subscriber.order.cancel.cancel();
             if let Some(member) = self.members.get_mut(&subscriber.participant) {

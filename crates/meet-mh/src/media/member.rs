@@ -135,9 +135,9 @@ pub(crate) struct Subscription {
 impl Subscription {
     /// What the subscription may take of a track.
     pub(crate) fn demand(&self, track: &Track) -> Demand {
-        let (renditions, layers) = track.publication.as_ref().map_or((1, 1), |publication| {
-            (publication.renditions.len().max(1), publication.temporal_layers.max(1))
-        });
+        let (renditions, layers) = track
+            .current()
+            .map_or((1, 1), |stream| (stream.renditions.len().max(1), stream.temporal_layers.max(1)));
         let top = renditions as u8 - 1;
         Demand {
             priority: self.priority,

@@ -30,6 +30,7 @@ impl Meeting {
             state.sweep(now)
         };
         self.called.send_modify(|calls| *calls += 1);
+        self.drop_unnamed();
         self.unread(groups).await;
         Ok(())
     }
@@ -91,11 +92,11 @@ impl State {
         let published: Vec<(TrackKey, Kind)> = self
             .tracks
             .values()
-            .filter_map(|track| Some((track.key.clone(), track.publication.as_ref()?.kind)))
+            .filter_map(|track| Some((track.key.clone(), track.current()?.kind)))
             .collect();
         let mut groups = Vec::new();
         for (key, kind) in published {
-            if self.may_send(key.participant, kind, now) {
+            if self.may_forward(&key, kind, now) {
                 self.wake_publisher(&key, now);
                 continue;
             }

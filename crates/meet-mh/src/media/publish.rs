@@ -1,39 +1,26 @@
-//! Publications: what a participant announces, and the groups it then sends.
+//! Publications: what a participant announces.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tenure_lease::Tick;
 use tenure_meet_wire::Id;
-use tenure_meet_wire::media::StreamCode;
-use tenure_meet_wire::media::group::GroupHeader;
 use tenure_meet_wire::media::message::media_event::Payload;
 use tenure_meet_wire::media::message::{Publish, Published, RenditionsNeeded};
 use tenure_meet_wire::signaling::ErrorCode;
 
 use super::bucket::Bucket;
-use super::group::{Group, GroupInfo};
 use super::layers::{RENDITIONS, Share, TEMPORAL};
-use super::meeting::{FIRST_AUDIO_ALIAS, Meeting, State};
-use super::meter::Meter;
-use super::track::{Kind, Publication, TrackKey, Version};
+use super::meeting::{FIRST_AUDIO_ALIAS, State};
+use super::track::{Description, Kind, Publication, TrackKey, Version};
 use crate::limits;
 
 /// Why a request is refused.
 pub(crate) type Refused = (ErrorCode, &'static str);
 
-/// What becomes of an incoming group.
-pub(crate) enum Begin {
-    Group(Arc<Group>, Arc<Meter>),
-    /// The alias is not published yet, or the session is on standby.
-    Wait,
-    Stop(StreamCode),
-}
-
 const VIDEO_CODECS: [&str; 4] = ["avc1", "vp8", "vp09", "av01"];
 
 /// Checks a publication by itself.
-fn check(publish: &Publish) -> Result<(u16, Kind), Refused> {
+pub(crate) fn check(publish: &Publish) -> Result<(u16, Kind), Refused> {
     let invalid = |message| Err((ErrorCode::InvalidRequest, message));
     let Some(alias) = u16::try_from(publish.alias).ok().filter(|alias| *alias > 0) else {
         return invalid("the alias is not between 1 and 65535");
@@ -83,28 +70,29 @@ impl State {
         let Some(member) = self.member(participant, serial) else {
             return Err((ErrorCode::NotFound, "the session is over"));
         };
-        let link = member.link.clone();
+        let (link, user, standby) = (member.link.clone(), member.user.clone(), member.standby);
         // A newer copy of the same stream takes the place of the older one.
         member.publications.retain(|_, published| *published != key);
         member.publications.insert(alias, key.clone());
         member.used_aliases.insert(alias);
+        let offer = self.next_offer();
         let track = self.track(&key);
-        if track.version.is_none_or(|before| before < version) {
-            track.erase(StreamCode::Superseded);
-            for rendition in &mut track.renditions {
-                rendition.last_number = None;
-            }
-        }
-        track.version = Some(version);
+        track.adopt(version);
         track.publication = Some(Publication {
             session: serial,
             link,
             alias,
-            kind,
-            codec: publish.codec,
-            renditions: publish.renditions,
-            temporal_layers: publish.temporal_layers.max(1) as u8,
-            version,
+            user,
+            stream: Description {
+                kind,
+                codec: publish.codec,
+                renditions: publish.renditions,
+                temporal_layers: publish.temporal_layers.max(1) as u8,
+                version,
+            },
+            standby,
+            offer,
+            moved: Arc::default(),
             needed: None,
             datagrams: Bucket::new(limits::AUDIO_DATAGRAMS, limits::AUDIO_DATAGRAMS, now),
             bits: Bucket::new(limits::AUDIO_BITS, limits::AUDIO_BITS, now),
@@ -113,6 +101,7 @@ impl State {
         self.limit_ingest(participant, serial);
         self.announce(&key);
         self.update_needed(&key, now);
+        self.wake_links();
         if let Some(member) = self.member(participant, serial) {
             member.changed.send_modify(|count| *count += 1);
         }
@@ -135,7 +124,7 @@ impl State {
             .into_iter()
             .flat_map(|member| member.publications.values())
             .filter(|published| *published != key)
-            .filter_map(|published| Some(self.tracks.get(published)?.publication.as_ref()?.kind))
+            .filter_map(|published| Some(self.tracks.get(published)?.publication.as_ref()?.stream.kind))
             .collect();
         let owner = self.control.rights(participant);
         let Some(member) = self.member(participant, serial) else {
@@ -164,7 +153,7 @@ impl State {
     }
 
     /// Gives an audio track the alias that all subscribers to all audio know it by.
-    fn give_audio_alias(&mut self, key: &TrackKey) -> Result<(), Refused> {
+    pub(crate) fn give_audio_alias(&mut self, key: &TrackKey) -> Result<(), Refused> {
         if self.track(key).audio_alias.is_some() {
             return Ok(());
         }
@@ -188,7 +177,7 @@ impl State {
             .into_iter()
             .flat_map(|member| member.publications.values())
             .filter_map(|key| self.tracks.get(key)?.publication.as_ref())
-            .flat_map(|publication| &publication.renditions)
+            .flat_map(|publication| &publication.stream.renditions)
             .map(|rendition| u64::from(rendition.max_bitrate))
             .sum();
         let bytes = (stated * 3 / 2).min(limits::INGEST) / 8;
@@ -201,14 +190,16 @@ impl State {
     /// Describes a track to the subscribers that do not know this version of it.
     pub(crate) fn announce(&mut self, key: &TrackKey) {
         let Some(track) = self.tracks.get(key) else { return };
-        let Some(publication) = &track.publication else { return };
+        let Some((version, kind)) = track.current().map(|stream| (stream.version, stream.kind)) else {
+            return;
+        };
         for subscriber in &track.subscribers {
             let Some(member) = self.members.get_mut(&subscriber.participant) else { continue };
             let Some(subscription) = member.subscriptions.get_mut(&subscriber.alias) else { continue };
-            if subscription.announced.replace(publication.version) != Some(publication.version) {
+            if subscription.announced.replace(version) != Some(version) {
                 subscription.share = subscription.demand(track).whole();
                 subscription.current = None;
-                let described = track.describe(subscriber.alias, publication.kind);
+                let described = track.describe(subscriber.alias, kind);
                 member.link.tell(Payload::Subscribed(described), 0);
             }
         }
@@ -218,10 +209,16 @@ impl State {
     /// Tells the publisher which renditions and layers its subscribers need, if that changed.
     pub(crate) fn update_needed(&mut self, key: &TrackKey, now: Tick) {
         let Some(track) = self.tracks.get(key) else { return };
-        if track.publication.as_ref().is_none_or(|publication| publication.kind == Kind::Audio) {
+        if track.current().is_none_or(|stream| stream.kind == Kind::Audio) {
             return;
         }
         let (mut needed, mut layer) = ([false; RENDITIONS], 0);
+        for peer in &track.peers {
+            if let Some(need) = needed.get_mut(usize::from(peer.rendition)) {
+                *need = true;
+            }
+            layer = layer.max(u32::from(peer.temporal));
+        }
         for subscriber in &track.subscribers {
             let Some(member) = self.members.get(&subscriber.participant) else { continue };
             let Some(subscription) = member.subscriptions.get(&subscriber.alias) else { continue };
@@ -241,9 +238,10 @@ impl State {
         }
         let renditions: Vec<u32> = (0..RENDITIONS as u32).filter(|at| needed[*at as usize]).collect();
         let Some(track) = self.tracks.get_mut(key) else { return };
-        let Some(publication) = &mut track.publication else { return };
-        let renditions: Vec<u32> =
-            renditions.into_iter().filter(|at| (*at as usize) < publication.renditions.len()).collect();
+        // What another handler sends is stated to it by the link.
+        let Some(publication) = &mut track.publication else { return track.request_keyframes(now) };
+        let count = publication.stream.renditions.len();
+        let renditions: Vec<u32> = renditions.into_iter().filter(|at| (*at as usize) < count).collect();
         if publication.needed.as_ref() != Some(&(renditions.clone(), layer)) {
             publication.needed = Some((renditions.clone(), layer));
             let alias = publication.alias.into();
@@ -251,82 +249,6 @@ impl State {
             publication.link.tell(Payload::RenditionsNeeded(message), 0);
         }
         track.request_keyframes(now);
-    }
-}
-
-impl Meeting {
-    /// Begins a group that a member sends.
-    pub(crate) fn begin_group(
-        &self,
-        (participant, serial): (Id, u64),
-        header: &GroupHeader,
-        raw: Bytes,
-        started: Tick,
-    ) -> Begin {
-        let mut state = self.state.lock();
-        let Some(member) = state.member(participant, serial) else {
-            return Begin::Stop(StreamCode::Superseded);
-        };
-        let Some(key) = member.publications.get(&header.alias.number()).cloned() else {
-            return Begin::Wait;
-        };
-        if member.standby {
-            return Begin::Wait;
-        }
-        let cache = member.cache.clone();
-        let allowed = |kind| state.may_send(participant, kind, started);
-        let Some(track) = state.tracks.get(&key) else { return Begin::Stop(StreamCode::NotSubscribed) };
-        let Some(publication) = track.publication.as_ref().filter(|it| it.session == serial) else {
-            return Begin::Stop(StreamCode::Superseded);
-        };
-        let stated = publication.renditions.get(usize::from(header.rendition));
-        let Some(stated) = stated.filter(|_| publication.kind != Kind::Audio) else {
-            return Begin::Stop(StreamCode::NotSubscribed);
-        };
-        if !allowed(publication.kind) {
-            crate::metric::frame_dropped("muted");
-            return Begin::Stop(StreamCode::Muted);
-        }
-        let Some(rendition) = track.renditions.get(usize::from(header.rendition)) else {
-            return Begin::Stop(StreamCode::NotSubscribed);
-        };
-        if rendition.last_number.is_some_and(|last| header.group <= last) {
-            return Begin::Stop(StreamCode::Superseded);
-        }
-        let meter = rendition.meter.clone();
-        // Four seconds of the stated rate.
-        let most =
-            (stated.max_bitrate as usize / 2).clamp(limits::RENDITION_CACHE_MIN, limits::RENDITION_CACHE);
-        let publication = state.tracks.get_mut(&key).and_then(|track| track.publication.as_mut());
-        if !publication.is_some_and(|publication| publication.groups.take(1, started)) {
-            // Each group costs every subscriber a stream.
-            crate::metric::frame_dropped("ingest_limit");
-            return Begin::Stop(StreamCode::TooLarge);
-        }
-        let group = Group::new(GroupInfo {
-            rendition: header.rendition,
-            number: header.group,
-            serial: self.shared.next_serial(),
-            started,
-            header: raw,
-            most,
-            budgets: [cache, self.shared.cache.clone()],
-        });
-        state.track(&key).begin(&group);
-        Begin::Group(group, meter)
-    }
-
-    /// The cache of a group was full: subscribers that were behind need a key frame.
-    pub(crate) fn evicted(&self, group: &Group, (participant, serial): (Id, u64), alias: u16) {
-        let now = self.now();
-        let mut state = self.state.lock();
-        let key = state.member(participant, serial).and_then(|it| it.publications.get(&alias).cloned());
-        if let Some(track) = key.and_then(|key| state.tracks.get_mut(&key)) {
-            if let Some(rendition) = track.renditions.get_mut(usize::from(group.info.rendition)) {
-                rendition.requests.want(false, now);
-            }
-            track.request_keyframes(now);
-        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! A pump sends the groups of one video subscription, each on a stream of its own, at the pace of its subscriber.
+//! A pump sends the groups of one video subscription, each on a stream of its own, at the pace of its receiver: a
+//! participant or another handler.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,25 +7,39 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_lease::Tick;
-use tenure_meet_wire::Id;
+use tenure_lease::{Sleep, Tick};
 use tenure_meet_wire::media::group::encode_header_from;
 use tenure_meet_wire::media::{Alias, StreamCode};
-use tenure_meet_wire::transport::{SendStream, TransportError};
+use tenure_meet_wire::transport::{SendStream, Session, TransportError};
 use tokio::sync::watch;
 
 use super::group::{Cursor, End, Group, Piece, Read, Reading};
 use super::meeting::Meeting;
-use super::member::{Link, Order};
+use super::member::Order;
 use super::subscribe::{Next, Plan};
 use super::tail::Tails;
 use crate::metric;
 
+/// Where a pump gets its groups from.
+pub(crate) trait Feed: Send + Sync {
+    /// The next group after the one of this rendition and serial.
+    fn next(&self, done: Option<(u8, u64)>) -> Next;
+
+    /// Whether to go on with a group.
+    fn plan(&self, at: (u8, u64)) -> Plan;
+
+    /// The receiver is behind, and there is no newer group.
+    fn fell_behind(&self);
+
+    /// Something was sent.
+    fn sent(&self);
+}
+
 /// A pump.
 pub(crate) struct Pump {
     pub(crate) meeting: Arc<Meeting>,
-    pub(crate) who: (Id, u64),
-    pub(crate) link: Arc<Link>,
+    pub(crate) feed: Box<dyn Feed>,
+    pub(crate) session: Arc<dyn Session>,
     pub(crate) alias: Alias,
     pub(crate) order: Arc<Order>,
     pub(crate) kind: &'static str,
@@ -61,7 +76,7 @@ impl Pump {
         let mut done = None;
         loop {
             changes.borrow_and_update();
-            match self.meeting.next_group(self.who, self.alias.number(), done) {
+            match self.feed.next(done) {
                 Next::Gone => return,
                 Next::Nothing => tokio::select! {
                     biased;
@@ -132,7 +147,7 @@ impl Pump {
     /// Opens a stream. `None` when the group is not to be sent any more: a subscriber that allows no stream pins no old
     /// group.
     async fn open(&self, sending: &mut Sending<'_>) -> Option<Result<Box<dyn SendStream>, TransportError>> {
-        let mut opening = self.link.session.open_uni();
+        let mut opening = self.session.open_uni();
         loop {
             tokio::select! {
                 biased;
@@ -148,9 +163,13 @@ impl Pump {
     }
 
     async fn send_pieces(&self, stream: &mut dyn SendStream, sending: &mut Sending<'_>) -> Result<(), Ended> {
+        let clock = &self.meeting.shared.clock;
+        // Set when a newer group is there: this one must not keep the receiver waiting.
+        let mut late = None;
         loop {
             match sending.group.read(&mut sending.cursor) {
                 Read::Piece(piece) => {
+                    late = None;
                     let begins = piece.frame.is_some();
                     self.write(stream, piece, sending).await?;
                     if begins {
@@ -165,8 +184,11 @@ impl Pump {
                     () = self.order.cancel.cancelled() => return Err(Ended::Gone),
                     _ = sending.erased.changed() => {}
                     _ = sending.changes.changed() => {
-                        self.look(sending)?;
+                        if self.look(sending)? {
+                            late.get_or_insert_with(|| clock.sleep_until(clock.now() + sending.latency));
+                        }
                     }
+                    () = wait(&mut late) => return Err(Ended::Reset(StreamCode::Stale)),
                 },
             }
         }
@@ -174,7 +196,7 @@ impl Pump {
 
     /// Looks whether the group is still the right one. Returns whether a newer one is there.
     fn look(&self, sending: &mut Sending<'_>) -> Result<bool, Ended> {
-        match self.meeting.plan(self.who, self.alias.number(), sending.at) {
+        match self.feed.plan(sending.at) {
             Plan::Stop(code) => Err(Ended::Reset(code)),
             Plan::Continue { temporal, newer } => {
                 sending.cursor.limit(temporal);
@@ -193,7 +215,7 @@ impl Pump {
         let len = piece.bytes.len();
         self.write_bytes(stream, piece.bytes, piece.arrived + sending.latency, sending).await?;
         self.meeting.shared.load.sent(len);
-        self.link.mark_sent();
+        self.feed.sent();
         Ok(())
     }
 
@@ -236,9 +258,17 @@ impl Pump {
                 return Err(Ended::Reset(StreamCode::Stale));
             }
             if is_late && !std::mem::replace(&mut asked, true) {
-                self.meeting.fell_behind(self.who, self.alias.number());
+                self.feed.fell_behind();
             }
         }
+    }
+}
+
+/// Waits for a timer, or forever without one.
+async fn wait(timer: &mut Option<Sleep>) {
+    match timer {
+        Some(timer) => timer.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -87,6 +87,7 @@ impl State {
         let key = member.publications.remove(&alias).ok_or(unknown)?;
         self.unpublish(&key, who.1);
         self.end_track(&key, "unpublished");
+        self.links.values_mut().for_each(|link| link.end(&key, "unpublished"));
         Ok(())
     }
 
@@ -101,9 +102,18 @@ impl State {
         for subscription in member.subscriptions.values() {
             subscription.order.wake();
         }
+        let published: Vec<_> = member.publications.values().cloned().collect();
+        for key in published {
+            let offer = self.next_offer();
+            if let Some(publication) = self.tracks.get_mut(&key).and_then(|track| track.publication.as_mut())
+            {
+                (publication.standby, publication.offer) = (false, offer);
+            }
+        }
         for (key, share) in keys {
             self.want_first_keyframe(&key, share, now);
         }
+        self.wake_links();
     }
 
     /// A subscriber that decodes far behind what arrived goes on with the newest group.

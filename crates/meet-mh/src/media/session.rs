@@ -10,11 +10,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::audio::read_datagrams;
+use super::incoming::Publisher;
 use super::ingest::accept_groups;
 use super::meeting::Meeting;
 use super::member::Link;
 use super::pump::Pump;
 use super::subscribe::PumpStart;
+use super::viewing::Viewing;
+use crate::limits;
 
 /// A session of a member.
 pub(crate) struct SessionStart {
@@ -31,7 +34,8 @@ pub(crate) async fn run(meeting: Arc<Meeting>, mut start: SessionStart) -> Close
     let (who, link) = ((start.participant, start.serial), start.link.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(write_events(start.writer, start.events));
-    tasks.spawn(accept_groups(meeting.clone(), who, link.clone()));
+    let source = Arc::new(Publisher { meeting: meeting.clone(), who, link: link.clone() });
+    tasks.spawn(accept_groups(meeting.clone(), source, link.session.clone(), limits::INCOMING_GROUPS));
     tasks.spawn(read_datagrams(meeting.clone(), who, link.clone()));
     let mut pumps = JoinSet::new();
     let session = link.session.clone();
@@ -71,8 +75,10 @@ fn start_pump(
     start: PumpStart,
 ) {
     let Some(alias) = Alias::new(start.alias.into()) else { return };
-    let (meeting, link) = (meeting.clone(), link.clone());
-    pumps.spawn(Pump { meeting, who, link, alias, order: start.order, kind: start.kind }.run());
+    let (meeting, session) = (meeting.clone(), link.session.clone());
+    let feed = Viewing { meeting: meeting.clone(), who, alias: start.alias, link: link.clone() };
+    let (feed, order, kind) = (Box::new(feed), start.order, start.kind);
+    pumps.spawn(Pump { meeting, feed, session, alias, order, kind }.run());
 }
 
 /// Writes events to the control stream in their order.

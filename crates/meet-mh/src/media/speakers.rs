@@ -12,7 +12,7 @@ use tenure_meet_wire::media::message::{SpeakerLevel, Speakers};
 use super::meeting::{Meeting, State};
 use crate::{limits, metric};
 
-/// What a controller was told last: its generation and the speakers in their order.
+/// What was reported last: its generation and the speakers in their order.
 type Report = (u64, Vec<Id>);
 
 impl State {

@@ -10,10 +10,9 @@ use tenure_meet_wire::media::message::media_event::Payload;
 use tenure_meet_wire::media::message::{Change, Subscribe, Subscribed};
 use tenure_meet_wire::signaling::ErrorCode;
 
-use super::choice::choose;
 use super::group::Reading;
 use super::layers::Share;
-use super::meeting::{Meeting, State};
+use super::meeting::State;
 use super::member::{AllAudio, Order, Subscription};
 use super::publish::Refused;
 use super::track::{Kind, Subscriber, TrackKey};
@@ -114,7 +113,7 @@ impl State {
         };
         let track = self.track(&key);
         track.subscribers.push(Subscriber { participant, alias, order: order.clone() });
-        subscription.announced = track.publication.as_ref().map(|publication| publication.version);
+        subscription.announced = track.current().map(|stream| stream.version);
         subscription.share = subscription.demand(track).whole();
         let described = track.describe(alias, kind);
         let share = subscription.share;
@@ -123,6 +122,7 @@ impl State {
         }
         self.want_first_keyframe(&key, share, now);
         self.update_needed(&key, now);
+        self.wake_links();
         let pump = (kind != Kind::Audio).then_some(PumpStart { alias, order, kind: kind.as_str() });
         Ok((Payload::Subscribed(described), pump))
     }
@@ -139,11 +139,11 @@ impl State {
         kind: Kind,
         priority: u32,
     ) -> Result<(), Refused> {
-        let published = self.tracks.get(key).and_then(|track| track.publication.as_ref()).map(|it| it.kind);
+        let published = self.tracks.get(key).and_then(|track| track.current()).map(|stream| stream.kind);
         if published.is_some_and(|published| published != kind) {
             return Err((ErrorCode::InvalidRequest, "the stream has another type"));
         }
-        let is_waiting = |key: &TrackKey| self.tracks.get(key).is_none_or(|it| it.publication.is_none());
+        let is_waiting = |key: &TrackKey| self.tracks.get(key).is_none_or(|it| it.current().is_none());
         let Some(member) = self.members.get(&participant).filter(|member| member.serial == serial) else {
             return Err((ErrorCode::NotFound, "the session is over"));
         };
@@ -183,6 +183,7 @@ impl State {
             return Err((ErrorCode::CapacityExceeded, "the session has no more aliases"));
         };
         member.all_audio = Some(AllAudio { alias });
+        self.wake_links();
         let mut described = Subscribed { alias: alias.into(), ..Subscribed::default() };
         described.set_type(kind.to_wire());
         Ok((Payload::Subscribed(described), None))
@@ -289,90 +290,5 @@ impl State {
         rendition.requests.want(false, now);
         track.request_keyframes(now);
         Ok(())
-    }
-}
-
-impl Meeting {
-    /// The next group of a subscription after the one with this serial.
-    pub(crate) fn next_group(
-        &self,
-        (participant, serial): (Id, u64),
-        alias: u16,
-        done: Option<(u8, u64)>,
-    ) -> Next {
-        let now = self.now();
-        let mut state = self.state.lock();
-        let may_receive = state.may_receive(participant, now);
-        let Some(member) = state.members.get_mut(&participant).filter(|it| it.serial == serial) else {
-            return Next::Gone;
-        };
-        let flows = may_receive && !member.standby;
-        let Some(subscription) = member.subscriptions.get_mut(&alias) else { return Next::Gone };
-        let key = subscription.key.clone();
-        let Share::Flows { rendition: wanted, temporal } = subscription.share else {
-            subscription.current = None;
-            return Next::Nothing;
-        };
-        let (priority, latency) = (subscription.priority, subscription.latency);
-        let Some(track) = state.tracks.get(&key).filter(|_| flows) else { return Next::Nothing };
-        let Some(rendition) = choose(&track.candidates(), wanted, done) else { return Next::Nothing };
-        let group = track.renditions.get(usize::from(rendition)).and_then(|it| it.newest.as_ref());
-        let Some(group) = group.and_then(|group| group.reading()) else { return Next::Nothing };
-        let current = Some((rendition, group.info.serial));
-        if let Some(subscription) =
-            state.members.get_mut(&participant).and_then(|it| it.subscriptions.get_mut(&alias))
-        {
-            subscription.current = current;
-            subscription.behind = false;
-        }
-        Next::Group { group, temporal, priority, latency }
-    }
-
-    /// Whether a subscription goes on with the group that it is given.
-    pub(crate) fn plan(&self, (participant, serial): (Id, u64), alias: u16, at: (u8, u64)) -> Plan {
-        let now = self.now();
-        let state = self.state.lock();
-        let member = state.members.get(&participant).filter(|member| member.serial == serial);
-        let member = member.filter(|_| state.may_receive(participant, now));
-        let Some(subscription) = member.and_then(|member| member.subscriptions.get(&alias)) else {
-            return Plan::Stop(StreamCode::NotSubscribed);
-        };
-        let Share::Flows { rendition: wanted, temporal } = subscription.share else {
-            return Plan::Stop(StreamCode::Stale);
-        };
-        let Some(track) = state.tracks.get(&subscription.key) else {
-            return Plan::Stop(StreamCode::NotSubscribed);
-        };
-        match choose(&track.candidates(), wanted, Some(at)) {
-            Some(rendition) if rendition != at.0 => Plan::Stop(StreamCode::RenditionSwitched),
-            Some(_) if subscription.behind => Plan::Stop(StreamCode::Stale),
-            other => Plan::Continue { temporal, newer: other.is_some() },
-        }
-    }
-
-    /// A subscriber is behind and there is no newer group: it gets a lower rendition, else a key frame is requested.
-    pub(crate) fn fell_behind(&self, (participant, serial): (Id, u64), alias: u16) {
-        let now = self.now();
-        let mut state = self.state.lock();
-        let Some(member) = state.member(participant, serial) else { return };
-        let Some(subscription) = member.subscriptions.get_mut(&alias) else { return };
-        let key = subscription.key.clone();
-        match subscription.share {
-            Share::Flows { rendition, temporal } if rendition > 0 => {
-                subscription.share = Share::Flows { rendition: rendition - 1, temporal };
-                let share = subscription.share;
-                state.want_first_keyframe(&key, share, now);
-                state.update_needed(&key, now);
-            }
-            Share::Flows { rendition, .. } if subscription.requests.accept(now) => {
-                if let Some(track) = state.tracks.get_mut(&key) {
-                    if let Some(rendition) = track.renditions.get_mut(usize::from(rendition)) {
-                        rendition.requests.want(false, now);
-                    }
-                    track.request_keyframes(now);
-                }
-            }
-            Share::Flows { .. } | Share::Paused => {}
-        }
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Counts {
     pub(crate) subscriptions: [i64; 3],
     /// Bytes that subscribers have not taken yet.
     pub(crate) queued: i64,
+    /// Streams that come from other handlers.
+    pub(crate) relayed: i64,
 }
 
 impl Counts {
@@ -99,6 +101,7 @@ impl State {
             }
             let counts = self.count(now);
             self.set_counts(counts, load);
+            self.wake_links();
         }
         if ticks.is_multiple_of(SPEAKERS) {
             self.announce_speakers(now);
@@ -130,7 +133,7 @@ impl State {
                 .filter(|subscription| subscription.kind != Kind::Audio)
                 .filter_map(|subscription| {
                     let track = self.tracks.get(&subscription.key)?;
-                    track.publication.as_ref()?;
+                    track.current()?;
                     Some((subscription.demand(track), subscription))
                 })
                 .collect();
@@ -162,7 +165,7 @@ impl State {
                 .iter()
                 .filter_map(|(alias, key)| Some((*alias, self.tracks.get(key)?)))
                 .flat_map(|(alias, track)| {
-                    let count = track.publication.as_ref().map_or(0, |it| it.renditions.len());
+                    let count = track.publication.as_ref().map_or(0, |it| it.stream.renditions.len());
                     track.renditions.iter().take(count).enumerate().map(move |(at, rendition)| {
                         HandlerTrackReport {
                             alias: alias.into(),
@@ -201,14 +204,15 @@ impl State {
             }
         }
         for publication in self.tracks.values().filter_map(|track| track.publication.as_ref()) {
-            counts.publications[place(publication.kind)] += 1;
+            counts.publications[place(publication.stream.kind)] += 1;
         }
+        counts.relayed = self.links.values().map(|link| link.active() as i64).sum();
         counts
     }
 
     fn flows(&self, key: &TrackKey, now: Tick) -> bool {
-        let kind = self.tracks.get(key).and_then(|it| it.publication.as_ref()).map(|it| it.kind);
-        kind.is_some_and(|kind| self.may_send(key.participant, kind, now))
+        let kind = self.tracks.get(key).and_then(|track| track.current()).map(|stream| stream.kind);
+        kind.is_some_and(|kind| self.may_forward(key, kind, now))
     }
 
     /// Replaces the counts of this meeting in those of the handler.

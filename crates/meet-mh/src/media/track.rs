@@ -7,6 +7,7 @@ use tenure_meet_wire::Id;
 use tenure_meet_wire::media::StreamCode;
 use tenure_meet_wire::media::message::{Rendition, Subscribed};
 use tenure_meet_wire::signaling::StreamType;
+use tenure_meet_wire::transport::Session;
 
 use super::bucket::Bucket;
 use super::choice::{Candidate, Candidates};
@@ -15,6 +16,8 @@ use super::keyframe::TrackRequests;
 use super::layers::{RENDITIONS, TEMPORAL};
 use super::member::{Link, Order};
 use super::meter::Meter;
+use super::relay::RelayedCopy;
+use super::source::{Moved, Source, choose_source};
 
 /// Names a track in a meeting.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -68,17 +71,29 @@ pub(crate) struct Version {
     pub(crate) incarnation: u64,
 }
 
-/// A published track.
-pub(crate) struct Publication {
-    /// The session that publishes it.
-    pub(crate) session: u64,
-    pub(crate) link: Arc<Link>,
-    pub(crate) alias: u16,
+/// What a publisher states about a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Description {
     pub(crate) kind: Kind,
     pub(crate) codec: String,
     pub(crate) renditions: Vec<Rendition>,
     pub(crate) temporal_layers: u8,
     pub(crate) version: Version,
+}
+
+/// A track that is published at this handler.
+pub(crate) struct Publication {
+    /// The session that publishes it.
+    pub(crate) session: u64,
+    pub(crate) link: Arc<Link>,
+    pub(crate) alias: u16,
+    pub(crate) user: String,
+    pub(crate) stream: Description,
+    /// Whether its session is on standby.
+    pub(crate) standby: bool,
+    /// The number of its offer to other handlers: the last one counts.
+    pub(crate) offer: u64,
+    pub(crate) moved: Arc<Moved>,
     /// The last message about what is needed.
     pub(crate) needed: Option<(Vec<u32>, u32)>,
     pub(crate) datagrams: Bucket,
@@ -91,6 +106,18 @@ pub(crate) struct Subscriber {
     pub(crate) participant: Id,
     pub(crate) alias: u16,
     pub(crate) order: Arc<Order>,
+}
+
+/// Another handler that gets one rendition of a track, or its audio.
+#[derive(Clone)]
+pub(crate) struct PeerSubscriber {
+    /// The link.
+    pub(crate) link: u64,
+    pub(crate) alias: u16,
+    pub(crate) rendition: u8,
+    pub(crate) temporal: u8,
+    pub(crate) order: Arc<Order>,
+    pub(crate) session: Arc<dyn Session>,
 }
 
 /// One rendition of a track.
@@ -108,10 +135,14 @@ pub(crate) struct Track {
     /// The alias of this track at subscribers to all audio.
     pub(crate) audio_alias: Option<u16>,
     pub(crate) publication: Option<Publication>,
+    /// Copies of other handlers, in the order of their offers.
+    pub(crate) relayed: Vec<RelayedCopy>,
     /// The greatest version that was published.
     pub(crate) version: Option<Version>,
     pub(crate) renditions: [RenditionState; RENDITIONS],
     pub(crate) subscribers: Vec<Subscriber>,
+    /// Other handlers that get what is published here.
+    pub(crate) peers: Vec<PeerSubscriber>,
     /// Groups that may still be read.
     groups: Vec<Weak<Group>>,
 }
@@ -122,17 +153,67 @@ impl Track {
             key,
             audio_alias: None,
             publication: None,
+            relayed: Vec::new(),
             version: None,
             renditions: Default::default(),
             subscribers: Vec::new(),
+            peers: Vec::new(),
             groups: Vec::new(),
         }
+    }
+
+    /// The stream with the greatest version, published here or offered by another handler.
+    pub(crate) fn current(&self) -> Option<&Description> {
+        let relayed = self.relayed.iter().map(|copy| &copy.stream);
+        let local = self.publication.iter().map(|publication| &publication.stream);
+        // The last of equal ones is the greatest: the local one.
+        relayed.chain(local).max_by_key(|stream| stream.version)
+    }
+
+    /// The copy that is forwarded now.
+    pub(crate) fn source(&self, now: Tick) -> Option<Source> {
+        let local = self.publication.as_ref().map(|it| (it.stream.version, &*it.moved));
+        choose_source(local, self.relayed.iter().map(|copy| copy.stream.version), now)
+    }
+
+    /// A copy: what is known of it, its limit of groups, and when it moved.
+    pub(crate) fn copy_mut(&mut self, source: Source) -> Option<(&Description, &mut Bucket, Arc<Moved>)> {
+        match source {
+            Source::Local => {
+                self.publication.as_mut().map(|it| (&it.stream, &mut it.groups, it.moved.clone()))
+            }
+            Source::Relayed(at) => {
+                self.relayed.get_mut(at).map(|it| (&it.stream, &mut it.groups, it.moved.clone()))
+            }
+        }
+    }
+
+    /// Takes a version into account. A greater one than before takes the place of all others.
+    pub(crate) fn adopt(&mut self, version: Version) {
+        if self.version.is_none_or(|before| before < version) {
+            self.erase(StreamCode::Superseded);
+            for rendition in &mut self.renditions {
+                rendition.last_number = None;
+            }
+            self.version = Some(version);
+        }
+    }
+
+    /// Sends nothing more to these handlers.
+    pub(crate) fn remove_peers(&mut self, gone: impl Fn(&PeerSubscriber) -> bool) {
+        self.peers.retain(|peer| {
+            let keep = !gone(peer);
+            if !keep {
+                peer.order.cancel.cancel();
+            }
+            keep
+        });
     }
 
     /// Whether the track can be forgotten. A track with an alias at all listeners keeps it until its participant is
     /// released.
     pub(crate) fn is_unused(&self) -> bool {
-        self.publication.is_none() && self.subscribers.is_empty() && self.audio_alias.is_none()
+        self.current().is_none() && self.subscribers.is_empty() && self.audio_alias.is_none()
     }
 
     /// The groups that a subscriber can begin with.
@@ -170,17 +251,13 @@ impl Track {
 
     /// Wakes all subscribers, because there may be something to do.
     pub(crate) fn wake(&self) {
-        for subscriber in &self.subscribers {
-            subscriber.order.wake();
-        }
+        let subscribers = self.subscribers.iter().map(|subscriber| &subscriber.order);
+        subscribers.chain(self.peers.iter().map(|peer| &peer.order)).for_each(|order| order.wake());
     }
 
     /// The bitrate up to each temporal layer of each rendition: measured, or what the publisher stated.
     pub(crate) fn rates(&self) -> [[u64; TEMPORAL]; RENDITIONS] {
-        let stated = |at: usize| {
-            let publication = self.publication.as_ref()?;
-            Some(u64::from(publication.renditions.get(at)?.max_bitrate))
-        };
+        let stated = |at: usize| Some(u64::from(self.current()?.renditions.get(at)?.max_bitrate));
         std::array::from_fn(|at| {
             let measured =
                 self.renditions.get(at).map(|rendition| rendition.meter.rates()).unwrap_or_default();
@@ -191,12 +268,25 @@ impl Track {
         })
     }
 
-    /// Requests the key frames that are due.
+    /// Requests the key frames that are due, where the track comes from.
     pub(crate) fn request_keyframes(&mut self, now: Tick) {
-        let Some(publication) = &self.publication else { return };
+        let Some(source) = self.source(now) else { return };
         for (at, rendition) in self.renditions.iter_mut().enumerate() {
-            if rendition.requests.take_due(now) {
-                publication.link.keyframe_needed(publication.alias, at as u32);
+            if !rendition.requests.take_due(now) {
+                continue;
+            }
+            match (source, &self.publication) {
+                (Source::Local, Some(local)) => local.link.keyframe_needed(local.alias, at as u32),
+                (Source::Local, None) => {}
+                (Source::Relayed(copy), _) => {
+                    let copy = self.relayed.get_mut(copy);
+                    if let Some((wanted, wake)) =
+                        copy.and_then(|it| Some((it.keyframes.get_mut(at)?, &it.wake)))
+                    {
+                        *wanted = true;
+                        wake.notify_one();
+                    }
+                }
             }
         }
     }
@@ -210,11 +300,11 @@ impl Track {
             ..Subscribed::default()
         };
         described.set_type(kind.to_wire());
-        if let Some(publication) = &self.publication {
-            described.set_type(publication.kind.to_wire());
-            described.codec = publication.codec.clone();
-            described.renditions = publication.renditions.clone();
-            described.incarnation = publication.version.incarnation;
+        if let Some(stream) = self.current() {
+            described.set_type(stream.kind.to_wire());
+            described.codec = stream.codec.clone();
+            described.renditions = stream.renditions.clone();
+            described.incarnation = stream.version.incarnation;
         }
         described
     }

@@ -201,6 +201,15 @@ impl<S: Session + ?Sized> MediaClient<S> {
         .await
     }
 
+    /// The subscription that ended, and why.
+    pub(crate) async fn ended(&mut self) -> (u32, String) {
+        self.event(|event| match event {
+            Event::Ended(ended) => Some((ended.alias, ended.reason.clone())),
+            _ => None,
+        })
+        .await
+    }
+
     /// Opens a group.
     pub(crate) async fn group(&self, number: u16, rendition: u8, group: u64) -> GroupSender {
         let mut stream = self.session.open_uni().await.unwrap();

@@ -1,17 +1,19 @@
 //! A handler and its callers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure_lease::{Clock, Tick};
-use tenure_meet_mh::{MediaHandler, Options, PATH, RefuseMeetings, SessionAcceptor};
+use tenure_meet_mh::{
+    MediaHandler, Options, PATH, RefuseMeetings, RelayAcceptor, RelayDialer, SessionAcceptor,
+};
 use tenure_meet_rpc::{Channel, ChannelPool, Keyring, MintedTokens, ServiceRole, TokenSource};
 use tenure_meet_wire::binding::MasterSecret;
 use tenure_meet_wire::internal::media_handler_service_client::MediaHandlerServiceClient;
 use tenure_meet_wire::internal::{
-    EnforceMuteRequest, EnforceMuteResponse, MediaSeat, RegisterMeetingRequest, RegisterMeetingResponse,
-    ReleaseMeetingRequest, ReleaseParticipantRequest, ReleaseReason,
+    CrossRegionPeer, EnforceMuteRequest, EnforceMuteResponse, MediaSeat, RegisterMeetingRequest,
+    RegisterMeetingResponse, ReleaseMeetingRequest, ReleaseParticipantRequest, ReleaseReason,
 };
 use tenure_meet_wire::jwt::{Checker, Jwks, KeySet, Kind, ServiceClaims, ServiceType, SigningKey, sign};
 use tenure_meet_wire::media::grant::HandlerKey;
@@ -38,11 +40,16 @@ pub(crate) fn abc() -> MeetingId {
     MeetingId::parse("abc").unwrap()
 }
 
-fn handler_key() -> HandlerKey {
-    HandlerKey::derive(&MasterSecret::new(vec![9; 32]).unwrap(), &abc(), "mh-1")
+fn handler_key(handler: &str) -> HandlerKey {
+    HandlerKey::derive(&MasterSecret::new(vec![9; 32]).unwrap(), &abc(), handler)
 }
 
 pub(crate) struct Harness<C: Clock = TokioClock> {
+    pub(crate) id: String,
+    /// The other handlers that registrations name.
+    pub(crate) peers: Mutex<Vec<CrossRegionPeer>>,
+    /// Dials this handler as another one does.
+    pub(crate) relay: Dialer,
     pub(crate) clock: Arc<C>,
     pub(crate) handler: MediaHandler,
     pub(crate) channels: ChannelPool,
@@ -70,11 +77,21 @@ pub(crate) fn harness(max_streams: u32) -> Harness {
 }
 
 pub(crate) fn harness_by<C: Clock>(clock: Arc<C>, max_streams: u32) -> Harness<C> {
+    harness_as("mh-1", clock, max_streams, None)
+}
+
+/// A handler with an id, which dials other handlers.
+pub(crate) fn harness_as<C: Clock>(
+    id: &str,
+    clock: Arc<C>,
+    max_streams: u32,
+    relays: Option<Arc<dyn RelayDialer>>,
+) -> Harness<C> {
     let keyring =
         Keyring::local(clock.clone(), || Checker::new(KeySet::from(&Jwks { keys: vec![key().public()] })));
     let channels = ChannelPool::new(tokens(&clock, ServiceType::MediaHandler), clock.clone(), None);
     let handler = MediaHandler::new(Options {
-        id: "mh-1".to_owned(),
+        id: id.to_owned(),
         max_streams,
         refuse: RefuseMeetings::Nothing,
         keyring: keyring.clone(),
@@ -83,16 +100,31 @@ pub(crate) fn harness_by<C: Clock>(clock: Arc<C>, max_streams: u32) -> Harness<C
         usage: Arc::new(|| (5, 6)),
         cache_bytes: 64 * 1024 * 1024,
         bandwidth: 1_000_000,
+        relays,
     });
-    channels.offer("mh-1", tenure_meet_mh::grpc(&handler));
+    channels.offer(id, tenure_meet_mh::grpc(&handler));
     let (listener, dialer) = memory::listener();
+    let (relay_listener, relay) = memory::listener();
     let mut paths = Paths::new(Arc::new(listener));
     let way = Arc::new(paths.way(PATH));
     let (acceptor, stop) = (SessionAcceptor::new(handler.clone()), CancellationToken::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(paths.run());
     tasks.spawn(acceptor.serve(way, stop.clone()));
-    Harness { clock, handler, channels, keyring, dialer, stop, grants: AtomicU8::new(0), _tasks: tasks }
+    tasks.spawn(RelayAcceptor::new(handler.clone()).serve(Arc::new(relay_listener), stop.clone()));
+    Harness {
+        id: id.to_owned(),
+        peers: Mutex::default(),
+        relay,
+        clock,
+        handler,
+        channels,
+        keyring,
+        dialer,
+        stop,
+        grants: AtomicU8::new(0),
+        _tasks: tasks,
+    }
 }
 
 /// A seat that may do everything and is not muted.
@@ -112,7 +144,7 @@ pub(crate) fn seat(n: u8) -> MediaSeat {
 impl<C: Clock> Harness<C> {
     pub(crate) fn as_part(&self, service_type: ServiceType) -> MediaHandlerServiceClient<Channel> {
         let channels = self.channels.with_tokens(tokens(&self.clock, service_type));
-        MediaHandlerServiceClient::new(channels.to("inproc:mh-1").unwrap())
+        MediaHandlerServiceClient::new(channels.to(&format!("inproc:{}", self.id)).unwrap())
     }
 
     pub(crate) fn mc(&self) -> MediaHandlerServiceClient<Channel> {
@@ -134,10 +166,10 @@ impl<C: Clock> Harness<C> {
             mc_id: "mc-1".to_owned(),
             mc_grpc_endpoint: "inproc:mc-1".to_owned(),
             generation,
-            handler_key: vec![handler_key().expose().to_vec().into()],
+            handler_key: vec![handler_key(&self.id).expose().to_vec().into()],
             lease_ms: 30_000,
             seats,
-            ..RegisterMeetingRequest::default()
+            peers: self.peers.lock().unwrap().clone(),
         };
         self.mc().register_meeting(request).await.unwrap().into_inner()
     }
@@ -201,14 +233,14 @@ impl<C: Clock> Harness<C> {
             mute_epoch: 1,
             issued_at_ms,
             expires_at_ms: issued_at_ms + 60_000,
-            handler_id: "mh-1".to_owned(),
+            handler_id: self.id.clone(),
             generation: 1,
             grant_id: vec![self.grants.fetch_add(1, Ordering::Relaxed); 16].into(),
         }
     }
 
     pub(crate) fn seal(&self, grant: &MediaGrant) -> bytes::Bytes {
-        handler_key().seal(grant)
+        handler_key(&self.id).seal(grant)
     }
 
     pub(crate) async fn dial(&self) -> Option<Arc<Session>> {

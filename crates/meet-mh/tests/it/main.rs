@@ -8,6 +8,7 @@ mod harness;
 mod mute;
 mod quic;
 mod registry;
+mod relay;
 mod sessions;
 mod slow;
 mod speakers;

@@ -19,13 +19,13 @@ use tonic::{Request, Response, Status};
 use crate::client::{MediaClient, microphone};
 use crate::harness::{Harness, harness, id};
 
-/// A controller that records what it is told, and answers as often as it is allowed to.
+/// A controller that records what it receives, and answers as often as it is allowed to.
 pub(crate) struct Controller {
     speakers: mpsc::Sender<MeetingSpeakers>,
     answers: Arc<Semaphore>,
 }
 
-/// What a controller was told.
+/// What a controller received.
 pub(crate) struct Heard {
     pub(crate) speakers: mpsc::Receiver<MeetingSpeakers>,
     pub(crate) answers: Arc<Semaphore>,

@@ -1,6 +1,6 @@
 //! Builds and starts the parts.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use tenure_meet_mc::{AcceptLimits, ControllerState, HandlerLoads, Peers, SeatTim
 use tenure_meet_mh::MediaHandler;
 use tenure_meet_rpc::node::{Listing, Node, RegistrationState};
 use tenure_meet_rpc::{ChannelPool, Keyring, Kind, ServiceRole};
-use tenure_meet_wire::transport::quic::Timing;
-use tenure_meet_wire::transport::{AllowedOrigins, Paths};
+use tenure_meet_wire::transport::quic::{Dialer, Timing};
+use tenure_meet_wire::transport::{AllowedOrigins, Paths, RELAY};
 use tenure_service::Server;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -412,6 +412,7 @@ impl Builder<'_> {
             usage: self.usage.clone(),
             cache_bytes: usage::memory_limit().map_or(CACHE_BYTES, |limit| (limit / 4) as usize),
             bandwidth: settings.mh_bandwidth,
+            relays: Some(Arc::new(self.relay_dialer(endpoint)?)),
         });
         let grpc_endpoint = self.serve_grpc(&id, &["MediaHandlerService"], tenure_meet_mh::grpc(&handler));
         let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", tenure_meet_mh::PATH));
@@ -424,9 +425,24 @@ impl Builder<'_> {
         let node = Node::new(Kind::Handler, keeper, &id, self.terms(), Arc::new(member)).map_err(failed)?;
         let registration = node.registration_state();
         self.tasks.spawn(node.run(self.stop.clone()));
+        let relays = Arc::new(paths.way(RELAY));
+        self.tasks
+            .spawn(tenure_meet_mh::RelayAcceptor::new(handler.clone()).serve(relays, self.acceptors.clone()));
         let way = Arc::new(paths.way(tenure_meet_mh::PATH));
         self.tasks.spawn(tenure_meet_mh::SessionAcceptor::new(handler).serve(way, self.acceptors.clone()));
         Ok(registration)
+    }
+
+    /// Connects to other handlers. Those without a pinned certificate must have one of an authority that this machine
+    /// trusts.
+    fn relay_dialer(&self, endpoint: &Endpoint) -> Result<Dialer> {
+        let any: IpAddr = match endpoint.address()? {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let idle = self.plan.settings.idle;
+        let dialer = Dialer::new(SocketAddr::new(any, 0), Timing { idle, keep_alive: idle / 4 });
+        Ok(dialer.map_err(failed)?.trusting(rustls_native_certs::load_native_certs().certs))
     }
 
     /// The HTTP routes and their description.
@@ -454,7 +470,7 @@ fn allowed_origins(plan: &Plan, process: &Process) -> AllowedOrigins {
 fn advertised_host(address: SocketAddr) -> String {
     match address.ip() {
         ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
-        std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+        IpAddr::V6(ip) => format!("[{ip}]"),
         ip => ip.to_string(),
     }
 }

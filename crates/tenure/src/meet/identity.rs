@@ -74,7 +74,7 @@ impl ClientSecrets {
             .with(
                 &known(MH_CLIENT, &self.mh),
                 ServiceType::MediaHandler,
-                &scopes(&[ServiceRole::Gc, ServiceRole::Mc]),
+                &scopes(&[ServiceRole::Gc, ServiceRole::Mc, ServiceRole::Mh]),
             )
     }
 }
