@@ -115,6 +115,7 @@ impl TestHandlers {
             usage: Arc::new(|| (0, 0)),
             cache_bytes: CACHE,
             bandwidth: BANDWIDTH,
+            relays: None,
         });
         self.channels.offer(id, tenure_meet_mh::grpc(&handler));
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
