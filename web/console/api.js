@@ -111,6 +111,12 @@ export const pollResults = async (id) => (await call("GET", target(id, "results"
 export const pollHistory = async (id) => ((await call("GET", target(id, "history"))).data.reigns ?? []).map((reign) => ({ ...reign, holder: reign.owner, end: reign.end || null }));
 export const pollWrite = async (method, id, what) => (await call(method, target(id, what))).data;
 
+/** Operations of meetings: nodes and drains, running meetings, the last moves, and orders. */
+export const meetNodes = async () => (await call("GET", "/api/v1/admin/nodes")).data;
+export const meetRunning = async () => (await call("GET", "/api/v1/admin/meetings", { query: { limit: 200 } })).data;
+export const meetMoves = async () => (await call("GET", "/api/v1/admin/moves")).data.items ?? [];
+export const meetOrder = async (path, body) => (await call("POST", `/api/v1/admin/${path}`, { body })).data;
+
 /** TV: channels, running sessions, start, stop, one session, heartbeat. */
 const tv = (id, what = "") => `/api/v3/sessions/${encodeURIComponent(id)}${what && `/${what}`}`;
 export const tvChannels = async () => (await call("GET", "/api/v3/channels")).data;

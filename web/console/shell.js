@@ -1,8 +1,8 @@
 // The frame of all pages: navigation, phone menu, theme, account and the state of the connection. Its markup is
 // shell.html, which the server puts into every page, with links only to the services that run in its process.
 //
-// Hooks for browser tests, as data-test: home here menu page-leases page-poll page-control page-tv page-meet theme who
-//   logout connection[data-state=connecting|live|reconnecting|polling|off|over]
+// Hooks for browser tests, as data-test: home here menu page-leases page-poll page-control page-tv page-meet
+//   page-operations theme who logout connection[data-state=connecting|live|reconnecting|polling|off|over]
 import { explain, logout, whoami } from "./api.js";
 import { byId, notice, text } from "./dom.js";
 import { loginView } from "./login.js";

@@ -80,7 +80,7 @@ impl ApiError {
         }
     }
 
-    fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
             Self::InvalidToken => tenure_meet_wire::jwt::JwtError::Malformed.to_string(),
             Self::NotFound(what) => (*what).to_owned(),

@@ -84,7 +84,9 @@ impl GcState {
         );
         let (failover_started, home) = match verdict {
             Verdict::TakeOver => {
+                let began = self.clock.now();
                 let taken = self.take_over(meeting, reported).await;
+                self.record_takeover(&meeting.id, reported, &taken, began).await;
                 metric::failed_over(if taken.is_ok() { "taken_over" } else { "failed" });
                 (true, taken.inspect_err(|error| warn(meeting, error)).ok())
             }

@@ -1,6 +1,7 @@
 //! The global controller of meetings.
 //!
-//! - [`routes`] is the REST API: create and join meetings, issue guest tokens, change settings, report unreachable controllers.
+//! - [`routes`] is the REST API: create and join meetings, issue guest tokens, change settings, report unreachable controllers;
+//!   for operators, see and move meetings and drain controllers.
 //! - [`grpc`] is the API for meeting controllers and media handlers: they register and report their load.
 //! - A node is alive while its lease `mc:{id}` or `mh:{id}` is held. A meeting runs on the holder of `meeting:{id}`. A global controller
 //!   keeps none of that in memory: any number of them share one store, and the lease decides between them.
@@ -15,15 +16,18 @@ mod error;
 mod failover;
 mod gc;
 mod grpc;
+mod history;
 mod http;
 mod identity;
 mod meetings;
 mod metric;
 mod options;
+mod orders;
 mod probe;
 mod reachability;
 mod registry;
 mod reports;
+mod running;
 mod select;
 mod single_flight;
 mod sweep;
@@ -114,6 +118,8 @@ pub mod limits {
     pub const USERS: usize = 16_384;
     /// Burst of reports per user, and the interval of further ones.
     pub const REPORTS: (u32, Duration) = (20, Duration::from_secs(3));
+    /// Maximum meetings of one page for operators.
+    pub const RUNNING: usize = 200;
     /// Maximum meetings per sweep.
     pub const SWEEP: usize = 100_000;
 }

@@ -115,7 +115,11 @@ impl GcState {
     }
 
     /// Visits every record under a prefix.
-    async fn each(&self, prefix: &str, mut visit: impl FnMut(&str, &[u8])) -> Result<(), ApiError> {
+    pub(crate) async fn each(
+        &self,
+        prefix: &str,
+        mut visit: impl FnMut(&str, &[u8]),
+    ) -> Result<(), ApiError> {
         let mut query = Query::new(Prefix::new(prefix)?);
         let mut seen = 0;
         loop {

@@ -14,10 +14,10 @@ use tenure_meet_wire::internal::meeting_controller_service_server::{
     MeetingControllerService, MeetingControllerServiceServer,
 };
 use tenure_meet_wire::internal::{
-    AssignMeetingRequest, AssignMeetingResponse, ControllerCapacity, HealthStatus, MediaNotificationResponse,
-    MeetingSpeakers, MhAssignment, MhLoadNotification, MhRole, MigrateMeetingsRequest,
-    MigrateMeetingsResponse, ParticipantMediaConnected, ParticipantMediaDisconnected, ProbePeerRequest,
-    ProbePeerResponse, ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest,
+    AssignMeetingRequest, AssignMeetingResponse, ControllerCapacity, EndMeetingRequest, EndMeetingResponse,
+    HealthStatus, MediaNotificationResponse, MeetingSpeakers, MhAssignment, MhLoadNotification, MhRole,
+    MigrateMeetingsRequest, MigrateMeetingsResponse, ParticipantMediaConnected, ParticipantMediaDisconnected,
+    ProbePeerRequest, ProbePeerResponse, ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest,
     RequestDrainResponse,
 };
 use tenure_meet_wire::{Id, MeetingId};
@@ -203,6 +203,19 @@ impl MeetingControllerService for GrpcService {
         _request: Request<MigrateMeetingsRequest>,
     ) -> Result<Response<MigrateMeetingsResponse>, Status> {
         Ok(Response::new(MigrateMeetingsResponse { accepted: 0 }))
+    }
+
+    async fn end_meeting(
+        &self,
+        request: Request<EndMeetingRequest>,
+    ) -> Result<Response<EndMeetingResponse>, Status> {
+        let meeting = MeetingId::parse(&request.into_inner().meeting_id);
+        let meeting = meeting.ok_or_else(|| Status::invalid_argument("invalid meeting id"))?;
+        match self.controller.end_meeting(&meeting).await {
+            None => Ok(Response::new(EndMeetingResponse { ended: false })),
+            Some(true) => Ok(Response::new(EndMeetingResponse { ended: true })),
+            Some(false) => Err(Status::unavailable("the meeting cannot be ended now; retry")),
+        }
     }
 
     async fn probe(&self, request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {

@@ -96,14 +96,18 @@ mod tests {
     #[test]
     fn every_page_has_the_frame_with_the_links_of_the_services_that_run() {
         let all = ["lease", "poll", "control", "sessions", "meet"];
-        for name in ["index.html", "tv.html", "control.html", MEET] {
+        for name in ["index.html", "tv.html", "control.html", "operations.html", MEET] {
             let with_all = page(name, &all);
             assert!(!with_all.contains(SHELL_MARK), "{name}");
             for service in all {
                 assert!(with_all.contains(&format!("data-service=\"{service}\"")), "{name}: {service}");
             }
             let some = page(name, &["lease", "meet"]);
-            assert_eq!(some.matches("data-service=").count(), 2, "{name}");
+            assert_eq!(
+                some.matches("data-service=").count(),
+                3,
+                "{name}: leases, meetings and their operations"
+            );
             assert!(some.contains("href=\"/meet\"") && !some.contains("/tv.html"), "{name}");
         }
     }

@@ -43,6 +43,9 @@ pub(crate) struct Args {
         allow_hyphen_values = true
     )]
     store_token: Option<String>,
+    /// End when the process with this id, which started this one, has ended
+    #[arg(long, value_name = "PID", hide = true)]
+    end_with_parent: Option<i32>,
     #[arg(skip)]
     roles: Roles,
 }
@@ -60,6 +63,9 @@ impl Args {
         let mut loader = Loader::new(Environment::process());
         for service in &SERVICES {
             loader = loader.declare(service.settings);
+        }
+        for prefix in self.roles.meet.variable_prefixes() {
+            loader = loader.variable_prefix(prefix, "meet");
         }
         let config = loader
             .file(self.config)
@@ -82,6 +88,9 @@ impl Args {
 
 /// Runs until the shutdown.
 pub(crate) async fn run(args: Args) -> Result<u8> {
+    if let Some(parent) = args.end_with_parent {
+        end_with(parent)?;
+    }
     let (roles, token) = (args.roles, args.store_token.clone());
     let config = args.load()?;
     let listen = config.entries().into_iter().find(|entry| entry.path() == "listen");
@@ -98,6 +107,17 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
         tracing::info!(variables = ignored, "ignoring Kubernetes service variables that resemble settings");
     }
     serve(settings, roles, token.as_deref()).await
+}
+
+/// Asks the kernel for a SIGTERM when the parent ends.
+fn end_with(parent: i32) -> Result<()> {
+    let failed = |error| Failure::internal(format!("--end-with-parent: {error}"));
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)).map_err(failed)?;
+    // It may have ended before that.
+    if rustix::process::getppid().map(rustix::process::Pid::as_raw_pid) == Some(parent) {
+        return Ok(());
+    }
+    Err(Failure::internal(format!("--end-with-parent: process {parent} is not the parent")))
 }
 
 async fn serve(settings: Settings, roles: Roles, store_token: Option<&str>) -> Result<u8> {

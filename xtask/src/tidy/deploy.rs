@@ -16,6 +16,8 @@ const DOCKERFILE: &str = "deploy/Dockerfile";
 const SPECS: &str = "crates/service/src/config/spec.rs";
 /// Pages that name settings.
 const PAGES: [&str; 2] = ["docs/deployment.md", "docs/observability.md"];
+/// How long a drain and the end of its process may take.
+const DRAIN_SECONDS: u64 = 75;
 const SEVERITIES: [&str; 3] = ["critical", "warning", "info"];
 
 /// The violations in the deployment files.
@@ -147,11 +149,14 @@ fn compose(document: &Value, path: &str, tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Objects have names, selectors match the pods, our secrets exist, and there is one pod.
+/// Objects have names, selectors match the pods, our secrets exist, there is one pod per store, and parts of meetings get
+/// the time of a drain.
 fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    let sets = documents.iter().filter(|object| object["kind"] == "StatefulSet");
-    let pods: Vec<&Value> = sets.map(|set| &set["spec"]["template"]["metadata"]["labels"]).collect();
+    let workloads = documents.iter().filter(|object| {
+        object["kind"].as_str().is_some_and(|kind| ["StatefulSet", "Deployment"].contains(&kind))
+    });
+    let pods: Vec<&Value> = workloads.map(|set| &set["spec"]["template"]["metadata"]["labels"]).collect();
     let secrets = tree.texts().filter(|(path, _)| under(path, "deploy/kubernetes"));
     let secrets: String = secrets.map(|(_, text)| text).collect();
     for object in documents {
@@ -160,14 +165,15 @@ fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Finding> {
         if kind.is_empty() || name.is_empty() || !object["apiVersion"].is_string() {
             found.push((kind.to_owned(), "an object has no apiVersion, kind or metadata.name".into()));
         }
-        if kind == "StatefulSet" && object["spec"]["replicas"] != 1 {
+        let volumes = list(&object["spec"]["volumeClaimTemplates"]).count();
+        if kind == "StatefulSet" && volumes > 0 && object["spec"]["replicas"] != 1 {
             let message = "replicas must be 1: each pod has its own store and would grant the same keys";
             found.push(("replicas".into(), message.into()));
         }
         let spec = &object["spec"];
         let selectors = match kind {
             "Service" => vec![&spec["selector"]],
-            "StatefulSet" | "PodDisruptionBudget" => vec![&spec["selector"]["matchLabels"]],
+            "StatefulSet" | "Deployment" | "PodDisruptionBudget" => vec![&spec["selector"]["matchLabels"]],
             "NetworkPolicy" => vec![&spec["podSelector"]["matchLabels"]],
             _ => Vec::new(),
         };
@@ -181,7 +187,14 @@ fn kubernetes(documents: &[Value], tree: &Tree) -> Vec<Finding> {
                 found.push((kind.to_owned(), format!("the {kind} `{name}` selects no pod of this file")));
             }
         }
-        let containers = list(&spec["template"]["spec"]["containers"]);
+        let pod = &spec["template"]["spec"];
+        let grace = pod["terminationGracePeriodSeconds"].as_u64().unwrap_or(30);
+        let drains = |container: &Value| container["args"][0] == "mc" || container["args"][0] == "mh";
+        if grace < DRAIN_SECONDS && list(&pod["containers"]).any(drains) {
+            let message = format!("the {kind} `{name}` drains; it needs a grace period of {DRAIN_SECONDS} s");
+            found.push(("terminationGracePeriodSeconds".into(), message));
+        }
+        let containers = list(&pod["containers"]);
         for variable in containers.flat_map(|container| list(&container["env"])) {
             let secret = variable["valueFrom"]["secretKeyRef"]["name"].as_str();
             if let Some(secret) = secret.filter(|secret| !secrets.contains(&format!("  name: {secret}\n"))) {
@@ -334,9 +347,11 @@ mod tests {
         let with = |text: &str| shown(&[(path, text), ("deploy/kubernetes/s.yaml", secret)]);
         let whole = format!("{set}{service}");
         assert!(with(&whole).is_empty(), "{:#?}", with(&whole));
-        assert!(
-            with(&whole.replace("replicas: 1", "replicas: 2"))[0].starts_with("deploy/kubernetes/t.yaml:6: ")
-        );
+        let own = whole.replace("spec:\n  replicas: 1", "spec:\n  volumeClaimTemplates: [{}]\n  replicas: 2");
+        assert!(with(&own)[0].starts_with("deploy/kubernetes/t.yaml:7: "), "two stores");
+        assert!(with(&whole.replace("replicas: 1", "replicas: 2")).is_empty(), "one shared store");
+        let part = whole.replace("- env:", "- args: [mc]\n        env:");
+        assert!(with(&part)[0].contains("needs a grace period of 75 s"), "{:?}", with(&part));
         assert!(
             with(&whole.replace("{selector: {a: b}}", "{selector: {a: c}}"))[0].contains("selects no pod")
         );

@@ -27,18 +27,20 @@ const ANSWERS: [(&str, &str); 11] = [
     ("504", "The store did not respond; the request may have taken effect"),
 ];
 
-/// Adds the common error responses to every operation, as meeting errors and as problem details of the server.
+/// Adds the common error responses to every operation: problem details of the server, and meeting errors except where
+/// operators call.
 pub(super) fn complete(openapi: &mut utoipa::openapi::OpenApi) {
-    for item in openapi.paths.paths.values_mut() {
+    for (path, item) in &mut openapi.paths.paths {
+        let for_operators = path.starts_with(super::admin::PATH);
         let operations = [&mut item.get, &mut item.post, &mut item.patch];
         for operation in operations.into_iter().filter_map(Option::as_mut) {
             for (status, description) in ANSWERS {
                 let content = |schema: &str| Content::new(Some(Ref::from_schema_name(schema)));
-                let response = ResponseBuilder::new()
-                    .description(description)
-                    .content("application/json", content("ErrorBody"))
-                    .content("application/problem+json", content("ProblemBody"))
-                    .build();
+                let mut response = ResponseBuilder::new().description(description);
+                if !for_operators {
+                    response = response.content("application/json", content("ErrorBody"));
+                }
+                let response = response.content("application/problem+json", content("ProblemBody")).build();
                 operation.responses.responses.entry(status.into()).or_insert_with(|| response.into());
             }
         }

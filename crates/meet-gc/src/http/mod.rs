@@ -1,5 +1,6 @@
 //! Meetings over REST.
 
+mod admin;
 mod create;
 mod describe;
 mod guest;
@@ -25,7 +26,7 @@ use crate::error::ApiError;
 use crate::gc::GcState;
 use crate::{Gc, limits};
 
-/// The routes under `/api/v1/meetings` and `/api/v1/me`, and their OpenAPI description, which uses the `ProblemBody` of the lease service.
+/// The routes under `/api/v1/meetings`, `/api/v1/admin` and `/api/v1/me`, and their OpenAPI description, which uses the `ProblemBody` of the lease service.
 /// Requires the authentication layer around them.
 pub fn routes(gc: &Gc) -> (Router, utoipa::openapi::OpenApi) {
     let (router, mut openapi) = described().with_state(gc.state.clone()).split_for_parts();
@@ -47,6 +48,7 @@ fn described() -> OpenApiRouter<Arc<GcState>> {
         .routes(routes!(settings::settings))
         .routes(routes!(unreachable::unreachable))
         .routes(routes!(me::me))
+        .merge(admin::routes())
 }
 
 /// A JSON body whose rejections are [`ApiError`]s.

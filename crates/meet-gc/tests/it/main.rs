@@ -1,6 +1,7 @@
 //! A global controller with its REST server on a free port, and scripted controllers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests panic on failure")]
 
+mod admin;
 mod assignment;
 mod failover;
 mod guests;

@@ -13,9 +13,10 @@ use tenure_meet_wire::internal::meeting_controller_service_server::{
     MeetingControllerService, MeetingControllerServiceServer,
 };
 use tenure_meet_wire::internal::{
-    AssignMeetingRequest, AssignMeetingResponse, HealthStatus, MigrateMeetingsRequest,
-    MigrateMeetingsResponse, ProbePeerRequest, ProbePeerResponse, ProbeRequest, ProbeResponse,
-    RejectionReason,
+    AssignMeetingRequest, AssignMeetingResponse, CancelDrainRequest, CancelDrainResponse, EndMeetingRequest,
+    EndMeetingResponse, HealthStatus, MigrateMeetingsRequest, MigrateMeetingsResponse, ProbePeerRequest,
+    ProbePeerResponse, ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest,
+    RequestDrainResponse,
 };
 use tenure_meet_wire::jwt::ServiceType;
 use tokio::sync::watch;
@@ -63,6 +64,8 @@ pub(crate) struct FakeController {
     deaf_to: Arc<Mutex<Vec<ServiceType>>>,
     /// Calls other controllers.
     peers: ChannelPool,
+    /// Orders of operators, in words.
+    pub(crate) orders: Arc<Mutex<Vec<String>>>,
 }
 
 fn terms() -> Terms {
@@ -113,6 +116,7 @@ impl Mc {
             forgotten: Arc::default(),
             deaf_to: Arc::default(),
             peers,
+            orders: Arc::default(),
         };
         let routes = Routes::new(MeetingControllerServiceServer::new(fake.clone()));
         channels.offer(id, Gatekeeper::new(ServiceRole::Mc, keys.clone()).guard(routes));
@@ -205,6 +209,16 @@ fn rejected(reason: RejectionReason, owner: &str) -> AssignMeetingResponse {
     }
 }
 
+impl FakeController {
+    /// Whether it accepts an order of an operator: refused like an assignment.
+    fn follows_orders(&self) -> Result<bool, Status> {
+        match &*self.verdict.lock() {
+            Verdict::Fail => Err(Status::unavailable("scripted failure")),
+            verdict => Ok(*verdict == Verdict::Take),
+        }
+    }
+}
+
 #[tonic::async_trait]
 impl MeetingControllerService for FakeController {
     async fn assign_meeting(
@@ -252,6 +266,44 @@ impl MeetingControllerService for FakeController {
         Ok(Response::new(answer))
     }
 
+    async fn migrate_meetings(
+        &self,
+        request: Request<MigrateMeetingsRequest>,
+    ) -> Result<Response<MigrateMeetingsResponse>, Status> {
+        let request = request.into_inner();
+        let moved = &request.assignments[0];
+        self.orders.lock().push(format!("move to {} at {}", moved.target_mc_id, moved.target_grpc_endpoint));
+        self.moves.lock().push(request.clone());
+        let accepted = request.reason == "operator" && self.follows_orders()?;
+        Ok(Response::new(MigrateMeetingsResponse { accepted: accepted.into() }))
+    }
+
+    async fn request_drain(
+        &self,
+        request: Request<RequestDrainRequest>,
+    ) -> Result<Response<RequestDrainResponse>, Status> {
+        let request = request.into_inner();
+        let seconds = request.deadline.map(|deadline| deadline.seconds);
+        self.orders.lock().push(format!("drain {:?} {seconds:?}", request.reason()));
+        Ok(Response::new(RequestDrainResponse { accepted: self.follows_orders()? }))
+    }
+
+    async fn cancel_drain(
+        &self,
+        _request: Request<CancelDrainRequest>,
+    ) -> Result<Response<CancelDrainResponse>, Status> {
+        self.orders.lock().push("undrain".to_owned());
+        Ok(Response::new(CancelDrainResponse { cancelled: self.follows_orders()? }))
+    }
+
+    async fn end_meeting(
+        &self,
+        _request: Request<EndMeetingRequest>,
+    ) -> Result<Response<EndMeetingResponse>, Status> {
+        self.orders.lock().push("end".to_owned());
+        Ok(Response::new(EndMeetingResponse { ended: self.follows_orders()? }))
+    }
+
     async fn probe(&self, request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         *self.probes.lock() += 1;
         let caller = request.extensions().get::<Peer>().map(|peer| peer.service_type);
@@ -287,14 +339,6 @@ impl MeetingControllerService for FakeController {
             () = clock.sleep_until(clock.now() + Duration::from_millis(500)) => None,
         };
         Ok(Response::new(ProbePeerResponse { reached: probe.is_some(), probe }))
-    }
-
-    async fn migrate_meetings(
-        &self,
-        request: Request<MigrateMeetingsRequest>,
-    ) -> Result<Response<MigrateMeetingsResponse>, Status> {
-        self.moves.lock().push(request.into_inner());
-        Ok(Response::new(MigrateMeetingsResponse { accepted: 0 }))
     }
 }
 

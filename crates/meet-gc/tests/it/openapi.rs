@@ -16,6 +16,22 @@ async fn every_route_documents_its_errors() {
         ("/api/v1/meetings/{id}/unreachable", "post", "200"),
         ("/api/v1/me", "get", "200"),
     ];
+    let for_operators = [
+        ("/api/v1/admin/nodes", "get"),
+        ("/api/v1/admin/moves", "get"),
+        ("/api/v1/admin/meetings", "get"),
+        ("/api/v1/admin/meetings/{id}", "get"),
+        ("/api/v1/admin/meetings/{id}/move", "post"),
+        ("/api/v1/admin/meetings/{id}/end", "post"),
+        ("/api/v1/admin/controllers/{id}/drain", "post"),
+        ("/api/v1/admin/controllers/{id}/undrain", "post"),
+    ];
+    for (path, method) in for_operators {
+        let responses = &api["paths"][path][method]["responses"];
+        assert!(responses["200"].is_object(), "{path}");
+        let forbidden = responses["403"]["content"].as_object().unwrap();
+        assert_eq!(forbidden.keys().collect::<Vec<_>>(), ["application/problem+json"], "{path}");
+    }
     for (path, method, good) in table {
         let responses = &api["paths"][path][method]["responses"];
         assert!(responses[good].is_object(), "{path}");
@@ -24,8 +40,8 @@ async fn every_route_documents_its_errors() {
             assert_eq!(body, "#/components/schemas/ErrorBody", "{path} {status}");
         }
     }
-    assert_eq!(api["paths"].as_object().unwrap().len(), table.len());
-    for schema in ["CreateMeeting", "GuestRequest", "Change", "ReportBody"] {
+    assert_eq!(api["paths"].as_object().unwrap().len(), table.len() + for_operators.len());
+    for schema in ["CreateMeeting", "GuestRequest", "Change", "ReportBody", "MoveRequest", "DrainRequest"] {
         assert_eq!(api["components"]["schemas"][schema]["additionalProperties"], false, "{schema}");
     }
 }

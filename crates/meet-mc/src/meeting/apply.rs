@@ -4,7 +4,7 @@ use tenure_meet_wire::Id;
 use tenure_meet_wire::binding::Secrets;
 use tenure_meet_wire::seq::Turn;
 
-use crate::meeting::request::apply_request;
+use crate::meeting::request::{apply_request, end_for_all};
 use crate::meeting::{
     Change, DirectMessage, Effect, Effects, Event, Input, LeaveReason, Meeting, Now, Phase, Presence,
     Refusal, Rule, Seat, Settings, Trigger, Write, join, layout, limits, mute, waiting,
@@ -76,6 +76,7 @@ pub fn apply(meeting: &Meeting, input: &Input, context: &Context<'_>) -> Result<
             let changes = vec![Change::Speakers(speakers)];
             Ok(Effects::new(Write::None, changes, Vec::new()))
         }
+        Input::End => allowed().map(|()| end_for_all(meeting, "ended by an operator")),
         Input::Freeze => allowed().map(|()| freeze(meeting)),
         Input::Thaw => allowed().map(|()| thaw(meeting)),
         Input::Move { endpoint, certificates } => {

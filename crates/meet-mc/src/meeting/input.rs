@@ -62,6 +62,8 @@ pub enum Input {
     },
     /// A deadline of the meeting may have passed.
     Timer,
+    /// An operator ends the meeting.
+    End,
     /// Stop all changes: the meeting is about to move.
     Freeze,
     /// Abort the move and allow changes again.

@@ -83,9 +83,11 @@ const TABLE: [(Trigger, [Rule; 4]); 7] = [
 impl Trigger {
     pub(super) const fn of(input: &Input) -> Self {
         match input {
-            Input::Join(_) | Input::Request { .. } | Input::Handlers(_) | Input::Settings { .. } => {
-                Self::Change
-            }
+            Input::Join(_)
+            | Input::Request { .. }
+            | Input::Handlers(_)
+            | Input::Settings { .. }
+            | Input::End => Self::Change,
             Input::Disconnected { .. } | Input::StoppedWaiting { .. } => Self::Disconnected,
             Input::MuteEnforced { .. } => Self::MuteEnforced,
             Input::Timer | Input::Speakers { .. } => Self::Timer,

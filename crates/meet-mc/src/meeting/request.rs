@@ -179,13 +179,20 @@ fn leave(seat: &Seat) -> Effects {
 
 fn end(meeting: &Meeting, by: &Seat) -> Result<Effects, Refusal> {
     require_host(by)?;
-    let ended = Change::Event(Event::Ended { reason: "ended by the host".to_owned() });
+    let mut effects = end_for_all(meeting, "ended by the host");
+    effects.then.insert(0, Effect::Accept);
+    Ok(effects)
+}
+
+/// Ends the meeting and closes all connections.
+pub(super) fn end_for_all(meeting: &Meeting, reason: &str) -> Effects {
+    let ended = Change::Event(Event::Ended { reason: reason.to_owned() });
     let close = |seat: &Seat| Effect::Close {
         participant: seat.participant,
         epoch: seat.epoch,
         code: CloseCode::Done,
     };
     let closes = meeting.seats.values().filter(|seat| seat.presence == Presence::Connected).map(close);
-    let then = [Effect::Accept].into_iter().chain(closes).chain([Effect::End]).collect();
-    Ok(Effects::new(Write::Sync, vec![ended, Change::Phase(Phase::Complete)], then))
+    let then = closes.chain([Effect::End]).collect();
+    Effects::new(Write::Sync, vec![ended, Change::Phase(Phase::Complete)], then)
 }

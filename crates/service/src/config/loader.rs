@@ -15,6 +15,9 @@ use super::table::Table;
 /// The file that is read if it exists and no other is named.
 const DEFAULT_FILE: &str = "tenure.toml";
 
+/// The prefix of variables that older installations use, and the section they belong to.
+const OLD_PREFIX: (&str, &str) = ("XG2G_", "sessions");
+
 /// The sources of settings.
 #[derive(Debug)]
 pub struct Loader {
@@ -23,6 +26,7 @@ pub struct Loader {
     default: PathBuf,
     flags: Vec<(String, String, String)>,
     declared: Vec<Spec>,
+    prefixes: Vec<(&'static str, &'static str)>,
 }
 
 /// Settings and their sources.
@@ -40,7 +44,14 @@ impl Loader {
         let named = environment
             .get(variable)
             .map(|path| (PathBuf::from(path), Source::Variable(variable.to_owned())));
-        Self { environment, named, default: DEFAULT_FILE.into(), flags: Vec::new(), declared: Vec::new() }
+        Self {
+            environment,
+            named,
+            default: DEFAULT_FILE.into(),
+            flags: Vec::new(),
+            declared: Vec::new(),
+            prefixes: vec![OLD_PREFIX],
+        }
     }
 
     /// Reads this file, which must exist: the value of `--config`.
@@ -75,12 +86,22 @@ impl Loader {
         self
     }
 
+    /// Takes variables `PREFIX_NAME` as settings `name` of a section. Of two prefixes the later one wins.
+    #[must_use]
+    pub fn variable_prefix(mut self, prefix: &'static str, section: &'static str) -> Self {
+        self.prefixes.push((prefix, section));
+        self
+    }
+
     /// Loads the settings, or returns all errors.
     pub fn load(self) -> Result<Config, ConfigError> {
         let mut table = Table::new(&self.declared);
         self.read_file(&mut table);
         for (name, value) in self.environment.iter() {
-            table.put_old_variable(name, value);
+            table.put_other_name(name, value);
+        }
+        for prefix in &self.prefixes {
+            self.environment.iter().for_each(|(name, value)| table.put_prefixed(*prefix, name, value));
         }
         for (name, value) in self.environment.iter() {
             table.put_variable(name, value);

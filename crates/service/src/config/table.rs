@@ -15,9 +15,6 @@ use super::spec::{OWN, SECTIONS, Spec, path, variable};
 const NOT_SETTINGS: [&str; 6] =
     ["TENURE_URL", "TENURE_TOKEN", "TENURE_KEY", "TENURE_GENERATION", "TENURE_HOLDER", "TENURE_CONFIG"];
 
-/// Prefixes of variables that older installations use, and the section they belong to.
-const OLD_PREFIXES: [(&str, &str); 2] = [("XG2G_", "sessions"), ("MC_", "meet")];
-
 /// A value and where it came from.
 #[derive(Clone)]
 pub(super) struct Entry {
@@ -117,18 +114,21 @@ impl Table {
         self.put_text(&section, &name, text, &source);
     }
 
-    /// Adds a variable of an older installation. Variables of other programs may have the same prefix, so unknown ones are
-    /// ignored.
-    pub(super) fn put_old_variable(&mut self, variable: &str, text: &str) {
+    /// Adds a variable that sets a setting under another name.
+    pub(super) fn put_other_name(&mut self, variable: &str, text: &str) {
         let named = self.specs.iter().find(|spec| spec.also.contains(&variable)).copied();
         if let Some(spec) = named {
-            return self.put_text(spec.section, spec.name, text, &Source::Variable(variable.to_owned()));
+            self.put_text(spec.section, spec.name, text, &Source::Variable(variable.to_owned()));
         }
-        for (prefix, section) in OLD_PREFIXES {
-            let Some(name) = variable.strip_prefix(prefix).map(str::to_lowercase) else { continue };
-            if self.is_undeclared(section) || self.spec(section, &name).is_some() {
-                self.put_text(section, &name, text, &Source::Variable(variable.to_owned()));
-            }
+    }
+
+    /// Adds a variable `PREFIX_NAME` of a section. Variables of other programs may have the same prefix, so unknown ones
+    /// are ignored.
+    pub(super) fn put_prefixed(&mut self, (prefix, section): (&str, &str), variable: &str, text: &str) {
+        let Some(name) = variable.strip_prefix(prefix).map(str::to_lowercase) else { return };
+        let other_name = self.specs.iter().any(|spec| spec.also.contains(&variable));
+        if !other_name && (self.is_undeclared(section) || self.spec(section, &name).is_some()) {
+            self.put_text(section, &name, text, &Source::Variable(variable.to_owned()));
         }
     }
 

@@ -39,6 +39,7 @@ impl Fixture {
     fn load(&self) -> Result<Config, ConfigError> {
         let environment: Environment = self.variables.iter().copied().collect();
         let loader = Loader::new(environment).default_file(self.path()).declare(self.specs);
+        let loader = loader.variable_prefix("MC_", "meet").variable_prefix("MH_", "meet");
         self.flags
             .iter()
             .fold(loader, |loader, (flag, setting, value)| loader.flag(flag, setting, Some(*value)))
@@ -212,6 +213,23 @@ fn service_sections_are_kept_and_old_variables_set_them() {
     assert_eq!(sections["meet"]["max_meetings"].as_str(), Some("5"));
     let shown = fixture.load().unwrap().effective();
     assert!(shown.contains("idem_secret = \"(hidden)\"") && !shown.contains("\"old\""), "{shown}");
+}
+
+#[test]
+fn of_two_prefixes_the_later_one_wins_and_unknown_names_are_ignored() {
+    const MEET: &[Spec] = &[
+        Spec::new("meet", "zone", Kind::Text).or("a"),
+        Spec::new("meet", "grpc_url", Kind::Text).also(&["MC_GRPC_ADDRESS"]),
+    ];
+    let mut fixture = fixture().var("MH_ZONE", "handlers").var("MC_ZONE", "controllers");
+    fixture = fixture.var("MH_COLOR", "red").var("MC_GRPC_ADDRESS", "http://g");
+    fixture.specs = MEET;
+    let meet = &fixture.settings().sections["meet"];
+    assert_eq!((meet["zone"].as_str(), meet["grpc_url"].as_str()), (Some("handlers"), Some("http://g")));
+    assert_eq!(
+        fixture.var("TENURE_MEET__ZONE", "own").settings().sections["meet"]["zone"].as_str(),
+        Some("own")
+    );
 }
 
 #[test]

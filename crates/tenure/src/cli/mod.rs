@@ -1,6 +1,8 @@
 //! The command line: one file per command, tables for people, JSON for programs.
 
+mod api;
 mod bench;
+mod cluster;
 mod completions;
 mod config;
 mod doctor;
@@ -8,10 +10,12 @@ mod failure;
 mod human;
 mod lease;
 mod login;
+mod meet;
 mod poll;
 mod remote;
 mod run;
 mod screen;
+mod secrets;
 mod table;
 mod target;
 mod view;
@@ -23,7 +27,7 @@ pub(crate) use screen::{Output, Screen};
 pub(crate) use target::{StoreLocation, Target, connect};
 
 use crate::services::Roles;
-use crate::{meet, sessions, up, watchdog};
+use crate::{sessions, up, watchdog};
 
 /// Exclusive ownership for distributed systems: leases, fencing tokens and services on top of them
 #[derive(Parser, Debug)]
@@ -57,6 +61,11 @@ pub(crate) enum Command {
     Mc(up::Args),
     /// Run only a media handler, on the same store as the global controller
     Mh(up::Args),
+    /// Run a whole cluster of meetings on this machine, to try it: a global controller, controllers and handlers
+    Cluster(cluster::Args),
+    /// List, inspect, move and end meetings, and drain their controllers
+    #[command(subcommand)]
+    Meet(meet::Command),
     /// Inspect, acquire, renew and release leases
     #[command(subcommand)]
     Lease(lease::Command),
@@ -70,6 +79,9 @@ pub(crate) enum Command {
     Bench(bench::Args),
     /// Print the effective configuration, with secrets hidden
     Config(config::Args),
+    /// Print the secrets that the nodes of an installation share
+    #[command(subcommand)]
+    Secrets(secrets::Command),
     /// Print a new sign-in link for the console
     Login(login::Args),
     /// Print shell completions
@@ -86,9 +98,12 @@ impl Cli {
             Command::Control(args) => up::run(args.only("control", Roles::default())).await,
             Command::SessionApi(args) => run_sessions(args, sessions::Role::Api).await,
             Command::SessionWorker(args) => run_sessions(args, sessions::Role::Worker).await,
-            Command::Gc(args) => run_meet(args, meet::Role::Gc).await,
-            Command::Mc(args) => run_meet(args, meet::Role::Mc).await,
-            Command::Mh(args) => run_meet(args, meet::Role::Mh).await,
+            Command::Gc(args) => run_meet(args, crate::meet::Role::Gc).await,
+            Command::Mc(args) => run_meet(args, crate::meet::Role::Mc).await,
+            Command::Mh(args) => run_meet(args, crate::meet::Role::Mh).await,
+            Command::Cluster(args) => cluster::run(args, screen).await,
+            Command::Meet(command) => meet::run(command, screen).await,
+            Command::Secrets(command) => secrets::run(command, screen),
             Command::Lease(command) => lease::run(command, screen).await,
             Command::Run(args) => run::run(args, screen).await,
             Command::Poll(args) => poll::run(args, screen).await,
@@ -106,7 +121,7 @@ async fn run_sessions(args: up::Args, role: sessions::Role) -> Result<u8> {
     up::run(args.only("sessions", Roles { sessions: role, ..Roles::default() })).await
 }
 
-async fn run_meet(args: up::Args, role: meet::Role) -> Result<u8> {
+async fn run_meet(args: up::Args, role: crate::meet::Role) -> Result<u8> {
     up::run(args.only("meet", Roles { meet: role, ..Roles::default() })).await
 }
 

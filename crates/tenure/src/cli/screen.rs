@@ -89,9 +89,14 @@ impl Screen {
         if self.out { paint.on(text) } else { text.to_string() }
     }
 
+    /// The text in a style, if standard error has colors.
+    pub(crate) fn error_paint(&self, paint: Paint, text: &str) -> String {
+        if self.err { paint.on(text) } else { text.to_owned() }
+    }
+
     /// The text in red, if standard error has colors.
     pub(crate) fn red(&self, text: &str) -> String {
-        if self.err { Paint::Red.on(text) } else { text.to_owned() }
+        self.error_paint(Paint::Red, text)
     }
 
     /// Prints a line of the result.

@@ -23,9 +23,9 @@ use tonic::service::Routes;
 
 use super::endpoint::{Endpoint, Opening};
 use super::health::MeetHealth;
-use super::identity::{self, AuthoritySigner, ClientSecrets, GC_CLIENT, MC_CLIENT, MH_CLIENT, failed};
-use super::settings;
-use super::{Meetings, Plan, Role, usage};
+use super::identity::{self, AuthoritySigner, GC_CLIENT, MC_CLIENT, MH_CLIENT, failed};
+use super::secrets::{self, NodeSecrets};
+use super::{Meetings, Plan, Role, origins, requirements, settings, usage};
 use crate::cli::{Failure, Result, describe_error};
 use crate::services::Process;
 
@@ -42,7 +42,7 @@ struct Builder<'a> {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     authority: Option<Arc<Authority>>,
-    secrets: ClientSecrets,
+    secrets: NodeSecrets,
     keyring: Keyring,
     channels: ChannelPool,
     usage: Arc<dyn Fn() -> (u32, u32) + Send + Sync>,
@@ -64,9 +64,9 @@ pub(super) async fn start(plan: Plan, process: &Process) -> Result<Meetings> {
         None
     };
     let public = endpoint.as_ref().map(|endpoint| builder.public_url(endpoint)).transpose()?;
-    let origins = allowed_origins(&plan, process);
-    let mut paths = endpoint.as_ref().map(|it| Paths::new(it.listener.clone()).allowing(origins));
-    let gc = builder.start_global_controller();
+    let allowed = builder.follow_origins(process);
+    let mut paths = endpoint.as_ref().map(|it| Paths::new(it.listener.clone()).allowing(allowed));
+    let gc = builder.start_global_controller(process);
     let mut controller = None;
     let mut registration = None;
     if let (Some(endpoint), Some(paths), Some(public)) = (&endpoint, &mut paths, &public) {
@@ -125,16 +125,17 @@ async fn open<'a>(
 ) -> Result<Builder<'a>> {
     tenure_service::install_crypto();
     let clock = store.clock();
-    let secrets = ClientSecrets::load(plan, &service.data_dir)?;
+    let secrets = secrets::resolve(plan, service, &store).await?;
+    let gc_secret = identity::random_secret(32);
     let authority = match plan.role.has_gc() {
-        true => Some(identity::authority(plan, service, &store, &secrets).await?),
+        true => Some(identity::authority(&gc_secret, &secrets, &service.data_dir, &store).await?),
         false => None,
     };
     let (keyring, tokens) = match (&authority, plan.role) {
         (Some(authority), _) => {
             let signs = authority.clone();
             let keyring = Keyring::local(clock.clone(), move || signs.checker());
-            (keyring, identity::local_tokens(authority, GC_CLIENT, &secrets.gc, &clock))
+            (keyring, identity::local_tokens(authority, GC_CLIENT, &gc_secret, &clock))
         }
         (None, role) => {
             let part = if role == Role::Mc { ServiceRole::Mc } else { ServiceRole::Mh };
@@ -170,19 +171,7 @@ async fn open<'a>(
 
 /// The gRPC listener: always for a part that runs alone, otherwise only if configured.
 async fn listen(plan: &Plan, service: &tenure_service::Settings) -> Result<Option<(Server, String)>> {
-    let own = SocketAddr::from(([127, 0, 0, 1], settings::ports(plan.role).1));
-    let address = match (plan.settings.grpc_bind, plan.role) {
-        (Some(address), _) => address,
-        (None, Role::All) => return Ok(None),
-        (None, _) => own,
-    };
-    if !address.ip().is_loopback() && service.tls.is_none() && !service.insecure_http {
-        let message = format!(
-            "meet.grpc_bind_address: {address} is reachable from other machines, and without TLS tokens would be sent in clear text"
-        );
-        return Err(Failure::usage(message)
-            .hint("give [tls] cert and key, or set insecure_http = true if the network is trusted"));
-    }
+    let Some(address) = requirements::grpc_address(plan.role, &plan.settings) else { return Ok(None) };
     let settings = tenure_service::Settings { listen: address, ..service.clone() };
     let server =
         Server::bind(&settings).await.map_err(|error| Failure::unavailable(describe_error(&error)))?;
@@ -245,6 +234,21 @@ impl Builder<'_> {
         Ok(format!("https://{}", self.plan.settings.webtransport_advertise.clone().unwrap_or_else(own)))
     }
 
+    /// The origins of pages that may open sessions: those of this server, of the authority's address and, on a shared
+    /// store, of every global controller.
+    fn follow_origins(&self, process: &Process) -> AllowedOrigins {
+        let pages =
+            self.plan.settings.ac_endpoint.as_deref().and_then(|url| url.parse::<axum::http::Uri>().ok());
+        let pages = pages.and_then(|uri| Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?)));
+        let own: Vec<String> = process.auth.origins().into_iter().chain(pages).collect();
+        let allowed = AllowedOrigins::new(own.clone());
+        match self.plan.shared {
+            true => self.spawn(origins::follow(self.store.clone(), own, allowed.clone())),
+            false => self.spawn(origins::watch_refused(self.clock.clone(), allowed.clone())),
+        }
+        allowed
+    }
+
     /// Serves a part's gRPC in this process and on the listener; returns its endpoint.
     fn serve_grpc(&mut self, name: &str, services: &[&str], routes: Routes) -> String {
         let here = self.channels.offer(name, routes.clone());
@@ -263,11 +267,18 @@ impl Builder<'_> {
         }
     }
 
-    fn start_global_controller(&mut self) -> Option<(tenure_meet_gc::Gc, tenure_meet_gc::Running)> {
+    fn start_global_controller(
+        &mut self,
+        process: &Process,
+    ) -> Option<(tenure_meet_gc::Gc, tenure_meet_gc::Running)> {
         let authority = self.authority.clone()?;
         let settings = &self.plan.settings;
+        let id = format!("gc-{}", identity::random_secret(6));
+        if self.plan.shared {
+            self.spawn(origins::publish(self.store.clone(), id.clone(), process.auth.origins()));
+        }
         let (gc, running) = tenure_meet_gc::Gc::start(tenure_meet_gc::Options {
-            id: format!("gc-{}", identity::random_secret(6)),
+            id,
             store: self.store.clone(),
             entropy: Arc::new(OsEntropy),
             signer: Arc::new(AuthoritySigner(authority)),
@@ -340,7 +351,7 @@ impl Builder<'_> {
             None => format!("inproc:{id}"),
         };
         let peers = Peers {
-            channels: self.channels_for(MC_CLIENT, &self.secrets.mc),
+            channels: self.channels_for(MC_CLIENT, &self.secrets.mc_client),
             clock: self.clock.clone(),
             mc_id: id.clone(),
             grpc_endpoint: grpc_endpoint.clone(),
@@ -360,7 +371,10 @@ impl Builder<'_> {
             lease_renew: settings.lease_renew,
             max_meetings: settings.max_meetings,
             max_participants: settings.max_participants,
-            secrets: identity::binding_secrets(self.plan, &self.service.data_dir)?,
+            secrets: identity::binding_secrets(
+                &self.secrets.binding,
+                settings.secrets.binding_previous.as_deref(),
+            )?,
             keyring: self.keyring.clone(),
             entropy: Arc::new(OsEntropy),
             media_handlers: Arc::new(peers.clone()),
@@ -386,12 +400,17 @@ impl Builder<'_> {
         let front = tenure_meet_mc::SessionAcceptor::new(controller.clone(), self.clock.clone(), room);
         let way = Arc::new(paths.way(tenure_meet_mc::PATH));
         self.tasks.spawn(front.serve(way, self.acceptors.clone()));
-        let (forgets, clock) = (controller.clone(), self.clock.clone());
+        self.forget_previous_secret(controller.clone());
+        Ok((controller, running, registration))
+    }
+
+    /// Forgets the previous binding secret when its time is over.
+    fn forget_previous_secret(&self, controller: Controller) {
+        let clock = self.clock.clone();
         self.spawn(async move {
             clock.sleep_until(clock.now() + PREVIOUS_SECRET).await;
-            forgets.forget_previous_secret();
+            controller.forget_previous_secret();
         });
-        Ok((controller, running, registration))
     }
 
     async fn start_handler(
@@ -407,7 +426,7 @@ impl Builder<'_> {
             max_streams: settings.max_streams,
             refuse: settings.refuse,
             keyring: self.keyring.clone(),
-            channels: self.channels_for(MH_CLIENT, &self.secrets.mh),
+            channels: self.channels_for(MH_CLIENT, &self.secrets.mh_client),
             clock: self.clock.clone(),
             usage: self.usage.clone(),
             cache_bytes: usage::memory_limit().map_or(CACHE_BYTES, |limit| (limit / 4) as usize),
@@ -456,14 +475,6 @@ impl Builder<'_> {
             None => (router, None),
         }
     }
-}
-
-/// The origins of pages that may open sessions: those of the server, and of the server that serves the pages if it is
-/// another one.
-fn allowed_origins(plan: &Plan, process: &Process) -> AllowedOrigins {
-    let pages = plan.settings.ac_endpoint.as_deref().and_then(|url| url.parse::<axum::http::Uri>().ok());
-    let pages = pages.and_then(|uri| Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?)));
-    AllowedOrigins::new(process.auth.origins().into_iter().chain(pages))
 }
 
 /// The advertised host: an address, never a name with several addresses.

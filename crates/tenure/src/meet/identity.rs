@@ -1,5 +1,6 @@
 //! Identities of the parts: ids, secrets, tokens.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -11,9 +12,9 @@ use tenure_meet_rpc::{FetchedTokens, Keyring, MintedTokens, ServiceRole, TokenEr
 use tenure_meet_wire::binding::{MasterSecret, Secrets};
 use tenure_meet_wire::jwt::{GuestTokenRequest, MemberTokenRequest, ServiceType};
 
-use super::secret_file::SecretFile;
+use super::Role;
+use super::secrets::NodeSecrets;
 use super::settings::Settings;
-use super::{Plan, Role};
 use crate::cli::{Failure, Result};
 
 pub(super) const MC_CLIENT: &str = "meeting-controller";
@@ -24,12 +25,21 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::unavailable(format!("meetings: {error}"))
 }
 
-/// Client secrets of the parts, known to the authority.
-#[derive(Clone)]
-pub(super) struct ClientSecrets {
-    pub(super) gc: String,
-    pub(super) mc: String,
-    pub(super) mh: String,
+/// The clients that the authority knows.
+fn clients(gc: &str, secrets: &NodeSecrets) -> Option<Clients> {
+    let scopes = |parts: &[ServiceRole]| parts.iter().map(|part| part.scope()).collect::<Vec<_>>();
+    Clients::default()
+        .with(&credentials(GC_CLIENT, gc), ServiceType::GlobalController, &scopes(&[ServiceRole::Mc]))?
+        .with(
+            &credentials(MC_CLIENT, &secrets.mc_client),
+            ServiceType::MeetingController,
+            &scopes(&[ServiceRole::Gc, ServiceRole::Mc, ServiceRole::Mh]),
+        )?
+        .with(
+            &credentials(MH_CLIENT, &secrets.mh_client),
+            ServiceType::MediaHandler,
+            &scopes(&[ServiceRole::Gc, ServiceRole::Mc, ServiceRole::Mh]),
+        )
 }
 
 pub(super) fn random_secret(bytes: usize) -> String {
@@ -38,65 +48,24 @@ pub(super) fn random_secret(bytes: usize) -> String {
     URL_SAFE_NO_PAD.encode(secret)
 }
 
-impl ClientSecrets {
-    /// From the settings, or from the data directory, where they are created if missing.
-    pub(super) fn load(plan: &Plan, data_dir: &std::path::Path) -> Result<Self> {
-        let one = |given: &Option<String>, name: &'static str| match given {
-            Some(secret) => Ok(secret.clone()),
-            None => {
-                let content =
-                    SecretFile::new(data_dir, name).read_or_create(|| random_secret(32).into_bytes())?;
-                String::from_utf8(content).map_err(failed)
-            }
-        };
-        let secrets = &plan.settings.secrets;
-        if !plan.role.has_gc() {
-            // The authority runs elsewhere; only the part's own secret is known here.
-            return Ok(Self { gc: String::new(), mc: String::new(), mh: String::new() });
-        }
-        Ok(Self {
-            gc: random_secret(32),
-            mc: one(&secrets.mc_client, "meet-mc-client-secret")?,
-            mh: one(&secrets.mh_client, "meet-mh-client-secret")?,
-        })
-    }
-
-    fn clients(&self) -> Option<Clients> {
-        let scopes = |parts: &[ServiceRole]| parts.iter().map(|part| part.scope()).collect::<Vec<_>>();
-        let known = |client_id: &str, secret: &str| credentials(client_id, secret);
-        Clients::default()
-            .with(&known(GC_CLIENT, &self.gc), ServiceType::GlobalController, &scopes(&[ServiceRole::Mc]))?
-            .with(
-                &known(MC_CLIENT, &self.mc),
-                ServiceType::MeetingController,
-                &scopes(&[ServiceRole::Gc, ServiceRole::Mc, ServiceRole::Mh]),
-            )?
-            .with(
-                &known(MH_CLIENT, &self.mh),
-                ServiceType::MediaHandler,
-                &scopes(&[ServiceRole::Gc, ServiceRole::Mc, ServiceRole::Mh]),
-            )
-    }
-}
-
 fn credentials(client_id: &str, client_secret: &str) -> Credentials {
     Credentials { client_id: client_id.to_owned(), client_secret: client_secret.to_owned() }
 }
 
 pub(super) async fn authority(
-    plan: &Plan,
-    service: &tenure_service::Settings,
+    gc_secret: &str,
+    secrets: &NodeSecrets,
+    data_dir: &Path,
     store: &Arc<dyn Store>,
-    secrets: &ClientSecrets,
 ) -> Result<Arc<Authority>> {
-    let vault = match (plan.shared, &service.seal_key) {
-        (true, Some(key)) => {
+    let vault = match &secrets.seal {
+        Some(key) => {
             let seal = Seal::new(key.as_bytes()).map_err(|error| Failure::usage(error.to_string()))?;
             Vault::Store(StoreVault::new(store.clone(), seal))
         }
-        _ => Vault::Folder(DirectoryVault::new(&service.data_dir)),
+        None => Vault::Folder(DirectoryVault::new(data_dir)),
     };
-    let clients = secrets.clients().ok_or_else(|| failed("too many clients"))?;
+    let clients = clients(gc_secret, secrets).ok_or_else(|| failed("too many clients"))?;
     let authority = Authority::open(vault, clients, store.clock(), Arc::new(OsEntropy)).await;
     authority.map(Arc::new).map_err(failed)
 }
@@ -114,6 +83,15 @@ pub(super) fn local_tokens(
     })
 }
 
+/// The id that the authority knows a part by.
+const fn client_id(part: ServiceRole) -> &'static str {
+    match part {
+        ServiceRole::Gc => GC_CLIENT,
+        ServiceRole::Mc => MC_CLIENT,
+        ServiceRole::Mh => MH_CLIENT,
+    }
+}
+
 pub(super) async fn remote_tokens(
     part: ServiceRole,
     settings: &Settings,
@@ -129,7 +107,7 @@ pub(super) async fn remote_tokens(
     let credentials = tenure_meet_rpc::Credentials {
         role: part,
         address,
-        client_id: settings.client_id.clone().unwrap_or_default(),
+        client_id: settings.client_id.clone().unwrap_or_else(|| client_id(part).to_owned()),
         client_secret: settings.secrets.client.clone().unwrap_or_default(),
         insecure,
     };
@@ -146,30 +124,18 @@ pub(super) fn remote_keyring(settings: &Settings, insecure: bool, clock: &Arc<dy
     Keyring::published(&address, insecure, clock.clone()).map_err(failed)
 }
 
+/// Decodes the secret of binding tokens, which a setting or file of this name has.
+pub(super) fn master_secret(name: &str, text: &str) -> Result<MasterSecret, String> {
+    let raw = STANDARD.decode(text.trim()).map_err(|_| format!("{name} is not base64"))?;
+    MasterSecret::new(raw).map_err(|error| format!("{name}: {error}"))
+}
+
 /// The secrets of binding tokens.
-pub(super) fn binding_secrets(plan: &Plan, data_dir: &std::path::Path) -> Result<Secrets> {
-    let decode = |name: &str, text: &str| {
-        let raw =
-            STANDARD.decode(text.trim()).map_err(|_| Failure::usage(format!("{name} is not base64")))?;
-        MasterSecret::new(raw).map_err(|error| Failure::usage(format!("{name}: {error}")))
-    };
-    let given = &plan.settings.secrets;
-    let current = match &given.binding {
-        Some(text) => decode("MC_BINDING_TOKEN_SECRET", text)?,
-        None => {
-            let make = || {
-                let mut secret = [0; 48];
-                OsEntropy.fill(&mut secret);
-                STANDARD.encode(secret).into_bytes()
-            };
-            let content = SecretFile::new(data_dir, "meet-binding-secret").read_or_create(make)?;
-            decode("meet-binding-secret", &String::from_utf8_lossy(&content))?
-        }
-    };
-    match &given.binding_previous {
-        Some(text) => Ok(Secrets::rotated(current, decode("MC_BINDING_TOKEN_SECRET_PREVIOUS", text)?)),
-        None => Ok(Secrets::new(current)),
-    }
+pub(super) fn binding_secrets(current: &str, previous: Option<&str>) -> Result<Secrets> {
+    let current = master_secret("MC_BINDING_TOKEN_SECRET", current).map_err(Failure::usage)?;
+    let Some(previous) = previous else { return Ok(Secrets::new(current)) };
+    let previous = master_secret("MC_BINDING_TOKEN_SECRET_PREVIOUS", previous).map_err(Failure::usage)?;
+    Ok(Secrets::rotated(current, previous))
 }
 
 /// The id of a node: configured, or generated.

@@ -4,7 +4,10 @@ mod build;
 mod endpoint;
 mod health;
 mod identity;
+mod origins;
+mod requirements;
 mod secret_file;
+mod secrets;
 mod settings;
 mod usage;
 
@@ -22,12 +25,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa::openapi::OpenApi;
 
-use crate::cli::{Failure, Result};
+use crate::cli::Result;
 use crate::engine;
 use crate::services::{Definition, Given, LivenessCheck, Prepared, Process, ReadinessCheck, Roles, Service};
 
 use endpoint::Endpoint;
 use health::MeetHealth;
+use requirements::Faults;
+pub(crate) use secrets::export;
 use settings::Settings;
 
 pub(crate) const SERVICE: Definition =
@@ -37,10 +42,11 @@ pub(crate) const SERVICE: Definition =
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The parts of meetings that run in this process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub(crate) enum Role {
     /// All of them.
     #[default]
+    #[value(name = "up")]
     All,
     /// The global controller, with the authority.
     Gc,
@@ -61,6 +67,16 @@ impl Role {
 
     const fn has_mh(self) -> bool {
         matches!(self, Self::All | Self::Mh)
+    }
+
+    /// Prefixes of variables that set a setting of `[meet]` in a process of this role. Of two the later one wins.
+    pub(crate) const fn variable_prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::All => &["GC_", "MH_", "MC_"],
+            Self::Gc => &["MC_", "GC_"],
+            Self::Mc => &["MC_"],
+            Self::Mh => &["MC_", "MH_"],
+        }
     }
 
     const fn as_str(self) -> &'static str {
@@ -99,44 +115,10 @@ fn set_defaults(settings: &mut tenure_service::Settings, roles: &Roles, given: G
 fn prepare(settings: &tenure_service::Settings, roles: &Roles) -> Result<Box<dyn Prepared>> {
     let role = roles.meet;
     let shared = engine::is_shared(settings);
-    if role != Role::All && !shared {
-        let message = format!(
-            "tenure {} shares one store with the other parts of meetings, and the embedded store serves one process only",
-            role.as_str()
-        );
-        return Err(Failure::usage(message).hint(
-            "use a store that all parts reach: --store redis://HOST:PORT, or --store tenure://HOST:PORT of a\n\
-             running `tenure up --only lease`; or run all parts in one process with `tenure up --only meet`",
-        ));
-    }
-    let read = Settings::parse(settings.sections.get("meet")).map_err(Failure::usage)?;
-    if shared && role.has_mc() && read.secrets.binding.is_none() {
-        let message = "meetings on a shared store need MC_BINDING_TOKEN_SECRET (base64, at least 32 bytes), the same for \
-                     every meeting controller of the region";
-        return Err(Failure::usage(message).hint(
-            "create one with `head -c 32 /dev/urandom | base64`, or run without meetings: --only lease,sessions,control,poll",
-        ));
-    }
-    if shared && role.has_gc() && settings.seal_key.is_none() {
-        let message = "meetings on a shared store need TENURE_SEAL_KEY (at least 32 bytes): it seals the signing keys there";
-        return Err(
-            Failure::usage(message).hint("or run without meetings: --only lease,sessions,control,poll")
-        );
-    }
-    if !role.has_gc() {
-        for (given, name) in [
-            (read.ac_endpoint.is_some(), "AC_ENDPOINT"),
-            (read.client_id.is_some(), "MC_CLIENT_ID"),
-            (read.secrets.client.is_some(), "MC_CLIENT_SECRET"),
-        ] {
-            if !given {
-                return Err(Failure::usage(format!(
-                    "tenure {} needs {name} to fetch its service tokens",
-                    role.as_str()
-                )));
-            }
-        }
-    }
+    let mut faults = Faults::default();
+    let read = Settings::parse(settings.sections.get("meet"), &mut faults);
+    requirements::check(role, settings, &read, shared, &mut faults);
+    faults.finish()?;
     Ok(Box::new(Plan { role, settings: read, shared }))
 }
 

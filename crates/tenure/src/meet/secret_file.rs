@@ -64,6 +64,14 @@ impl SecretFile {
         write().map_err(|error| self.failed(error))
     }
 
+    /// Removes the file, if it exists.
+    pub(super) fn remove(&self) -> Result<()> {
+        match fs::remove_file(self.path()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// The content; if the file does not exist, it is created with what `make` returns.
     pub(super) fn read_or_create(&self, make: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
         if let Some(content) = self.read()? {

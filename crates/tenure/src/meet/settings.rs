@@ -11,6 +11,7 @@ use tenure_meet_wire::transport::quic::Congestion;
 use tenure_service::config::{Kind, Spec};
 
 use super::Role;
+use super::requirements::Faults;
 
 const HOUR_MS: i64 = 3_600_000;
 const SECTION: &str = "meet";
@@ -27,7 +28,8 @@ const fn text(name: &'static str) -> Spec {
     Spec::new(SECTION, name, Kind::Text)
 }
 
-/// The settings of `[meet]`. A variable `MC_NAME` sets `name` as well.
+/// The settings of `[meet]`. A variable `MC_NAME`, `MH_NAME` or `GC_NAME` sets `name` as well: see
+/// [`Role::variable_prefixes`].
 pub(crate) const SPECS: &[Spec] = &[
     text("id"),
     text("region").or("us-east-1"),
@@ -168,30 +170,31 @@ fn invalid(name: &str, why: impl std::fmt::Display) -> String {
 }
 
 impl Settings {
-    /// Reads the section.
-    pub(super) fn parse(section: Option<&toml::Table>) -> Result<Self, String> {
+    /// Reads the section. Where a value is wrong, the result has a default, and the faults say what is wrong.
+    pub(super) fn parse(section: Option<&toml::Table>, faults: &mut Faults) -> Self {
         let empty = toml::Table::new();
         let read = Reader(section.unwrap_or(&empty));
-        let lease_ttl =
-            Ttl::from_millis(read.number("lease_ttl_ms")).map_err(|error| invalid("lease_ttl_ms", error))?;
+        let lease_ttl = Ttl::from_millis(read.number("lease_ttl_ms")).unwrap_or_else(|error| {
+            faults.add(invalid("lease_ttl_ms", error));
+            Ttl::MAX
+        });
         let lease_renew = read.time("lease_renew_ms", None);
         if lease_renew * 3 > lease_ttl.as_duration() {
-            return Err(invalid("lease_renew_ms", "must be at most a third of lease_ttl_ms"));
+            faults.add(invalid("lease_renew_ms", "must be at most a third of lease_ttl_ms"));
         }
         let grace = read.time("disconnect_grace_ms", Some("disconnect_grace_period_seconds"));
         let binding_ttl = read.time("binding_token_ttl_ms", Some("binding_token_ttl_seconds"));
         if binding_ttl > grace {
             let why = "must be at most disconnect_grace_ms: after that there is no seat to resume";
-            return Err(invalid("binding_token_ttl_ms", why));
+            faults.add(invalid("binding_token_ttl_ms", why));
         }
-        let tls = match (read.text("tls_cert_path"), read.text("tls_key_path")) {
-            (Some(cert), Some(key)) => Some((cert.into(), key.into())),
-            (None, None) => None,
-            _ => return Err(invalid("tls_cert_path", "must be set together with tls_key_path")),
+        let tls = certificate(&read, faults);
+        let mut checked = |text: Option<String>, check: fn(String) -> Result<String, String>| {
+            text.and_then(|text| check(text).map_err(|fault| faults.add(fault)).ok())
         };
-        let advertise = read.text("webtransport_advertise_address").map(authority).transpose()?;
-        Ok(Self {
-            id: read.text("id").map(checked_id).transpose()?,
+        let advertise = checked(read.text("webtransport_advertise_address"), authority);
+        Self {
+            id: checked(read.text("id"), checked_id),
             region: read.text("region").unwrap_or_default(),
             zone: read.text("zone").unwrap_or_default(),
             max_meetings: read.size("max_meetings"),
@@ -234,8 +237,17 @@ impl Settings {
                 Some("draining") => RefuseMeetings::Draining,
                 _ => RefuseMeetings::Nothing,
             },
-        })
+        }
     }
+}
+
+/// The files of the certificate for clients, if they are set.
+fn certificate(read: &Reader<'_>, faults: &mut Faults) -> Option<(PathBuf, PathBuf)> {
+    let files = (read.text("tls_cert_path"), read.text("tls_key_path"));
+    if files.0.is_some() != files.1.is_some() {
+        faults.add(invalid("tls_cert_path", "must be set together with tls_key_path"));
+    }
+    Some((files.0?.into(), files.1?.into()))
 }
 
 /// Node ids are part of keys and endpoints.
@@ -280,12 +292,14 @@ mod tests {
     use super::*;
 
     fn parse(toml: &str) -> Result<Settings, String> {
-        Settings::parse(Some(&toml::from_str(toml).unwrap()))
+        let mut faults = Faults::default();
+        let settings = Settings::parse(Some(&toml::from_str(toml).unwrap()), &mut faults);
+        faults.finish().map(|()| settings).map_err(|failure| failure.detail().to_owned())
     }
 
     #[test]
     fn defaults_match_the_protocol() {
-        let settings = Settings::parse(None).unwrap();
+        let settings = Settings::parse(None, &mut Faults::default());
         assert_eq!(settings.lease_ttl.as_duration(), Duration::from_secs(9));
         assert_eq!(
             (settings.grace, settings.binding_ttl),

@@ -10,6 +10,7 @@ mod live;
 mod login;
 mod media;
 mod meet;
+mod operations;
 mod polling;
 mod reconnect;
 mod revoke;

@@ -7,12 +7,13 @@ use crate::console::{Console, hook, unauthenticated};
 use crate::up::Up;
 
 /// The pages, with their names in the navigation.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("/#/", "Leases"),
     ("/#/poll", "Polling"),
     ("/control.html", "Control"),
     ("/tv.html", "TV"),
     ("/meet", "Meetings"),
+    ("/operations.html", "Operations"),
 ];
 
 /// The names of the links that are in view.

@@ -240,10 +240,25 @@ impl Controller {
 
     /// Has a running meeting adopt settings. The caller waits here, so that a slow meeting does not block the supervisor.
     async fn adopt_settings(&self, meeting: &Mailbox<Envelope>, settings: Box<Settings>) -> bool {
+        self.ask(meeting, |reply| MeetingMessage::Settings { settings, reply }).await
+    }
+
+    /// Ends a meeting for all participants. `None` if it does not run here; false if it could not be ended now.
+    pub async fn end_meeting(&self, meeting: &MeetingId) -> Option<bool> {
+        let mailbox = self.find_meeting(meeting).await?;
+        Some(self.ask(&mailbox, |reply| MeetingMessage::End { reply }).await)
+    }
+
+    /// Sends a message to a meeting and waits for its answer, for a bounded time.
+    async fn ask(
+        &self,
+        meeting: &Mailbox<Envelope>,
+        message: impl FnOnce(oneshot::Sender<bool>) -> MeetingMessage,
+    ) -> bool {
         let (reply, answer) = oneshot::channel();
-        let message = MeetingMessage::Settings { settings, reply };
+        let message = message(reply);
         let envelope = Envelope { message, trace: RequestTrace::current() };
-        let adopted = async {
+        let done = async {
             meeting.send(envelope).await.ok()?;
             answer.await.ok()
         };
@@ -251,7 +266,7 @@ impl Controller {
         tokio::select! {
             biased;
             // A meeting that is ending releases its lease soon: the caller retries.
-            adopted = adopted => adopted.unwrap_or(false),
+            done = done => done.unwrap_or(false),
             () = clock.sleep_until(clock.now() + limits::SETTINGS) => false,
         }
     }

@@ -45,7 +45,7 @@ use crate::actor::remote::MediaHandlers;
 use crate::actor::trace::RequestTrace;
 use crate::actor::{ActorType, limits};
 use crate::grants::GrantIssuer;
-use crate::meeting::{HandlerInfo, Input, Join, Meeting, Now, Presence, Refusal, Request, Settings};
+use crate::meeting::{HandlerInfo, Input, Join, Meeting, Now, Phase, Presence, Refusal, Request, Settings};
 use crate::{ControllerState, Ledger, RateLimit, convert, metric};
 
 use connections::Connections;
@@ -95,6 +95,8 @@ pub(crate) enum MeetingMessage {
     Speakers { participants: Vec<Id> },
     /// GC's record changed. The reply says whether the meeting now has these settings.
     Settings { settings: Box<Settings>, reply: oneshot::Sender<bool> },
+    /// An operator ends the meeting. The reply says whether it has ended.
+    End { reply: oneshot::Sender<bool> },
 }
 
 pub(crate) struct PendingJoin {
@@ -366,6 +368,11 @@ impl MeetingActor {
             }
             WorkItem::Message(MeetingMessage::Settings { settings, reply }) => {
                 self.adopt_settings(&settings, reply).await
+            }
+            WorkItem::Message(MeetingMessage::End { reply }) => {
+                let processed = self.process(Input::End, Caller::None).await;
+                let _caller_gone = reply.send(self.state.phase == Phase::Complete);
+                processed
             }
         }
     }

@@ -1,6 +1,5 @@
 //! `tenure poll`: a polling node, and the targets of a running server.
 
-mod api;
 mod nodes;
 mod targets;
 
@@ -10,6 +9,9 @@ use super::{Result, Screen};
 use crate::poll::Role;
 use crate::services::Roles;
 use crate::up;
+
+/// The path of the polling API.
+const PATH: &str = "/poll/v1";
 
 /// Without a subcommand, runs a polling node that shares the targets with all other nodes on the store
 #[derive(clap::Args, Debug)]

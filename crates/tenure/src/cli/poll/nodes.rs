@@ -1,9 +1,9 @@
 //! `tenure poll nodes`: nodes and their targets.
 
 use reqwest::Method;
-use serde_json::Value;
 
-use super::api::Api;
+use super::PATH;
+use crate::cli::api::Api;
 use crate::cli::screen::Paint;
 use crate::cli::table::Table;
 use crate::cli::target::Server;
@@ -17,7 +17,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, screen: &Screen) -> Result<u8> {
-    let status = Api::open(&args.server)?.call(Method::GET, "/nodes", None).await?;
+    let status = Api::open(&args.server, PATH)?.call(Method::GET, "/nodes", None).await?;
     if screen.is_json() {
         screen.json(&status)?;
         return Ok(exit::DONE);
@@ -42,13 +42,4 @@ pub(super) async fn run(args: Args, screen: &Screen) -> Result<u8> {
         screen.note(&format!("{unowned} targets have no owner (paused, invalid or not yet assigned)"));
     }
     Ok(exit::DONE)
-}
-
-/// A value of a response as text; empty for null.
-pub(super) fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }

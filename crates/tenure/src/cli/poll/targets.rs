@@ -7,8 +7,8 @@ use clap::Subcommand;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::api::{Api, segment};
-use super::nodes::text;
+use super::PATH;
+use crate::cli::api::{Api, segment, text};
 use crate::cli::screen::Paint;
 use crate::cli::table::Table;
 use crate::cli::target::Server;
@@ -105,7 +105,7 @@ pub(super) struct Import {
 
 pub(super) async fn run(command: Command, screen: &Screen) -> Result<u8> {
     match command {
-        Command::Ls(args) => list(&Api::open(&args.server)?, screen).await,
+        Command::Ls(args) => list(&Api::open(&args.server, PATH)?, screen).await,
         Command::Get(args) => get(&args, screen).await,
         Command::Add(args) => add(*args, screen).await,
         Command::Pause(args) => change(&args, Method::POST, "/pause", screen).await,
@@ -159,7 +159,7 @@ async fn list(api: &Api, screen: &Screen) -> Result<u8> {
 }
 
 async fn get(args: &One, screen: &Screen) -> Result<u8> {
-    let api = Api::open(&args.server)?;
+    let api = Api::open(&args.server, PATH)?;
     let target = api.call(Method::GET, &path(&args.id), None).await?;
     let results = api.call(Method::GET, &format!("{}/results", path(&args.id)), None).await?;
     let history = api.call(Method::GET, &format!("{}/history", path(&args.id)), None).await?;
@@ -214,7 +214,7 @@ async fn add(args: Add, screen: &Screen) -> Result<u8> {
     if args.paused {
         record.insert("isPaused".to_owned(), true.into());
     }
-    let created = Api::open(&args.server)?.call(Method::POST, "/targets", Some(&record.into())).await?;
+    let created = Api::open(&args.server, PATH)?.call(Method::POST, "/targets", Some(&record.into())).await?;
     if screen.is_json() {
         screen.json(&created)?;
     } else {
@@ -224,7 +224,8 @@ async fn add(args: Add, screen: &Screen) -> Result<u8> {
 }
 
 async fn change(args: &One, method: Method, what: &str, screen: &Screen) -> Result<u8> {
-    let response = Api::open(&args.server)?.call(method, &format!("{}{what}", path(&args.id)), None).await?;
+    let response =
+        Api::open(&args.server, PATH)?.call(method, &format!("{}{what}", path(&args.id)), None).await?;
     if screen.is_json() {
         screen.json(&response)?;
     }
@@ -234,7 +235,7 @@ async fn change(args: &One, method: Method, what: &str, screen: &Screen) -> Resu
 /// Adds new targets and updates existing ones. The whole file is validated before anything is sent.
 async fn import(args: &Import, screen: &Screen) -> Result<u8> {
     let records = parse_records(&read_source(&args.file)?)?;
-    let api = Api::open(&args.server)?;
+    let api = Api::open(&args.server, PATH)?;
     let (mut added, mut changed) = (0, 0);
     for record in records {
         let known = record["id"].as_str().map(path);

@@ -16,7 +16,7 @@ use tenure_keeper::{Guard, Keeper, Policy, Terms};
 use tenure_lease::{Holder, Key, Meta, Store, Ttl};
 
 use self::remote_claims::RemoteClaims;
-use self::signals::Signals;
+pub(super) use self::signals::Signals;
 use self::supervise::{Outcome, supervise};
 use super::lease::default_holder;
 use super::{Failure, Result, Screen, Target, connect, exit, human, view};

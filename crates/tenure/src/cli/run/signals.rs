@@ -1,11 +1,11 @@
-//! The signals that are forwarded to the command.
+//! The signals of this process: forwarded to a command, or the end of a cluster.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Receives signals for the command.
-pub(super) struct Signals {
+/// Receives signals.
+pub(in crate::cli) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
@@ -13,7 +13,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(in crate::cli) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -23,7 +23,7 @@ impl Signals {
     }
 
     /// The number of the next signal. Cancel safe.
-    pub(super) async fn next(&mut self) -> i32 {
+    pub(in crate::cli) async fn next(&mut self) -> i32 {
         let kind = tokio::select! {
             Some(()) = self.interrupt.recv() => SignalKind::interrupt(),
             Some(()) = self.terminate.recv() => SignalKind::terminate(),

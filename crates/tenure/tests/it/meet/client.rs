@@ -16,13 +16,13 @@ use crate::meet::installation::{Installation, TOKEN};
 
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-async fn join(join_api: RestJoinApi, name: &str) -> (Client, Events) {
+pub(super) async fn join(join_api: RestJoinApi, name: &str) -> (Client, Events) {
     let dialer = Dialer::new(ANY, Timing::default()).unwrap();
     let options = Options::new(name, Arc::new(BootClock), Arc::new(OsEntropy));
     Client::join(Arc::new(join_api), Arc::new(dialer), options).await.unwrap()
 }
 
-async fn sees(client: &Client, what: &str, look: impl Fn(&View) -> bool) {
+pub(super) async fn sees(client: &Client, what: &str, look: impl Fn(&View) -> bool) {
     wait::until_async(what, LIMIT, async || client.view(&look)).await.unwrap();
 }
 

@@ -4,10 +4,13 @@ mod abuse;
 mod client;
 mod cluster;
 mod collector;
+mod compose;
 mod installation;
+mod local_cluster;
 mod resume;
 mod secrets;
 mod split_brain;
+mod start;
 mod trace;
 
 use std::time::Duration;
@@ -21,7 +24,7 @@ use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::transport::Closed;
 use tenure_testkit::{RedisServer, wait};
 
-use crate::harness::{LIMIT, code, run_command, tenure};
+use crate::harness::{LIMIT, code};
 use crate::meet::installation::{Installation, MeetingAccess, ServerProcess};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,58 +96,22 @@ async fn unknown_paths_and_foreign_tokens_are_refused() {
     assert_eq!(status, 401, "{body}");
 }
 
-#[test]
-fn a_shared_store_requires_secrets_and_the_error_names_them() {
-    let redis = RedisServer::start().unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let start = |args: &[&str], variables: &[(&str, &str)]| {
-        let mut command = tenure(dir.path(), args);
-        command.args(["--store", &redis.url(), "--data-dir", "data", "--listen", "127.0.0.1:0"]);
-        command.env_remove("MC_BINDING_TOKEN_SECRET").envs(variables.iter().copied());
-        run_command(command)
-    };
-    let secret = ("MC_BINDING_TOKEN_SECRET", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
-    for (variables, words) in [
-        (vec![], "MC_BINDING_TOKEN_SECRET"),
-        (vec![secret], "TENURE_SEAL_KEY"),
-        (
-            vec![
-                ("MC_BINDING_TOKEN_SECRET", "c2hvcnQ="),
-                ("TENURE_SEAL_KEY", "0123456789abcdef0123456789abcdef"),
-            ],
-            "MC_BINDING_TOKEN_SECRET",
-        ),
-    ] {
-        let refused = start(&["up", "--only", "meet"], &variables);
-        assert_eq!(refused.code, 2, "{}", refused.err);
-        assert!(refused.err.contains(words), "{}", refused.err);
-    }
-    let alone = run_command({
-        let mut command = tenure(dir.path(), &["mc", "--data-dir", "data"]);
-        command.env_remove("REDIS_URL");
-        command
-    });
-    assert_eq!(alone.code, 2, "{}", alone.err);
-    assert!(alone.err.contains("shares one store"), "{}", alone.err);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_parts_run_as_separate_processes_on_one_redis() {
     let installation = Installation::on(RedisServer::start().unwrap());
     let gc = installation.start_with(&["gc"], &[("TENURE_MEET__GRPC_BIND_ADDRESS", "127.0.0.1:0")]);
     let (ac, gc_url) = (gc.address.clone(), gc.grpc.clone().unwrap());
-    let part = |role: &'static str, id: &'static str, secret: &'static str| {
+    let part = |role: &'static str, secret_name: &'static str, secret: &'static str| {
         let variables = [
             ("TENURE_MEET__GRPC_BIND_ADDRESS", "127.0.0.1:0"),
             ("MC_WEBTRANSPORT_BIND_ADDRESS", "127.0.0.1:0"),
             ("AC_ENDPOINT", ac.as_str()),
             ("GC_GRPC_URL", gc_url.as_str()),
-            ("MC_CLIENT_ID", id),
-            ("MC_CLIENT_SECRET", secret),
+            (secret_name, secret),
         ];
         installation.start_with(&[role], &variables)
     };
-    let mc = part("mc", "meeting-controller", installation::MC_SECRET);
+    let mc = part("mc", "MC_CLIENT_SECRET", installation::MC_SECRET);
     // Without a media handler a controller is live but not ready.
     wait::until("the controller is not ready", LIMIT, || {
         mc.get_blocking("/health/ready")
@@ -152,7 +119,7 @@ async fn the_parts_run_as_separate_processes_on_one_redis() {
     })
     .unwrap();
     assert_eq!(mc.get_blocking("/health/live").unwrap().0, 200);
-    let mh = part("mh", "media-handler", installation::MH_SECRET);
+    let mh = part("mh", "MH_CLIENT_SECRET", installation::MH_SECRET);
     wait::until("the controller is ready", LIMIT, || {
         mc.get_blocking("/ready").is_some_and(|(status, _)| status == 200)
     })

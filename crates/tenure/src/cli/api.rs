@@ -1,4 +1,4 @@
-//! Calls to the polling API of the running server.
+//! Calls to the REST APIs of the running server.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use tenure_lease::Clock;
 use tenure_store::BootClock;
 
-use crate::cli::target::{Server, StoreLocation};
-use crate::cli::{Failure, Result, exit, remote};
+use super::target::{Server, StoreLocation};
+use super::{Failure, Result, exit, remote};
 
 /// How long the server may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The polling API of a server.
+/// A REST API of a server.
 pub(super) struct Api {
     client: Client,
     base: String,
@@ -30,10 +30,11 @@ struct Problem {
 }
 
 impl Api {
-    pub(super) fn open(server: &Server) -> Result<Self> {
+    /// The API under this path.
+    pub(super) fn open(server: &Server, path: &str) -> Result<Self> {
         let location = server.locate()?;
         let StoreLocation::Server { url, token, .. } = &location else {
-            return Err(Failure::internal("polling targets need a server"));
+            return Err(Failure::internal("only a server has this API"));
         };
         tenure_service::install_crypto();
         let mut builder = Client::builder();
@@ -43,7 +44,7 @@ impl Api {
             builder = builder.tls_certs_only(trusted);
         }
         let client = builder.build().map_err(|error| Failure::internal(error.to_string()))?;
-        let base = format!("{}/poll/v1", remote::http(url)?);
+        let base = format!("{}{path}", remote::http(url)?);
         Ok(Self { client, base, token: token.clone(), display_url: location.display_url() })
     }
 
@@ -99,4 +100,13 @@ pub(super) fn segment(text: &str) -> String {
             b => format!("%{b:02X}"),
         })
         .collect()
+}
+
+/// A value of a response as text; empty for null.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
