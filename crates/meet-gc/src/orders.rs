@@ -42,9 +42,10 @@ impl GcState {
         let request = MigrateMeetingsRequest { assignments: vec![assignment], reason: OPERATOR.to_owned() };
         let answer = self.client_of(&home.node_info)?.migrate_meetings(request).await;
         match answer.map_err(|status| refused(&home.mc_id, &status))?.into_inner().accepted {
-            0 => {
-                Err(ApiError::Conflict(format!("{} does not move the meeting: it moves already", home.mc_id)))
-            }
+            0 => Err(ApiError::Conflict(format!(
+                "{} refused to move the meeting; it may move already",
+                home.mc_id
+            ))),
             _ => Ok((home.mc_id, to_mc)),
         }
     }
@@ -104,7 +105,7 @@ impl GcState {
         let answer = self.client_of(&info)?.request_drain(request).await;
         match answer.map_err(|status| refused(mc_id, &status))?.into_inner().accepted {
             true => Ok(()),
-            false => Err(ApiError::Conflict(format!("{mc_id} drains already"))),
+            false => Err(ApiError::Conflict(format!("{mc_id} refused to drain; it may drain already"))),
         }
     }
 
