@@ -22,6 +22,8 @@ pub(crate) enum ApiError {
     NotFound(&'static str),
     /// The request conflicts with the current state.
     Conflict(String),
+    /// The host ended the meeting.
+    MeetingEnded,
     /// The request is invalid.
     BadRequest(String),
     /// Rate limited; retry after this time.
@@ -43,7 +45,7 @@ pub(crate) struct ErrorBody {
 #[derive(Serialize, ToSchema)]
 #[schema(title = "MeetingErrorWords")]
 pub(crate) struct ErrorDetail {
-    /// `INVALID_TOKEN`, `FORBIDDEN`, `NOT_FOUND`, `CONFLICT`, `BAD_REQUEST`, `RATE_LIMIT_EXCEEDED` or `SERVICE_UNAVAILABLE`.
+    /// `INVALID_TOKEN`, `FORBIDDEN`, `NOT_FOUND`, `CONFLICT`, `MEETING_ENDED`, `BAD_REQUEST`, `RATE_LIMIT_EXCEEDED` or `SERVICE_UNAVAILABLE`.
     code: &'static str,
     /// A message for humans.
     message: String,
@@ -58,7 +60,7 @@ impl ApiError {
             Self::InvalidToken => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
-            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Conflict(_) | Self::MeetingEnded => StatusCode::CONFLICT,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::TooFast(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -73,6 +75,7 @@ impl ApiError {
             Self::Forbidden(_) => "FORBIDDEN",
             Self::NotFound(_) => "NOT_FOUND",
             Self::Conflict(_) => "CONFLICT",
+            Self::MeetingEnded => "MEETING_ENDED",
             Self::BadRequest(_) => "BAD_REQUEST",
             Self::TooFast(_) => "RATE_LIMIT_EXCEEDED",
             Self::Unavailable(_) => "SERVICE_UNAVAILABLE",
@@ -84,6 +87,7 @@ impl ApiError {
         match self {
             Self::InvalidToken => tenure_meet_wire::jwt::JwtError::Malformed.to_string(),
             Self::NotFound(what) => (*what).to_owned(),
+            Self::MeetingEnded => "the host ended the meeting; it opens again when the host joins".to_owned(),
             Self::Forbidden(why) | Self::Conflict(why) | Self::BadRequest(why) | Self::Unavailable(why) => {
                 why.clone()
             }
@@ -165,7 +169,7 @@ impl From<ApiError> for Status {
             ApiError::InvalidToken => Self::unauthenticated(message),
             ApiError::Forbidden(_) => Self::permission_denied(message),
             ApiError::NotFound(_) => Self::not_found(message),
-            ApiError::Conflict(_) => Self::failed_precondition(message),
+            ApiError::Conflict(_) | ApiError::MeetingEnded => Self::failed_precondition(message),
             ApiError::BadRequest(_) => Self::invalid_argument(message),
             ApiError::TooFast(_) => Self::resource_exhausted(message),
             ApiError::Unavailable(_) => Self::unavailable(message),

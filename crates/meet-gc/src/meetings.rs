@@ -132,6 +132,12 @@ impl GcState {
         if kept.meeting.code == code { Ok(kept) } else { Err(ApiError::NO_MEETING) }
     }
 
+    /// Whether a host ended the meeting and no host has joined since. Its controller keeps that record.
+    pub(crate) async fn is_ended(&self, meeting: &Meeting) -> Result<bool, ApiError> {
+        let key = Key::new(format!("meeting:{}:ended", meeting.id))?;
+        Ok(self.bounded(self.options.store.get(&key)).await?.is_some())
+    }
+
     /// Updates a meeting, retrying on concurrent changes.
     pub(crate) async fn change(
         &self,

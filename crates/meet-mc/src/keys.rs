@@ -41,6 +41,11 @@ impl MeetingKeys {
         self.key("state")
     }
 
+    /// Present after a host ended the meeting, until a host joins again. The global controller reads it.
+    pub fn ended(&self) -> Result<Key> {
+        self.key("ended")
+    }
+
     /// The last heartbeat of the owner.
     pub fn alive(&self) -> Result<Key> {
         self.key("alive")

@@ -1,5 +1,6 @@
 //! Metrics of a controller. No metric carries a secret.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::actor::{ActorType, Level};
@@ -22,13 +23,25 @@ pub(crate) fn store_called(took: Duration) {
     metrics::histogram!("mc_redis_latency_seconds").record(took.as_secs_f64());
 }
 
-/// The depth of a mailbox.
-pub(crate) fn mailbox(kind: ActorType, depth: usize) {
-    metrics::gauge!("mc_actor_mailbox_depth", "actor_type" => kind.as_str()).set(depth as f64);
+/// The greatest depth of a mailbox of each type since it was last published.
+static PEAKS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// A message was sent to a mailbox, which has this depth now.
+pub(crate) fn mailbox_reached(kind: ActorType, depth: usize) {
+    PEAKS[kind as usize].fetch_max(depth, Ordering::Relaxed);
     let level = kind.level(depth);
     // Logged when the level is reached, not for every message.
     if level > Level::Normal && kind.level(depth - 1) < level {
         tracing::warn!(target: TARGET, actor_type = kind.as_str(), depth, ?level, "mailbox is filling up");
+    }
+}
+
+/// Publishes the greatest depth of the mailboxes of each type: what was reached since the last call, or `current` if no
+/// message could be sent since.
+pub(crate) fn mailboxes(current: impl Fn(ActorType) -> usize) {
+    for kind in ActorType::ALL {
+        let depth = PEAKS[kind as usize].swap(0, Ordering::Relaxed).max(current(kind));
+        metrics::gauge!("mc_actor_mailbox_depth", "actor_type" => kind.as_str()).set(depth as f64);
     }
 }
 

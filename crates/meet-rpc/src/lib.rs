@@ -59,6 +59,8 @@ pub mod limits {
     pub const AUTHORITY: Duration = Duration::from_secs(5);
     /// First and longest pause before a token request is retried.
     pub const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+    /// Shortest and longest wait for the rest of a registry lease that another process holds.
+    pub const LEASE_REST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
     /// Bounds of the report interval that GC may set.
     pub const REPORT_INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
     /// Attempts to reach the authority before the start continues without a token.

@@ -115,6 +115,34 @@ pub enum RegistrationState {
     LeaseLost,
 }
 
+/// Identifies the process of a node, and recognizes a predecessor that is dead.
+#[derive(Clone)]
+pub struct ProcessProof {
+    /// Identifies this process.
+    pub process: String,
+    /// Whether the process that another text identifies is proven dead. In doubt it is not.
+    pub is_dead: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+/// Why the lease of a node is not held yet.
+struct NotHeld {
+    why: String,
+    /// How long another holder has it.
+    remaining: Option<Duration>,
+}
+
+impl From<tenure_keeper::Error> for NotHeld {
+    fn from(error: tenure_keeper::Error) -> Self {
+        Self { remaining: error.busy().and_then(|busy| busy.remaining), why: error.to_string() }
+    }
+}
+
+impl From<tenure_lease::Error> for NotHeld {
+    fn from(error: tenure_lease::Error) -> Self {
+        Self { why: error.to_string(), remaining: None }
+    }
+}
+
 /// Keeps one node registered.
 pub struct Node {
     role: ServiceRole,
@@ -122,6 +150,7 @@ pub struct Node {
     key: Key,
     terms: Terms,
     member: Arc<dyn Member>,
+    proof: Option<ProcessProof>,
     registration: watch::Sender<RegistrationState>,
 }
 
@@ -145,8 +174,15 @@ impl Node {
             key,
             terms,
             member,
+            proof: None,
             registration: watch::Sender::new(RegistrationState::NoLease),
         })
+    }
+
+    /// Replaces a predecessor under the same id at once, if it is proven dead.
+    #[must_use]
+    pub fn proving(self, proof: Option<ProcessProof>) -> Self {
+        Self { proof, ..self }
     }
 
     /// Subscribes to the registration state.
@@ -195,30 +231,57 @@ impl Node {
         }
     }
 
-    /// Acquires the lease, retrying until it succeeds.
+    /// Acquires the lease, retrying until it succeeds. While another holder has it, exactly the rest of that lease is
+    /// waited for.
     async fn hold(&self, node_info: &NodeInfo, pause: &mut Pause) -> Guard {
+        let clock = self.keeper.clock();
         loop {
-            match self.claim(node_info).await {
+            let NotHeld { why, remaining } = match self.claim(node_info).await {
                 Ok(guard) => {
                     pause.reset();
                     return guard;
                 }
-                Err(why) => tracing::warn!(key = %self.key, why, "cannot acquire the registry lease yet"),
+                Err(not_held) => not_held,
+            };
+            tracing::warn!(key = %self.key, why, "cannot acquire the registry lease yet");
+            match remaining {
+                Some(rest) => {
+                    let (least, most) = limits::LEASE_REST;
+                    clock.sleep_until(clock.now() + rest.clamp(least, most)).await;
+                }
+                None => pause.wait(&**clock).await,
             }
-            pause.wait(&**self.keeper.clock()).await;
         }
     }
 
-    async fn claim(&self, node_info: &NodeInfo) -> Result<Guard, String> {
-        let meta = node_info.meta().map_err(|error| error.to_string())?;
+    async fn claim(&self, node_info: &NodeInfo) -> Result<Guard, NotHeld> {
+        let process = self.proof.as_ref().map(|proof| proof.process.clone()).unwrap_or_default();
+        let meta = NodeInfo { process, ..node_info.clone() }.meta()?;
         let terms = self.terms.clone().meta(meta);
         let clock = self.keeper.clock();
         tokio::select! {
             biased;
-            claimed = self.keeper.try_acquire(self.key.clone(), terms) => {
-                claimed.map_err(|error| error.to_string())
+            claimed = self.acquire(terms) => claimed,
+            () = clock.sleep_until(clock.now() + limits::CALL) => {
+                Err(NotHeld { why: "store timed out".to_owned(), remaining: None })
             }
-            () = clock.sleep_until(clock.now() + limits::CALL) => Err("store timed out".to_owned()),
+        }
+    }
+
+    async fn acquire(&self, terms: Terms) -> Result<Guard, NotHeld> {
+        let busy = match self.keeper.try_acquire(self.key.clone(), terms.clone()).await {
+            Err(error) if error.busy().is_some() => error,
+            acquired => return Ok(acquired?),
+        };
+        let Some(proof) = &self.proof else { return Err(busy.into()) };
+        let status = self.keeper.store().inspect(&self.key).await?;
+        let process = NodeInfo::read(&status.meta).map(|info| info.process).filter(|text| !text.is_empty());
+        match (status.generation, process) {
+            (Some(dead), Some(process)) if (proof.is_dead)(&process) => {
+                tracing::warn!(key = %self.key, generation = %dead, "the previous process is dead; taking its lease");
+                Ok(self.keeper.replace(self.key.clone(), terms, dead).await?)
+            }
+            _ => Err(busy.into()),
         }
     }
 

@@ -41,6 +41,9 @@ pub struct NodeInfo {
     pub max_streams: u32,
     /// The software version.
     pub version: String,
+    /// Identifies the process on its machine, for a successor that can prove it dead. Empty if unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub process: String,
 }
 
 impl Kind {

@@ -1,6 +1,6 @@
 //! Identifies this process, and proves whether another one is dead.
 
-use std::fs;
+use std::{fmt, fs};
 
 /// Identifies a process uniquely on this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,6 +41,23 @@ impl ProcessIdentity {
         }
     }
 
+    /// Whether `other` is proven dead now: it ran on this host, and its PID is free or another process. In doubt it is not.
+    pub fn finds_dead(&self, other: &Self) -> bool {
+        self.proves_dead(other, read_process)
+    }
+
+    /// Reads the text that `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('/');
+        let identity = Self {
+            boot: parts.next()?.to_owned(),
+            namespace: parts.next()?.parse().ok()?,
+            pid: parts.next()?.parse().ok()?,
+            started: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(identity)
+    }
+
     /// Whether `other` is proven dead by the status of its PID. In doubt it is not.
     pub(crate) fn proves_dead(&self, other: &Self, status_of: impl Fn(u32) -> ProcessStatus) -> bool {
         self.boot == other.boot
@@ -50,6 +67,12 @@ impl ProcessIdentity {
                 ProcessStatus::Running { started, zombie } => zombie || started != other.started,
                 ProcessStatus::Unreadable => false,
             }
+    }
+}
+
+impl fmt::Display for ProcessIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/{}", self.boot, self.namespace, self.pid, self.started)
     }
 }
 
@@ -82,6 +105,15 @@ fn parse(stat: &str) -> Option<ProcessStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_identity_survives_its_text() {
+        let known = ProcessIdentity { boot: "b-1".to_owned(), namespace: 7, pid: 8, started: 9 };
+        assert_eq!(ProcessIdentity::parse(&known.to_string()), Some(known));
+        for bad in ["", "b/7/8", "b/7/8/9/10", "b/x/8/9"] {
+            assert_eq!(ProcessIdentity::parse(bad), None, "{bad}");
+        }
+    }
 
     fn identity(boot: &str, namespace: u64) -> ProcessIdentity {
         ProcessIdentity { boot: boot.to_owned(), namespace, pid: 42, started: 1_000 }

@@ -257,7 +257,11 @@ const CATALOG: &[(Kind, &str, &str)] = &[
         "Time a meeting took for a request, a timer or a lost connection, including the write.",
     ),
     (Counter, "mc_messages_dropped_total", "Messages that found a full or closed mailbox."),
-    (Gauge, "mc_actor_mailbox_depth", "Messages in a mailbox: controller, meeting, connection."),
+    (
+        Gauge,
+        "mc_actor_mailbox_depth",
+        "The most messages in one mailbox within the last second: controller, meeting, connection.",
+    ),
     (Counter, "mc_actor_panic_total", "Panics: each is a bug."),
     (Histogram, "mc_redis_latency_seconds", "Duration of a store call, timeouts included."),
     (

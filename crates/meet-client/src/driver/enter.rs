@@ -75,7 +75,9 @@ impl Driver {
     fn turned_away(&self, error: JoinApiError) -> Setback {
         match error {
             // The meeting ended while this client was disconnected.
-            JoinApiError::Refused { code, message } if code == "CONFLICT" && self.proof.is_some() => {
+            JoinApiError::Refused { code, message }
+                if matches!(code.as_str(), "CONFLICT" | "MEETING_ENDED") && self.proof.is_some() =>
+            {
                 Setback::Final(Ending::MeetingOver(message))
             }
             JoinApiError::Refused { code, message } => Setback::Final(Ending::Refused { code, message }),
@@ -177,6 +179,9 @@ impl Driver {
                 if self.unauthorized >= limits::UNAUTHORIZED_TRIES { last() } else { again(&error.message) }
             }
             // The controller does not own the meeting: it ended, or it moved and the join API knows where.
+            ErrorCode::MeetingEnded if self.proof.is_some() => {
+                Setback::Final(Ending::MeetingOver(error.message.clone()))
+            }
             ErrorCode::NotFound if self.done => Setback::Final(Ending::MeetingOver(error.message.clone())),
             ErrorCode::NotFound
             | ErrorCode::Migrating

@@ -54,6 +54,9 @@ async fn join_meeting(state: &GcState, identity: Identity, code: &str) -> Result
     let kept = state.by_code(code).await?;
     admitted(&kept, &identity)?;
     let meeting = kept.meeting.clone();
+    if !is_host(&meeting, &identity) && state.is_ended(&meeting).await? {
+        return Err(ApiError::MeetingEnded);
+    }
     let home = state.home(&meeting).await?;
     let (signed, role) = match identity {
         Identity::User(user) => for_user(state, &meeting, user)?,
@@ -75,10 +78,13 @@ async fn join_meeting(state: &GcState, identity: Identity, code: &str) -> Result
     })
 }
 
+fn is_host(meeting: &Meeting, identity: &Identity) -> bool {
+    matches!(identity, Identity::User(user) if user.id == meeting.host_user_id)
+}
+
 /// Whether the caller may join now.
 fn admitted(kept: &StoredMeeting, identity: &Identity) -> Result<(), ApiError> {
     let meeting = &kept.meeting;
-    let host = matches!(identity, Identity::User(user) if user.id == meeting.host_user_id);
     if let Identity::Guest { claims, .. } = identity {
         if claims.meeting_id != meeting.id {
             return Err(ApiError::Forbidden("the guest token is for another meeting".to_owned()));
@@ -87,7 +93,7 @@ fn admitted(kept: &StoredMeeting, identity: &Identity) -> Result<(), ApiError> {
             return Err(no_guests());
         }
     }
-    if meeting.closed_ms.is_some() && !host {
+    if meeting.closed_ms.is_some() && !is_host(meeting, identity) {
         return Err(closed());
     }
     Ok(())

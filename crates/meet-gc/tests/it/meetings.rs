@@ -200,3 +200,22 @@ async fn joins_guests_and_assignments_are_counted() {
         assert!(metrics.contains(&format!("{line}\n")), "{line} is not in\n{metrics}");
     }
 }
+
+#[tokio::test]
+async fn a_meeting_that_its_host_ended_takes_only_the_host() {
+    let (test_gc, _mc) = TestGc::furnished().await;
+    let server = test_gc.first();
+    let made = server.create().await;
+    let (id, code) = (made.text("meeting_id"), made.text("meeting_code"));
+    let guest = server.guest(code, "Ada", None).await;
+    let key = tenure_lease::Key::new(format!("meeting:{id}:ended")).unwrap();
+    // As its controller writes it.
+    let put = tenure_lease::Op::Put { key: key.clone(), value: std::sync::Arc::from([]), ttl: None };
+    test_gc.store.commit(&[put]).await.unwrap();
+    for token in [OTHER, guest.text("token")] {
+        assert_eq!(server.join(token, code).await.code(), (409, "MEETING_ENDED"));
+    }
+    assert_eq!(server.join(HOST, code).await.status, 200, "the host opens it again");
+    test_gc.store.commit(&[tenure_lease::Op::Delete { key }]).await.unwrap();
+    assert_eq!(server.join(OTHER, code).await.status, 200);
+}

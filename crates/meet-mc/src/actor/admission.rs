@@ -153,6 +153,15 @@ pub(crate) async fn reject(
     session.close_for(code);
 }
 
+/// The status of a refused join in the metric. A store that is away counts against the availability, a full meeting does
+/// not.
+fn refused_status(payload: &Payload) -> &'static str {
+    match payload {
+        Payload::Error(error) if error.code() == ErrorCode::Unavailable => "unavailable",
+        _ => "refused",
+    }
+}
+
 /// Keeps a client that waits for a host informed. None if it disconnects, does not read, or waits too long.
 async fn wait_for_host(
     session: &Arc<dyn Session>,
@@ -236,7 +245,7 @@ impl JoiningClient {
         let (participant, epoch) = match answered {
             Some(JoinReply::Seated { participant, epoch }) => (participant, epoch),
             Some(JoinReply::Refused(payload)) => {
-                record("refused");
+                record(refused_status(&payload));
                 reject(&**session, clock, Some(writer), seq, JoinRejected::Refused(payload)).await;
                 return None;
             }

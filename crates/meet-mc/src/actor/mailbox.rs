@@ -27,6 +27,9 @@ pub enum Level {
 }
 
 impl ActorType {
+    /// All types.
+    pub(crate) const ALL: [Self; 3] = [Self::Controller, Self::Meeting, Self::Connection];
+
     /// The label in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -73,9 +76,14 @@ impl<T> Mailbox<T> {
         (Self { kind, sender }, receiver)
     }
 
+    /// Messages that wait.
+    pub(crate) fn depth(&self) -> usize {
+        self.sender.max_capacity() - self.sender.capacity()
+    }
+
     fn record_depth(&self) {
         // Includes the message just sent.
-        metric::mailbox(self.kind, self.sender.max_capacity() - self.sender.capacity());
+        metric::mailbox_reached(self.kind, self.depth());
     }
 
     /// Sends a message; waits while the mailbox is full.

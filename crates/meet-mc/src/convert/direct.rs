@@ -119,7 +119,8 @@ pub fn error_code(refusal: &Refusal) -> ErrorCode {
     match refusal {
         Refusal::Invalid(_) => ErrorCode::InvalidRequest,
         Refusal::Forbidden | Refusal::NoGuests | Refusal::Banned => ErrorCode::Forbidden,
-        Refusal::NotFound(_) | Refusal::MeetingEnded | Refusal::NoSeat => ErrorCode::NotFound,
+        Refusal::MeetingEnded => ErrorCode::MeetingEnded,
+        Refusal::NotFound(_) | Refusal::NoSeat => ErrorCode::NotFound,
         Refusal::Conflict(_) => ErrorCode::Conflict,
         Refusal::Full => ErrorCode::CapacityExceeded,
         Refusal::RateLimited(_) => ErrorCode::RateLimited,

@@ -24,7 +24,7 @@ pub use doubt::DoubtOutcome;
 
 use crate::ledger::backlog::Backlog;
 use crate::ledger::doubt::{DoubtfulWrite, WriteEffect};
-use crate::meeting::{Change, Event, HandlerInfo, Meeting, Phase, Settings, limits};
+use crate::meeting::{Change, Event, HandlerInfo, Meeting, Phase, Role, Settings, limits};
 use crate::rows::MeetingRow;
 use crate::{CircuitBreaker, LatencyWindow, MeetingKeys, convert, metric, rows};
 
@@ -247,7 +247,16 @@ impl Ledger {
                         false => to.put(key, rows::encode_user(user, record).ok_or_else(not_encoded)?),
                     }
                 }
-                Change::Event(event) => to.append(encode_event(event)),
+                Change::Event(event) => {
+                    to.append(encode_event(event));
+                    let ended = || self.keys.ended().map_err(refused);
+                    match event {
+                        // The meeting takes no participant until a host joins.
+                        Event::Ended { .. } => to.put(ended()?, Arc::from([])),
+                        Event::Joined(profile) if profile.role == Role::Host => to.delete(ended()?),
+                        _ => {}
+                    }
+                }
                 // Part of the meeting's row, or not persisted.
                 Change::NonceSpent(_) | Change::MuteEpoch(_) | Change::Phase(_) => {}
                 Change::Handlers(_) | Change::Settings(_) | Change::GuestsEnterMuted => {}

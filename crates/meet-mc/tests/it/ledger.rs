@@ -212,11 +212,13 @@ async fn an_ended_meeting_leaves_only_its_event_number_and_can_be_opened_again()
     let prefix = tenure_lease::Prefix::new("meeting:abc").unwrap();
     let left = store.scan(&tenure_lease::Query::new(prefix)).await.unwrap();
     let keys: Vec<&str> = left.items.iter().map(|record| record.key.as_str()).collect();
-    assert_eq!(keys, ["meeting:abc:gen", "meeting:abc:mc"]);
+    assert_eq!(keys, ["meeting:abc:ended", "meeting:abc:gen", "meeting:abc:mc"]);
     assert_eq!(text(&store, "meeting:abc:gen").await, Some(generation.to_string()));
     let mut again = Mc::take(&store, "mc-1").await.unwrap();
     assert!(again.guard.generation() > generation && again.state.seats.is_empty());
+    assert!(text(&store, "meeting:abc:ended").await.is_some(), "until a host joins");
     again.seat("ada", Role::Host).await.unwrap();
+    assert_eq!(text(&store, "meeting:abc:ended").await, None);
     assert_eq!(again.state.log.last(), 5, "joined, joined, ended, put away, joined");
 }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tenure_keeper::{Keeper, Terms};
-use tenure_lease::{Clock, Holder, Key, Phase, Revoke, RevokeReason, Store, Tick, Ttl};
-use tenure_meet_rpc::node::{Listing, Member, Node, RegistrationState, Report, ReportIntervals};
+use tenure_keeper::{Keeper, OsEntropy, Terms};
+use tenure_lease::{Claim, Clock, Holder, Key, Phase, Revoke, RevokeReason, Store, Tick, Token, Ttl};
+use tenure_meet_rpc::node::{
+    Listing, Member, Node, ProcessProof, RegistrationState, Report, ReportIntervals,
+};
 use tenure_meet_rpc::{Kind, NodeInfo};
 use tenure_store::{Local, TokioClock};
 use tokio::sync::{Notify, watch};
@@ -67,7 +69,15 @@ struct Fixture {
 
 fn fixture(registrations: Vec<Status>) -> Fixture {
     let clock = Arc::new(TokioClock::default());
-    let store: Arc<dyn Store> = Arc::new(Local::memory_on(clock.clone()));
+    fixture_on(clock.clone(), Arc::new(Local::memory_on(clock)), registrations, None)
+}
+
+fn fixture_on(
+    clock: Arc<TokioClock>,
+    store: Arc<dyn Store>,
+    registrations: Vec<Status>,
+    proof: Option<ProcessProof>,
+) -> Fixture {
     let (certificates, seen) = watch::channel(vec![vec![1; 32]]);
     let listing = Listing {
         region: "here".to_owned(),
@@ -88,7 +98,7 @@ fn fixture(registrations: Vec<Status>) -> Fixture {
     });
     let keeper = Keeper::new(store.clone(), Holder::new("mc-1").unwrap());
     let terms = Terms::new(Ttl::from_secs(9).unwrap());
-    let node = Node::new(Kind::Controller, keeper, "mc-1", terms, script.clone()).unwrap();
+    let node = Node::new(Kind::Controller, keeper, "mc-1", terms, script.clone()).unwrap().proving(proof);
     let (registration, stop) = (node.registration_state(), CancellationToken::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(node.run(stop.clone()));
@@ -211,4 +221,31 @@ async fn a_stopped_node_releases_its_lease() {
     fixture.stop.cancel();
     fixture.tasks.join_next().await.unwrap().unwrap();
     assert_eq!(fixture.store.inspect(&Fixture::key()).await.unwrap().phase, Phase::Free);
+}
+
+/// A lease that a predecessor under the same id left behind, described as this process.
+async fn left_behind(store: &Arc<dyn Store>, process: &str) {
+    let meta = NodeInfo { process: process.to_owned(), ..NodeInfo::default() }.meta().unwrap();
+    let token = Token::random(&OsEntropy);
+    let ttl = Ttl::from_secs(9).unwrap();
+    let claim = Claim::new(Fixture::key(), Holder::new("mc-1").unwrap(), token, ttl).meta(meta);
+    store.acquire(claim).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_node_registers_at_once_after_a_process_that_is_proven_dead() {
+    for (process, seconds) in [("dead", 0), ("alive", 9), ("", 9)] {
+        let clock = Arc::new(TokioClock::default());
+        let store: Arc<dyn Store> = Arc::new(Local::memory_on(clock.clone()));
+        left_behind(&store, process).await;
+        let began = clock.now();
+        let is_dead = Arc::new(|process: &str| process == "dead");
+        let proof = ProcessProof { process: "me".to_owned(), is_dead };
+        let mut node = fixture_on(clock.clone(), store.clone(), Vec::new(), Some(proof));
+        node.is(RegistrationState::Registered).await;
+        let waited = clock.now().since(began).as_millis();
+        assert!((seconds * 1_000..=seconds * 1_000 + 20).contains(&waited), "{process:?}: {waited} ms");
+        let status = store.inspect(&Fixture::key()).await.unwrap();
+        assert_eq!(NodeInfo::read(&status.meta).unwrap().process, "me");
+    }
 }

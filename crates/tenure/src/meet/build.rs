@@ -11,11 +11,12 @@ use tenure_meet_ac::Authority;
 use tenure_meet_mc::actor::{Controller, Options, Running};
 use tenure_meet_mc::{AcceptLimits, ControllerState, HandlerLoads, Peers, SeatTimeouts};
 use tenure_meet_mh::MediaHandler;
-use tenure_meet_rpc::node::{Listing, Node, RegistrationState};
+use tenure_meet_rpc::node::{Listing, Node, ProcessProof, RegistrationState};
 use tenure_meet_rpc::{ChannelPool, Keyring, Kind, ServiceRole};
 use tenure_meet_wire::transport::quic::{Dialer, Timing};
 use tenure_meet_wire::transport::{AllowedOrigins, Paths, RELAY};
 use tenure_service::Server;
+use tenure_session_worker::ProcessIdentity;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -330,6 +331,16 @@ impl Builder<'_> {
         Ok(Keeper::new(self.store.clone(), Holder::new(id).map_err(failed)?))
     }
 
+    /// Lets a node that restarts on the same machine under the same id register at once. Where leases end with their
+    /// process no proof is needed.
+    fn process_proof(&self) -> Option<ProcessProof> {
+        let me = ProcessIdentity::of_this_process().filter(|_| self.store.capabilities().proof_of_death)?;
+        let process = me.to_string();
+        let is_dead =
+            move |text: &str| ProcessIdentity::parse(text).is_some_and(|other| me.finds_dead(&other));
+        Some(ProcessProof { process, is_dead: Arc::new(is_dead) })
+    }
+
     fn terms(&self) -> Terms {
         let settings = &self.plan.settings;
         Terms::new(settings.lease_ttl).heartbeat(settings.lease_renew)
@@ -390,6 +401,7 @@ impl Builder<'_> {
         let member =
             tenure_meet_mc::ControllerRegistration { controller: controller.clone(), peers, listing, usage };
         let node = Node::new(Kind::Controller, keeper, &id, terms, Arc::new(member)).map_err(failed)?;
+        let node = node.proving(self.process_proof());
         let registration = node.registration_state();
         self.tasks.spawn(node.run(self.stop.clone()));
         let room = AcceptLimits {
@@ -442,6 +454,7 @@ impl Builder<'_> {
         };
         let keeper = self.keeper(&id)?;
         let node = Node::new(Kind::Handler, keeper, &id, self.terms(), Arc::new(member)).map_err(failed)?;
+        let node = node.proving(self.process_proof());
         let registration = node.registration_state();
         self.tasks.spawn(node.run(self.stop.clone()));
         let relays = Arc::new(paths.way(RELAY));

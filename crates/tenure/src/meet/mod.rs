@@ -19,13 +19,13 @@ use async_trait::async_trait;
 use axum::Router;
 use tenure_lease::Clock;
 use tenure_meet_mc::actor::{Controller, Running};
-use tenure_service::{Readiness, readiness_route};
+use tenure_service::{Readiness, Shutdown, readiness_route};
 use tenure_store::BootClock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa::openapi::OpenApi;
 
-use crate::cli::Result;
+use crate::cli::{Failure, Result};
 use crate::engine;
 use crate::services::{Definition, Given, LivenessCheck, Prepared, Process, ReadinessCheck, Roles, Service};
 
@@ -194,6 +194,21 @@ impl Service for Meetings {
         };
         let grpc = self.grpc.clone().map(|grpc| ("gRPC", grpc));
         std::iter::once(("meetings", meetings)).chain(grpc).collect()
+    }
+
+    /// Fails when the meeting controller panicked: its meetings have flushed, and another process takes them.
+    async fn run(&self, shutdown: &Shutdown) -> Result<()> {
+        let panicked = async {
+            match &self.controller {
+                Some((controller, _)) => controller.panicked().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.wait() => Ok(()),
+            () = panicked => Err(Failure::internal("the meeting controller panicked")),
+        }
     }
 
     /// Takes no new meetings and hands the present ones over.

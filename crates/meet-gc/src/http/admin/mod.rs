@@ -53,7 +53,7 @@ impl From<ApiError> for Problem {
             ApiError::InvalidToken => Self::new(Code::UNAUTHENTICATED, detail),
             ApiError::Forbidden(_) => Self::new(Code::FORBIDDEN, detail),
             ApiError::NotFound(_) => Self::new(Code::NOT_FOUND, detail),
-            ApiError::Conflict(_) => Self::new(Code::CONFLICT, detail),
+            ApiError::Conflict(_) | ApiError::MeetingEnded => Self::new(Code::CONFLICT, detail),
             ApiError::BadRequest(_) => Self::new(Code::INVALID_REQUEST, detail),
             ApiError::TooFast(_) => Self::new(Code::RATE_LIMITED, detail),
             ApiError::Unavailable(_) => Self::new(Code::UNAVAILABLE, detail),

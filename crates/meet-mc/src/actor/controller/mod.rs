@@ -7,6 +7,8 @@
 mod open;
 mod serve;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::actor::admission::Admission;
-use crate::actor::exit::{Exit, supervise};
+use crate::actor::exit::Exit;
 use crate::actor::mailbox::Mailbox;
 use crate::actor::meeting::{Envelope, MeetingMessage, SharedSecrets};
 use crate::actor::remote::{GlobalController, MediaHandlers};
@@ -137,6 +139,8 @@ pub struct Controller {
     /// Identifies this life of the process.
     boot_id: Arc<str>,
     global_controller: Arc<dyn GlobalController>,
+    /// Cancelled when the supervisor panicked and its meetings have ended.
+    failed: CancellationToken,
     cancel: CancellationToken,
 }
 
@@ -176,6 +180,8 @@ impl Controller {
         let (mailbox, messages) = Mailbox::new(ActorType::Controller, limits::MAILBOX);
         let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
         let (ended, exit) = oneshot::channel();
+        let failed = CancellationToken::new();
+        let panicked = failed.clone();
         let admission = Arc::new(Admission {
             clock: options.shared.store.clock(),
             entropy: options.entropy.clone(),
@@ -190,7 +196,10 @@ impl Controller {
         let global_controller = options.global_controller.clone();
         let supervisor = Supervisor::new(options, secrets.clone(), draining.clone(), cancel.clone());
         tasks.spawn(async move {
-            let exit = supervise(ActorType::Controller, supervisor.run(messages)).await;
+            let exit = supervisor.run(messages).await;
+            if matches!(exit, Exit::Panicked(_)) {
+                panicked.cancel();
+            }
             let _caller_gone = ended.send(exit);
         });
         let (probing, stopped) = (shared.clone(), cancel.clone());
@@ -211,6 +220,7 @@ impl Controller {
             capacity,
             boot_id,
             global_controller,
+            failed,
             cancel: cancel.clone(),
         };
         (controller, Running { tasks, cancel, exit })
@@ -330,6 +340,12 @@ impl Controller {
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         self.drain_started.notify_one();
+    }
+
+    /// Waits until the supervisor has panicked and its meetings have flushed. The process must end then: it accepts nothing
+    /// more.
+    pub async fn panicked(&self) {
+        self.failed.cancelled().await;
     }
 
     /// Waits for a call of [`Controller::drain`].

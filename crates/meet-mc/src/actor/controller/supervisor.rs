@@ -30,10 +30,24 @@ pub(super) enum AssignReply {
 }
 
 pub(super) enum ControllerMessage {
-    Assign { assignment: Assignment, reply: oneshot::Sender<AssignReply>, trace: RequestTrace },
-    Find { meeting: MeetingId, reply: oneshot::Sender<Option<Mailbox<Envelope>>> },
-    Count { reply: oneshot::Sender<Counts> },
-    Probe { meeting: MeetingId, reply: oneshot::Sender<Option<u64>> },
+    Assign {
+        assignment: Assignment,
+        reply: oneshot::Sender<AssignReply>,
+        trace: RequestTrace,
+    },
+    Find {
+        meeting: MeetingId,
+        reply: oneshot::Sender<Option<Mailbox<Envelope>>>,
+    },
+    Count {
+        reply: oneshot::Sender<Counts>,
+    },
+    Probe {
+        meeting: MeetingId,
+        reply: oneshot::Sender<Option<u64>>,
+    },
+    #[cfg(test)]
+    Panic,
 }
 
 struct RunningMeeting {
@@ -88,7 +102,19 @@ impl Supervisor {
         }
     }
 
-    pub(super) async fn run(mut self, mut messages: mpsc::Receiver<ControllerMessage>) {
+    /// Runs until the shutdown, or until it panics. Either way meetings flush and close their clients before this returns.
+    pub(super) async fn run(mut self, mut messages: mpsc::Receiver<ControllerMessage>) -> Exit<()> {
+        let exit = supervise(ActorType::Controller, self.serve(&mut messages)).await;
+        self.cancel.cancel();
+        messages.close();
+        self.opening.shutdown().await;
+        while let Some(ended) = self.running.join_next().await {
+            self.on_ended(ended);
+        }
+        exit
+    }
+
+    async fn serve(&mut self, messages: &mut mpsc::Receiver<ControllerMessage>) {
         loop {
             tokio::select! {
                 biased;
@@ -102,11 +128,6 @@ impl Supervisor {
             }
             metric::meetings(self.meetings.len());
             metric::breaker(!self.options.shared.breaker.lock().is_closed());
-        }
-        self.cancel.cancel();
-        self.opening.shutdown().await;
-        while let Some(ended) = self.running.join_next().await {
-            self.on_ended(ended);
         }
     }
 
@@ -122,12 +143,20 @@ impl Supervisor {
             ControllerMessage::Find { meeting, reply } => {
                 let _ = reply.send(self.meetings.get(&meeting).map(|meeting| meeting.mailbox.clone()));
             }
+            #[cfg(test)]
+            ControllerMessage::Panic => panic!("a defect of the supervisor"),
             ControllerMessage::Probe { meeting, reply } => {
                 let running = self.meetings.get(&meeting).map(RunningMeeting::generation);
                 let opening = self.waiting.contains_key(&meeting).then_some(0);
                 let _ = reply.send(running.or(opening));
             }
             ControllerMessage::Count { reply } => {
+                // Health asks every second.
+                let deepest = self.meetings.values().map(|running| running.mailbox.depth()).max();
+                metric::mailboxes(|kind| match kind {
+                    ActorType::Meeting => deepest.unwrap_or_default(),
+                    ActorType::Controller | ActorType::Connection => 0,
+                });
                 let _ = reply.send(self.counts());
             }
         }

@@ -11,6 +11,7 @@ mod resume;
 mod secrets;
 mod split_brain;
 mod start;
+mod survive;
 mod trace;
 
 use std::time::Duration;

@@ -28,14 +28,14 @@ const LEASES: [(&str, &str); 4] = [
 ];
 
 /// A participant and the events that it received.
-struct Guest {
-    client: Client,
-    events: Events,
+pub(crate) struct Guest {
+    pub(crate) client: Client,
+    pub(crate) events: Events,
     received: Vec<Event>,
 }
 
 impl Guest {
-    async fn join(join_api: RestJoinApi, name: &str) -> Self {
+    pub(crate) async fn join(join_api: RestJoinApi, name: &str) -> Self {
         // Clients notice a paused controller by its silence, not by the network.
         let timing = Timing { idle: Duration::from_secs(60), keep_alive: Duration::from_secs(1) };
         let dialer = Dialer::new(ANY, timing).unwrap();
@@ -44,7 +44,7 @@ impl Guest {
         Self { client, events, received: Vec::new() }
     }
 
-    fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         self.client.own().unwrap().participant_id
     }
 
@@ -52,11 +52,11 @@ impl Guest {
         wait::until_async(what, LIMIT, async || self.client.view(&look)).await.unwrap();
     }
 
-    async fn hears(&self, text: &str) {
+    pub(crate) async fn hears(&self, text: &str) {
         self.sees(text, |view| view.lines.iter().any(|line| line.said.text == text)).await;
     }
 
-    fn listen(&mut self) {
+    pub(crate) fn listen(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             self.received.push(event);
         }
@@ -71,7 +71,7 @@ impl Guest {
         self.received.iter().filter_map(number).collect()
     }
 
-    fn words(&self) -> Vec<&str> {
+    pub(crate) fn words(&self) -> Vec<&str> {
         self.received
             .iter()
             .filter_map(|event| match event {
@@ -153,10 +153,12 @@ async fn pause_owner(in_flight: bool) {
         }
         let moved = async || {
             let (status, answer) = cluster.gc.ask("GET", &path, None, Some(&eve)).await;
-            status == 200 && answer["mc_assignment"]["mc_id"] == other.id
+            // Its first write follows the lease.
+            status == 200
+                && answer["mc_assignment"]["mc_id"] == other.id
+                && cluster.kept(id, "mc") == other.id
         };
         wait::until_async("the other controller owns the meeting", LIMIT, moved).await.unwrap();
-        assert_eq!(cluster.kept(id, "mc"), other.id);
         assert!(cluster.kept(id, "gen").parse::<u64>().unwrap() > generation);
         let (_, answer) = cluster.gc.ask("GET", &path, None, Some(&eve)).await;
         let (eve, _) = placed(&answer, &cluster.gc).join("Eve").await;
