@@ -10,6 +10,16 @@ pub const PATCHES: &[(Break, &str, &str)] = &[
         "if live and lease.value == lease.holder then return 'free' end",
     ),
     (
+        Break::RedisNoQuarantine,
+        "store.quarantine = math.max(quarantine_end - now, 0)",
+        "store.quarantine = 0",
+    ),
+    (
+        Break::RedisHandsOnInQuarantine,
+        "if store.quarantine > 0 and not (ending == 'transferred' and may_be_replaced(lease)) then return nil end",
+        "",
+    ),
+    (
         Break::RedisPlainIncrement,
         "math.max(tonumber(lease.last) or 0, store.floor) + 1",
         "(tonumber(lease.last) or 0) + 1",

@@ -6,6 +6,7 @@
 mod error;
 mod grpc;
 mod http;
+mod keyspace;
 mod options;
 mod problem;
 mod reserved;

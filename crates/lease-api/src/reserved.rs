@@ -1,6 +1,6 @@
 //! Keys that belong to Tenure's own services.
 
-use tenure_lease::{Key, Phase, Status};
+use tenure_lease::{Busy, BusyReason, Key, Phase, Status};
 use tenure_service::{Code, Problem};
 
 /// The prefixes of such keys.
@@ -12,13 +12,21 @@ pub(crate) fn is_reserved(key: &Key) -> bool {
     PREFIXES.iter().any(|prefix| key.as_str().starts_with(prefix))
 }
 
-/// Removes the holder from the status of a reserved key that is not a lease: on Redis every string counts as a holder,
-/// and this one may be a secret.
+/// Removes the holder from the status of a key that is held without a lease: on Redis the string of another program counts
+/// as a holder, and it may be a secret.
 pub(crate) fn redact(mut status: Status) -> Status {
-    if is_reserved(&status.key) && status.phase == Phase::Held && status.since.is_none() {
+    if status.phase == Phase::Held && status.since.is_none() {
         status.holder = None;
     }
     status
+}
+
+/// Removes the holder from the answer to a claim on such a key, or on one with a record.
+pub(crate) fn redact_busy(mut busy: Busy) -> Busy {
+    if busy.reason == BusyReason::Foreign {
+        busy.holder = None;
+    }
+    busy
 }
 
 /// Refuses a key that belongs to a service.

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use tenure_lease::{
-    Acquired, Capabilities, Claim, Committed, Fence, Mode, Op, Phase, Query, Refusal, Result, Store, Ttl,
-    Verified,
-};
+use tenure_lease::{Acquired, Capabilities, Claim, Query, Refusal, Result, Store, Ttl};
 use tenure_service::{Code, Problem};
 use tokio::sync::Semaphore;
 
 use crate::Options;
 use crate::error::ApiError;
+use crate::keyspace::Keyspace;
 
 /// The target of log events about ownership.
 pub(crate) const OWNERSHIP_TARGET: &str = "tenure::ownership";
@@ -63,29 +61,9 @@ impl LeaseService {
         }
     }
 
-    /// Writes under a fence that the caller can prove.
-    ///
-    /// A monotonic write raises the high-water mark of its key without a live lease. A caller that made up the generation
-    /// would fence the holders of the key out for good. So it must have been granted, and while its reign is live, only
-    /// its own token may use it. The generation of a key only rises, so the check cannot become wrong before the write.
-    pub(crate) async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
-        if fence.mode == Mode::Monotonic {
-            let status = self.store.inspect(&fence.key).await?;
-            let is_latest = status.generation == Some(fence.generation);
-            // On Redis, the string of another program counts as held, without a time.
-            let is_live = is_latest && status.phase == Phase::Held && status.since.is_some();
-            let proven = match is_live {
-                true => {
-                    let verified = self.store.verify(&fence.key, &fence.token).await?;
-                    matches!(verified, Verified::Live { generation, .. } if generation == fence.generation)
-                }
-                false => status.generation.is_some_and(|last| fence.generation <= last),
-            };
-            if !proven {
-                return Ok(Committed::FencedOut { current: status.generation });
-            }
-        }
-        self.store.write_fenced(fence, ops).await
+    /// The keys of records that a caller names.
+    pub(crate) const fn keyspace(&self, admin: bool) -> Keyspace {
+        Keyspace::new(&self.capabilities, admin)
     }
 
     /// The newest revision.

@@ -6,6 +6,7 @@ use tenure_lease::{Prefix, Refusal, Result, Revision, Verb, Watch, Watched};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 
+use crate::keyspace::Keyspace;
 use crate::reserved;
 use crate::service::LeaseService;
 
@@ -42,10 +43,18 @@ impl LeaseService {
             .clone()
             .try_acquire_owned()
             .map_err(|_| Refusal::TooMany { what: "watchers", limit: options.max_watchers })?;
-        let watch = self.store.watch(prefix, from).await?;
+        let filter = EventFilter {
+            visibility,
+            keyspace: self.keyspace(visibility == Visibility::All),
+            prefix: prefix.clone(),
+        };
+        let watch = match filter.keyspace {
+            Keyspace::Whole => self.store.watch(prefix, from).await?,
+            own => self.store.watch_any(&[prefix.clone(), own.stored_prefix(prefix)?], from).await?,
+        };
         let (sender, events) = mpsc::channel(QUEUE);
         let mut forwarder = JoinSet::new();
-        forwarder.spawn(forward(self.clone(), watch, sender, visibility, permit));
+        forwarder.spawn(forward(self.clone(), watch, sender, filter, permit));
         Ok(WatchStream { events, _forwarder: forwarder })
     }
 }
@@ -61,7 +70,7 @@ async fn forward(
     service: Arc<LeaseService>,
     mut watch: Box<dyn Watch>,
     sender: mpsc::Sender<Watched>,
-    visibility: Visibility,
+    filter: EventFilter,
     _permit: OwnedSemaphorePermit,
 ) {
     loop {
@@ -72,9 +81,10 @@ async fn forward(
             next = watch.next() => next,
         };
         match next {
-            Ok(watched) if visibility == Visibility::Public && is_secret(&watched) => {}
             Ok(watched) => {
-                if !send(&service, &sender, watched).await {
+                if let Some(watched) = filter.apply(watched)
+                    && !send(&service, &sender, watched).await
+                {
                     return;
                 }
             }
@@ -104,12 +114,26 @@ async fn send(service: &LeaseService, sender: &mpsc::Sender<Watched>, watched: W
     }
 }
 
-/// Whether an event is about a record that only its service may read.
-fn is_secret(watched: &Watched) -> bool {
-    match watched {
-        Watched::Event(event) => {
-            matches!(event.verb, Verb::Written | Verb::Deleted) && reserved::is_reserved(&event.key)
+/// What a client sees of the changes in the store.
+struct EventFilter {
+    visibility: Visibility,
+    keyspace: Keyspace,
+    prefix: Prefix,
+}
+
+impl EventFilter {
+    /// The change as the client names it; `None` if it is not for this client.
+    fn apply(&self, watched: Watched) -> Option<Watched> {
+        let mut event = match watched {
+            Watched::Event(event) => event,
+            Watched::Lagged => return Some(watched),
+        };
+        if matches!(event.verb, Verb::Written | Verb::Deleted) {
+            event.key = self.keyspace.named(&event.key)?;
+            if self.visibility == Visibility::Public && reserved::is_reserved(&event.key) {
+                return None;
+            }
         }
-        Watched::Lagged => false,
+        event.key.starts_with(&self.prefix).then_some(Watched::Event(event))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Clock, Deadline, Lease, Renewal, Tick, Token, Ttl};
 use tokio::sync::{Notify, watch};
 
@@ -79,6 +80,9 @@ impl HeldLease {
             // From here on no notification is missed.
             dropped.as_mut().enable();
             let Some(until) = self.live_permits_until() else { return };
+            if broken(Break::ReleasesUnderPermits) {
+                return;
+            }
             tokio::select! {
                 biased;
                 () = dropped => {}

@@ -32,6 +32,7 @@ impl From<Capabilities> for proto::CapabilitiesResponse {
             max_wiped_leases: limits.wiped_leases as u32,
             pushes_wakeups: capabilities.wakes_waiters == Wakeup::Push,
             proof_of_death: capabilities.proof_of_death,
+            shared_keys: capabilities.shared_keys,
             warnings: Vec::new(),
         }
     }
@@ -68,6 +69,7 @@ impl TryFrom<proto::CapabilitiesResponse> for Capabilities {
             },
             wakes_waiters: if response.pushes_wakeups { Wakeup::Push } else { Wakeup::Poll },
             proof_of_death: response.proof_of_death,
+            shared_keys: response.shared_keys,
         })
     }
 }

@@ -28,6 +28,8 @@ pub struct Capabilities {
     pub limits: Limits,
     /// How a queued claim is notified of its grant.
     pub wakes_waiters: Wakeup,
+    /// Whether other programs may have keys in the same store.
+    pub shared_keys: bool,
     /// Whether a lease outlives its holder's process, so that a caller that has proven the holder dead should replace
     /// it ([`Claim::instead_of`](crate::Claim::instead_of)) instead of waiting for the expiry.
     pub proof_of_death: bool,
@@ -92,6 +94,7 @@ impl Capabilities {
             durability: Durability::Volatile,
             limits: Limits::DEFAULT,
             wakes_waiters: Wakeup::Push,
+            shared_keys: false,
             proof_of_death: false,
         }
     }

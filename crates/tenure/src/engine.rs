@@ -100,6 +100,7 @@ fn facts(store: &dyn Store) -> serde_json::Map<String, serde_json::Value> {
         "max_wiped_leases": can.limits.wiped_leases,
         "wakes_waiters": if can.wakes_waiters == Wakeup::Push { "push" } else { "poll" },
         "proof_of_death": can.proof_of_death,
+        "shared_keys": can.shared_keys,
     });
     let mut facts = serde_json::Map::from_iter([
         ("engine".to_owned(), can.engine.into()),

@@ -1,11 +1,13 @@
 //! What the caller of a gRPC request may do.
 
-use tenure_lease::{Key, Status};
+use tenure_lease::{Acquired, Key, Status};
 use tenure_service::{Area, Caller, Code, Level, Problem};
 use tonic::Request;
 
 use crate::error::ApiError;
+use crate::keyspace::Keyspace;
 use crate::reserved;
+use crate::service::LeaseService;
 use crate::watch::Visibility;
 
 /// The access of a caller whose level suffices for the verb.
@@ -40,6 +42,19 @@ impl Access {
     /// The part of a status that the caller may read.
     pub(super) fn redact(self, status: Status) -> Status {
         if self.admin { status } else { reserved::redact(status) }
+    }
+
+    /// The part of the answer to a claim that the caller may read.
+    pub(super) fn redact_busy(self, acquired: Acquired) -> Acquired {
+        match acquired {
+            Acquired::Busy(busy) if !self.admin => Acquired::Busy(reserved::redact_busy(busy)),
+            acquired => acquired,
+        }
+    }
+
+    /// The keys of records that the caller names.
+    pub(super) const fn keyspace(self, service: &LeaseService) -> Keyspace {
+        service.keyspace(self.admin)
     }
 
     /// Refuses what only an operator or a service of Tenure may do.

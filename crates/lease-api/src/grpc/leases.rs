@@ -44,7 +44,7 @@ pub(super) async fn acquire(
     if claim.instead_of.is_some() {
         access.require_admin("replacing a live lease")?;
     }
-    service.acquire(claim).await
+    Ok(access.redact_busy(service.acquire(claim).await?))
 }
 
 /// Checks and performs one batch of renewals.

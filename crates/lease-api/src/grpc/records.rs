@@ -40,29 +40,36 @@ impl RecordsRpc {
         for op in &ops {
             access.require_key(op.key())?;
         }
+        let keyspace = access.keyspace(&self.service);
+        let ops =
+            ops.into_iter().map(|op| keyspace.operation(op)).collect::<tenure_lease::Result<Vec<_>>>()?;
         let Some(fence) = fence else { return Ok(self.service.store.commit(&ops).await?) };
         access.require_key(&fence.key)?;
-        Ok(self.service.write_fenced(&fence, &ops).await?)
+        Ok(self.service.store.write_fenced(&fence, &ops).await?)
     }
 
     async fn read_record(&self, request: Request<GetRequest>) -> Result<Option<Record>, ApiError> {
         let access = Access::check(&request, Level::Read)?;
         let key = Key::new(request.into_inner().key)?;
-        match access.may_read(&key) {
-            true => Ok(self.service.store.get(&key).await?),
-            false => Ok(None),
+        if !access.may_read(&key) {
+            return Ok(None);
         }
+        let keyspace = access.keyspace(&self.service);
+        let found = self.service.store.get(&keyspace.stored(&key)?).await?;
+        Ok(found.and_then(|record| keyspace.record(record)))
     }
 
     async fn read_page(&self, request: Request<proto::Query>) -> Result<Page<Record>, ApiError> {
         let access = Access::check(&request, Level::Read)?;
-        let query = Query::try_from(request.into_inner())?;
+        let keyspace = access.keyspace(&self.service);
+        let query = keyspace.query(Query::try_from(request.into_inner())?)?;
         let mut page = self.service.store.scan(&query).await?;
         let kept = count_fitting(page.items.iter().map(|record| record.value.len()));
         if kept < page.items.len() {
             page.items.truncate(kept);
             page.next = page.items.last().map(|record| record.key.clone());
         }
+        let mut page = keyspace.page(page);
         page.items.retain(|record| access.may_read(&record.key));
         Ok(page)
     }
@@ -82,7 +89,7 @@ impl RecordsRpc {
             for key in [&item.fence.key, &item.channel, &item.latest, &item.log] {
                 access.require_key(key)?;
             }
-            items.push(item);
+            items.push(access.keyspace(&self.service).announcement(item)?);
         }
         Ok(self.service.store.announce(&items).await?)
     }
@@ -96,6 +103,7 @@ impl RecordsRpc {
         }
         // Stores may add one to it.
         let after = request.after.min(u64::MAX - 1);
+        let log = access.keyspace(&self.service).stored(&log)?;
         let mut entries = self.service.store.read_log(&log, after, request.limit as usize).await?;
         let kept = count_fitting(entries.iter().map(|entry| entry.value.len()));
         let more = kept < entries.len();

@@ -93,7 +93,7 @@ pub(super) async fn acquire(
             ttl_ms: lease.ttl.as_millis(),
             parked,
         })),
-        Acquired::Busy(busy) => Err(busy_problem(&key, &busy).into()),
+        Acquired::Busy(busy) => Err(busy_problem(&key, &reserved::redact_busy(busy)).into()),
     }
 }
 
@@ -130,7 +130,7 @@ fn busy_problem(key: &Key, busy: &Busy) -> Problem {
              has forgotten may still be alive. This ends by itself. If the server is known to be new, disable it \
              with quarantine_ms=0 in the URL of the store"
         ),
-        BusyReason::Foreign => format!("{key} has a value that is not a lease: {holder}"),
+        BusyReason::Foreign => format!("{key} has a value that is not a lease"),
         BusyReason::NotThatGeneration => format!("{key} has another generation than the given one"),
     };
     let problem = Problem::new(Code::BUSY, detail)

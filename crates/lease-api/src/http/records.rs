@@ -64,7 +64,8 @@ impl RecordBody {
     }
 }
 
-/// Write a record while the lease of the fence is live with this token and generation.
+/// Write a record while the lease of the fence is live with this token and generation. On a store that other programs
+/// share, the records of this API are kept apart from their keys.
 #[utoipa::path(
     put, path = "/v1/records", tag = "records", operation_id = "writeRecord",
     params(KeyQuery),
@@ -91,8 +92,9 @@ pub(super) async fn write(
         mode: Mode::Strict,
     };
     reserved::check(&fence.key)?;
-    let put = Op::Put { key: key.clone(), value: body.value.get().as_bytes().into(), ttl: None };
-    match service.write_fenced(&fence, &[put]).await? {
+    let stored = service.keyspace(false).stored(&key)?;
+    let put = Op::Put { key: stored, value: body.value.get().as_bytes().into(), ttl: None };
+    match service.store.write_fenced(&fence, &[put]).await? {
         Committed::Written { revision } => Ok(RecordBody::new(&key, body.value, revision)),
         Committed::FencedOut { current } => {
             let detail = match current {
@@ -129,7 +131,7 @@ pub(super) async fn read(
     let key = Key::new(query.key)?;
     let found = match reserved::is_reserved(&key) {
         true => None,
-        false => service.store.get(&key).await?,
+        false => service.store.get(&service.keyspace(false).stored(&key)?).await?,
     };
     let Some(record) = found else {
         return Err(Problem::new(Code::NOT_FOUND, format!("there is no record {key}")).into());

@@ -6,6 +6,7 @@ mod conformance;
 mod discovery;
 mod faults;
 mod fencing;
+mod foreign_keys;
 mod http;
 mod invalid;
 mod keeper;

@@ -427,7 +427,7 @@ impl Records for FakeStore {
     async fn write_fenced(&self, fence: &Fence, _: &[Op]) -> Result<Committed> {
         let state = self.state.lock();
         let entry = state.entries.get(&fence.key).cloned().unwrap_or_default();
-        Ok(match rules::fence(&entry, fence, None, self.clock.now()) {
+        Ok(match rules::fence(&entry, fence, false, None, self.clock.now()) {
             Ok(()) => Committed::Written { revision: Revision::new(state.revision) },
             Err(current) => Committed::FencedOut { current },
         })

@@ -22,12 +22,14 @@ pub struct Harness {
     remote: bool,
     virtual_time: bool,
     reopen: Option<Reopen>,
+    crash: Option<Crash>,
     stall: Option<Stall>,
     lose_replies: Option<LoseReplies>,
     _keep: Option<Box<dyn Any + Send + Sync>>,
 }
 
 type Reopen = Box<dyn Fn() -> BoxFuture<'static, Store> + Send + Sync>;
+type Crash = Box<dyn Fn() + Send + Sync>;
 type Stall = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
 type LoseReplies = Box<dyn Fn(bool) + Send + Sync>;
 
@@ -44,7 +46,7 @@ impl Harness {
         let name = format!("conf-{:08x}/", u32::from_be_bytes(random));
         let (capabilities, clock) = (store.capabilities(), store.clock());
         let handles = Mutex::new(Some((store.clone(), store)));
-        let (reopen, stall, _keep) = (None, None, None);
+        let (reopen, crash, stall, _keep) = (None, None, None, None);
         Self {
             handles,
             capabilities,
@@ -54,6 +56,7 @@ impl Harness {
             remote: false,
             virtual_time: false,
             reopen,
+            crash,
             stall,
             lose_replies: None,
             _keep,
@@ -109,6 +112,12 @@ impl Harness {
         self
     }
 
+    /// With a way to end the store at once: what is not durable by then is lost. It is opened again as after a restart.
+    pub fn with_crash(mut self, crash: impl Fn() + Send + Sync + 'static) -> Self {
+        self.crash = Some(Box::new(crash));
+        self
+    }
+
     /// Keeps a server or a directory for as long as the test runs.
     pub fn keeping(mut self, thing: impl Any + Send + Sync) -> Self {
         self._keep = Some(Box::new(thing));
@@ -137,6 +146,16 @@ impl Harness {
         let Some(reopen) = &self.reopen else { panic!("this harness cannot restart") };
         let store = reopen().await;
         *self.handles.lock() = Some((store.clone(), store));
+    }
+
+    /// Ends the store without a chance to make anything more durable, and opens it again. The test has dropped its own
+    /// handles before.
+    pub async fn crash(&self) {
+        match &self.crash {
+            Some(crash) => crash(),
+            None => panic!("this harness cannot crash its store; to close it would show nothing"),
+        }
+        self.restart().await;
     }
 
     /// Stalls the store for `time`.

@@ -85,12 +85,41 @@ pub async fn a_refused_write_leaves_no_mark(harness: &Harness) {
     written(write(harness, &second.fence(Mode::Monotonic), "4").await);
 }
 
+/// Fences like this one that nothing proves: of a later generation, of another token, of a key that was never held.
+fn invented(harness: &Harness, held: &HeldLease) -> [Fence; 4] {
+    let later = |generation| Fence {
+        generation: expect_ok(Generation::new(generation)),
+        ..held.fence(Mode::Monotonic)
+    };
+    [
+        later(held.generation().get() + 1),
+        later((1 << 53) - 1),
+        Fence { token: harness.token(), ..held.fence(Mode::Monotonic) },
+        Fence { key: harness.key("never-held"), ..held.fence(Mode::Monotonic) },
+    ]
+}
+
+pub async fn a_fence_that_nothing_proves_is_refused_and_leaves_no_mark(harness: &Harness) {
+    let held = harness.hold(&harness.key("k"), "ann").await;
+    let refused = async || {
+        for fence in invented(harness, &held) {
+            let current = (fence.key == *held.key()).then(|| held.generation());
+            assert_eq!(write(harness, &fence, "1").await, Committed::FencedOut { current }, "{fence:?}");
+        }
+        harness.assert_record(&harness.key("r"), None).await;
+    };
+    refused().await;
+    harness.release_held(&held).await;
+    refused().await;
+    written(write(harness, &held.fence(Mode::Monotonic), "1").await);
+}
+
 pub async fn a_fenced_write_never_moves_the_generations_of_leases(harness: &Harness) {
     let held = harness.hold(&harness.key("k"), "ann").await;
     let greatest = expect_ok(Generation::new((1 << 53) - 1));
     let invented = Fence { generation: greatest, ..held.fence(Mode::Monotonic) };
-    // An engine may refuse it, because nothing proves it.
-    write(harness, &invented, "1").await;
+    let refused = write(harness, &invented, "1").await;
+    assert_eq!(refused, Committed::FencedOut { current: Some(held.generation()) });
     harness.assert_live(&held).await;
     harness.release_held(&held).await;
     let next = harness.hold(held.key(), "bob").await;

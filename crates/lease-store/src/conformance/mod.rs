@@ -30,6 +30,7 @@ pub mod announcement;
 pub mod bound;
 pub mod cancellation;
 pub mod capability;
+pub mod durability;
 pub mod end_reason;
 pub mod fence;
 pub mod generation;
@@ -60,8 +61,8 @@ pub mod watch_resume;
 pub mod wipe;
 
 pub use crate::{
-    conformance_lost_replies as lost_replies, conformance_quarantines as quarantines,
-    conformance_restarts as restarts, conformance_suite as suite,
+    conformance_crashes as crashes, conformance_lost_replies as lost_replies,
+    conformance_quarantines as quarantines, conformance_restarts as restarts, conformance_suite as suite,
 };
 pub use harness::Harness;
 pub use leases::{HeldLease, ParkedClaim};

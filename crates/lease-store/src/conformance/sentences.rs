@@ -201,6 +201,7 @@ macro_rules! conformance_list {
                 an_older_generation_may_write_until_a_newer_one_did the_same_writer_may_write_again
                 another_writer_with_the_same_generation_is_refused the_lease_may_have_ended
                 a_strict_write_raises_the_mark the_mark_outlives_the_reign a_conflict_leaves_no_mark a_refused_write_leaves_no_mark
+                a_fence_that_nothing_proves_is_refused_and_leaves_no_mark
                 a_fenced_write_never_moves_the_generations_of_leases another_handle_sees_the_mark
             }
             wipe {
@@ -255,6 +256,24 @@ macro_rules! conformance_restart_list {
                 a_record_with_a_ttl_comes_back_with_no_more_than_its_time
                 a_record_ends_with_its_ttl_although_the_store_was_restarted
                 a_new_key_begins_above_every_generation_of_before
+            }
+        }
+    };
+}
+
+/// Every test that crashes the store.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_crash_list {
+    ([$($then:tt)*] $args:tt) => {
+        $($then)*! { $args
+            durability {
+                a_grant_is_durable_before_the_answer every_answered_grant_of_many_callers_is_durable
+                a_longer_ttl_is_durable_before_the_answer a_release_is_durable_before_the_answer
+                a_tombstone_is_durable_before_the_answer a_transfer_is_durable_before_the_answer
+                a_revocation_is_durable_before_the_answer a_wipe_is_durable_before_the_answer
+                a_commit_is_durable_before_the_answer
+                a_fenced_write_and_its_mark_are_durable_before_the_answer
             }
         }
     };

@@ -29,6 +29,20 @@ macro_rules! conformance_restarts {
     };
 }
 
+/// Makes a module of tests for one engine that keeps what it answered over a crash, as [`suite`] does.
+///
+/// [`suite`]: crate::conformance::suite
+#[macro_export]
+macro_rules! conformance_crashes {
+    ($engine:ident, $harness:path $(, $($tokio:tt)*)?) => {
+        mod $engine {
+            #[allow(unused_imports, reason = "the harness may be named by an absolute path")]
+            use super::*;
+            $crate::conformance_crash_list! { [$crate::conformance_tests] { ($harness) ($($($tokio)*)?) } }
+        }
+    };
+}
+
 /// Makes a module of tests for one engine that a restart puts into quarantine, as [`suite`] does.
 ///
 /// [`suite`]: crate::conformance::suite
@@ -103,10 +117,11 @@ mod tests {
     fn every_test_is_listed_under_its_topic() {
         let all = crate::conformance_list! { [listed] {} };
         let restarts = crate::conformance_restart_list! { [listed] {} };
+        let crashes = crate::conformance_crash_list! { [listed] {} };
         let quarantines = crate::conformance_quarantine_list! { [listed] {} };
         let lost_replies = crate::conformance_lost_reply_list! { [listed] {} };
-        for (topic, source, listed) in all.into_iter().chain(restarts).chain(quarantines).chain(lost_replies)
-        {
+        let some = restarts.into_iter().chain(crashes).chain(quarantines).chain(lost_replies);
+        for (topic, source, listed) in all.into_iter().chain(some) {
             let written: Vec<_> = source
                 .lines()
                 .filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next())

@@ -9,7 +9,8 @@ use tenure_lease::{
     Committed, HighWaterMark, Key, LogEntry, Op, Page, Query, Record, Refusal, Result, Revision, Tick, Ttl,
 };
 
-/// The most keys with a high-water mark. A mark is never forgotten: a writer of an older generation could write again.
+/// The most keys with a high-water mark. A mark is kept as long as the past of its key: without it, a writer of an older
+/// generation could write again.
 const MARKS: usize = 1_000_000;
 
 /// All data besides the leases.

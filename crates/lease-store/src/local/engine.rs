@@ -291,23 +291,29 @@ impl Engine {
         decide: impl FnOnce(&mut Table, Now) -> Result<T>,
     ) -> Result<(T, PendingSync)> {
         let deadline = self.clock.now() + ROOM_TIMEOUT;
+        // Only a known break decides in a later lock section than the one that checks.
+        let mut checked = false;
         let (answer, pending) = loop {
             let room_freed = self.durable.as_ref().map(|durable| durable.room_freed.notified());
             {
                 let (mut state, now) = self.enter();
                 self.check_not_failed(&state)?;
                 let needed = if self.durable.is_some() { bytes(&state.table, now) } else { 0 };
-                if self.has_room(&state, needed) {
+                if !checked && !self.has_room(&state, needed) {
+                    drop(state);
+                    if let Some(durable) = &self.durable {
+                        self.check_waiting(durable, needed, deadline)?;
+                    }
+                } else if checked || !broken(Break::ChecksRoomEarly) {
                     let answer = decide(&mut state.table, now);
                     break (answer, self.finish(&mut state, now));
-                }
-                drop(state);
-                if let Some(durable) = &self.durable {
-                    self.check_waiting(durable, needed, deadline)?;
+                } else {
+                    checked = true;
                 }
             }
             tokio::select! {
                 biased;
+                () = tokio::task::yield_now(), if checked => {}
                 () = async { if let Some(freed) = room_freed { freed.await } } => {}
                 () = self.clock.sleep_until(deadline) => {}
             }
@@ -362,7 +368,9 @@ impl Engine {
     ) -> Result<T> {
         let (seen, pending) = {
             let (mut state, now) = self.enter();
-            self.check_not_failed(&state)?;
+            if !broken(Break::ReadsAfterFailure) {
+                self.check_not_failed(&state)?;
+            }
             let seen = read(&state.table, now);
             let settled = (state.table.effects.is_empty() && !state.in_flight)
                 || since(&state.table, &seen).is_some_and(|since| self.is_synced(since));

@@ -9,15 +9,21 @@ use super::slots::{PastReign, Slot, SlotDetails};
 use super::spent_tokens::{ShortDigest, SpentTokens};
 use super::table::{NO_TOKEN, Now, Table, broken};
 
-/// How many free keys are kept with their history. Older ones are forgotten under a raised floor, so that their generations
-/// still never repeat.
+/// How many free keys are kept with their past: the last generation, the history and the high-water mark. Older ones are
+/// forgotten under a raised floor, so that their generations still never repeat.
 const FREE_KEYS: usize = 100_000;
+
+/// How long a free key is kept with its past.
+const PAST_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// How long a token is refused after it was spent or given up.
 pub(crate) const REFUSED_FOR: Duration = Duration::from_millis(limits::TOMBSTONE_MS);
 
 /// After how many reigns of its key a spent token may be forgotten before its time.
 const SPENT_REIGNS: usize = 4_096;
+
+/// The most tombstones of all keys.
+const TOMBSTONES: usize = 65_536;
 
 /// How many tokens of a key one step forgets: each is a row in the journal.
 const FORGOTTEN_AT_ONCE: usize = 3;
@@ -27,6 +33,23 @@ impl Slot {
     fn is_needed(&self) -> bool {
         self.details().is_some_and(|details| details.queue.len() > 0 || details.refuses_tokens())
     }
+}
+
+/// A key that became free.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FreedKey {
+    at: u32,
+    /// Its last generation: with another one it was granted again.
+    generation: Generation,
+    since: Tick,
+}
+
+/// A token that a key refuses because it was released without holding anything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tombstone {
+    pub(crate) at: u32,
+    pub(crate) token: ShortDigest,
+    pub(crate) until: Tick,
 }
 
 /// Why a key refuses a token.
@@ -66,34 +89,37 @@ impl Refused {
 
 impl Table {
     /// Records that a key became free.
-    pub(crate) fn note_free(&mut self, at: u32) -> Result<()> {
-        if let Some(last) = self.slot(at)?.last {
-            self.freed.push_back((at, last));
+    pub(crate) fn note_free(&mut self, at: u32, now: Now) -> Result<()> {
+        if let Some(generation) = self.slot(at)?.last {
+            self.freed.push_back(FreedKey { at, generation, since: now.tick });
         }
         Ok(())
     }
 
-    /// Forgets the oldest free keys when there are too many: two at most, because each is many rows in the journal. Steps on
-    /// one key do this, never a wipe or the timer, whose rows are counted per key. Every reign begins with such a step, so
-    /// that keys do not accumulate, even those that are needed a little longer.
+    /// Forgets the oldest free keys when there are too many or their time is over: two at most, because each is many rows in
+    /// the journal. Steps on one key do this, never a wipe or the timer, whose rows are counted per key. Every reign begins
+    /// with such a step, so that keys do not accumulate, even those that are needed a little longer.
     pub(crate) fn forget_excess(&mut self, now: Now) {
         for _ in 0..2 {
-            if self.freed.len() > FREE_KEYS
-                && let Some((old, generation)) = self.freed.pop_front()
-            {
-                self.forget(old, generation, now);
+            let Some(oldest) = self.freed.front() else { return };
+            if self.freed.len() <= FREE_KEYS && now.tick.since(oldest.since) < PAST_KEPT {
+                return;
+            }
+            if let Some(oldest) = self.freed.pop_front() {
+                self.forget(oldest, now);
             }
         }
     }
 
     /// Forgets a key that is free since the end of this generation. One that is still needed is queued again.
-    fn forget(&mut self, at: u32, generation: Generation, now: Now) {
+    fn forget(&mut self, freed: FreedKey, now: Now) {
+        let FreedKey { at, generation, .. } = freed;
         self.prune(at, now);
         let Some(slot) = self.slots.at(at).filter(|s| s.is_free() && s.last == Some(generation)) else {
             return;
         };
         if slot.is_needed() {
-            self.freed.push_back((at, generation));
+            self.freed.push_back(FreedKey { since: now.tick, ..freed });
             return;
         }
         let Some(slot) = self.slots.remove(at) else { return };
@@ -105,11 +131,39 @@ impl Table {
         for n in 0..rows {
             self.effects.delete(RowTable::Reign, &[key, &[0], &n.to_be_bytes()]);
         }
+        // Nothing proves a fence of this key any more, so that no write needs the mark to be fenced out.
+        if self.data.marks.remove(&slot.key).is_some() {
+            self.effects.delete(RowTable::HighWaterMark, &[key]);
+        }
     }
 
     /// Refuses a token that was released without holding anything.
     pub(crate) fn add_tombstone(&mut self, at: u32, token: ShortDigest, now: Now) -> Result<()> {
-        self.refuse(at, Refused::GivenUp, token, now.tick + REFUSED_FOR, now)
+        let until = now.tick + REFUSED_FOR;
+        self.refuse(at, Refused::GivenUp, token, until, now)?;
+        self.tombstones.push_back(Tombstone { at, token, until });
+        self.drop_excess_tombstones(now);
+        Ok(())
+    }
+
+    /// Drops the oldest tombstones of all keys when there are too many: two at most, because each is a row in the journal.
+    fn drop_excess_tombstones(&mut self, now: Now) {
+        for _ in 0..2 {
+            let Some(Tombstone { at, token, until }) = self.tombstones.front().copied() else { return };
+            if until > now.tick && self.tombstones.len() <= TOMBSTONES {
+                return;
+            }
+            self.tombstones.pop_front();
+            // One whose time is over is dropped with its key.
+            if until > now.tick
+                && let Some(slot) = self.slots.at_mut(at)
+                && slot.details_mut().tombstones.remove(&token, until)
+            {
+                let key = slot.key.as_str().as_bytes();
+                self.effects.delete(RowTable::Tombstone, &[key, &[0], &token]);
+                self.forget_if_never_granted(at);
+            }
+        }
     }
 
     /// Goes on refusing the token of a reign that the history no longer shows.
@@ -167,8 +221,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use tenure_lease::{
-        Acquired, Claim, Floor, Holder, Key, Op, Refusal, Release, Released, Revision, Tick, Token, Ttl,
-        Wall, limits,
+        Acquired, Claim, Committed, Fence, Floor, Holder, Key, Mode, Op, Refusal, Release, Released,
+        Revision, Tick, Token, Ttl, Wall, limits,
     };
 
     use super::*;
@@ -224,6 +278,18 @@ mod tests {
     }
 
     #[test]
+    fn of_too_many_tombstones_the_oldest_are_dropped() {
+        let mut table = table();
+        for n in 0..TOMBSTONES + 10 {
+            release(&mut table, n, now(0));
+        }
+        assert_eq!((known(&table), table.tombstones.len()), (TOMBSTONES, TOMBSTONES));
+        let newest = table.acquire(&claim(TOMBSTONES + 9), now(1)).unwrap_err();
+        assert!(matches!(newest, tenure_lease::Error::Refused(Refusal::TokenSpent)), "{newest}");
+        assert!(matches!(table.acquire(&claim(9), now(1)).unwrap(), Acquired::Granted(_)));
+    }
+
+    #[test]
     fn a_claim_without_a_grant_leaves_no_key_behind() {
         let mut table = table();
         for n in 0..3 {
@@ -264,6 +330,46 @@ mod tests {
         // It is the oldest, and its tombstone keeps it for a minute.
         assert_eq!(let_go(1..FREE_KEYS + 5, 1), (FREE_KEYS, true));
         assert_eq!(let_go(FREE_KEYS + 5..2 * FREE_KEYS + 10, limits::TOMBSTONE_MS), (FREE_KEYS, false));
+    }
+
+    /// Acquires a key and writes under its fence.
+    fn write_fenced(table: &mut Table, n: usize, now: Now) -> Fence {
+        let Claim { key, token, .. } = claim(n);
+        let Acquired::Granted(grant) = table.acquire(&claim(n), now).unwrap() else { panic!("busy") };
+        let fence = Fence { key, token, generation: grant.lease.generation, mode: Mode::Monotonic };
+        assert!(matches!(commit(table, &fence, now), Committed::Written { .. }));
+        fence
+    }
+
+    fn commit(table: &mut Table, fence: &Fence, now: Now) -> Committed {
+        let put = Op::Put { key: Key::new("record").unwrap(), value: b"1".as_slice().into(), ttl: None };
+        table.commit(&[put], Some(fence), now).unwrap()
+    }
+
+    #[test]
+    fn a_key_that_stays_free_is_forgotten_with_its_mark_after_seven_days() {
+        let mut table = table();
+        let fence = write_fenced(&mut table, 0, now(0));
+        release(&mut table, 0, now(0));
+        let week = PAST_KEPT.as_millis() as u64;
+        // Any step looks for keys whose time is over.
+        table.acquire(&claim(1), now(week - 1)).unwrap();
+        assert!(matches!(commit(&mut table, &fence, now(week - 1)), Committed::Written { .. }));
+        table.acquire(&claim(2), now(week)).unwrap();
+        assert!(table.slots.find(&fence.key).is_none() && table.data.marks.is_empty());
+        assert_eq!(commit(&mut table, &fence, now(week)), Committed::FencedOut { current: None });
+        let Acquired::Granted(next) = table.acquire(&claim(0), now(week)).unwrap() else { panic!("busy") };
+        assert!(next.lease.generation > fence.generation);
+    }
+
+    #[test]
+    fn of_too_many_free_keys_the_oldest_are_forgotten_with_their_marks() {
+        let mut table = table();
+        for n in 0..FREE_KEYS + 10 {
+            write_fenced(&mut table, n, now(1));
+            assert_eq!(release(&mut table, n, now(1)), Released::Released);
+        }
+        assert_eq!((known(&table), table.data.marks.len()), (FREE_KEYS, FREE_KEYS));
     }
 
     /// One reign of a key, which spends a token of this number.

@@ -9,7 +9,9 @@ use std::hash::BuildHasher;
 use hashbrown::DefaultHashBuilder;
 use tenure_lease::breaks::{Break, broken};
 use tenure_lease::rules::{ActiveReign, Entry, State};
-use tenure_lease::{End, Generation, Holder, Key, Meta, Origin, Reign, Renewal, Tick, Ttl, Wall, limits};
+use tenure_lease::{
+    End, Fence, Generation, Holder, Key, Meta, Origin, Reign, Renewal, Tick, Ttl, Wall, limits,
+};
 
 use super::hot_slots::{HotSlot, HotSlots};
 use super::index::Index;
@@ -101,6 +103,14 @@ impl Slot {
             let served = details.past.iter().any(|p| p.token == *token && p.end.spends_token())
                 || details.spent.contains(token, now);
             (served && !broken(Break::TokenReuse)) || details.tombstones.contains(token, now)
+        })
+    }
+
+    /// Whether the history shows the reign that a fence names.
+    pub(crate) fn reigned(&self, fence: &Fence) -> bool {
+        let token = fence.token.digest().short();
+        self.details().is_some_and(|details| {
+            details.past.iter().any(|past| past.generation == fence.generation && past.token == token)
         })
     }
 

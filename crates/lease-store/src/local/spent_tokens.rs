@@ -40,6 +40,17 @@ impl SpentTokens {
         self.order.push_back((token, until));
     }
 
+    /// Removes a token that is refused until then. Returns whether it was there.
+    pub(crate) fn remove(&mut self, token: &ShortDigest, until: Tick) -> bool {
+        if self.ends.get(token) != Some(&until) {
+            return false;
+        }
+        self.ends.remove(token);
+        self.order.retain(|(other, _)| other != token);
+        self.release_memory();
+        true
+    }
+
     /// Removes the oldest token if its time is over.
     pub(crate) fn pop_expired(&mut self, now: Tick) -> Option<ShortDigest> {
         self.order.front().is_some_and(|(_, until)| *until <= now).then(|| self.pop())?
@@ -49,11 +60,15 @@ impl SpentTokens {
     pub(crate) fn pop(&mut self) -> Option<ShortDigest> {
         let (token, _) = self.order.pop_front()?;
         self.ends.remove(&token);
+        self.release_memory();
+        Some(token)
+    }
+
+    /// A key that was busy once does not keep the memory.
+    fn release_memory(&mut self) {
         if self.order.is_empty() {
-            // A key that was busy once does not keep the memory.
             *self = Self::default();
         }
-        Some(token)
     }
 }
 
@@ -76,6 +91,16 @@ mod tests {
             (tokens.pop_expired(tick(10)), tokens.len(), tokens.last_end()),
             (None, 1, Some(tick(20)))
         );
+    }
+
+    #[test]
+    fn a_token_is_removed_only_under_its_own_time() {
+        let mut tokens = SpentTokens::default();
+        tokens.push([1; 16], tick(10));
+        tokens.push([2; 16], tick(20));
+        assert!(!tokens.remove(&[1; 16], tick(20)) && tokens.remove(&[1; 16], tick(10)));
+        assert!(!tokens.contains(&[1; 16], tick(0)) && tokens.contains(&[2; 16], tick(0)));
+        assert!(tokens.remove(&[2; 16], tick(20)) && tokens.is_empty());
     }
 
     #[test]

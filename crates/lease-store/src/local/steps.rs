@@ -15,7 +15,8 @@ impl Table {
         if let Some(fence) = fence {
             let entry = self.slots.entry_of(&fence.key).unwrap_or_default();
             let mark = self.data.marks.get(&fence.key);
-            if let Err(current) = rules::fence(&entry, fence, mark, now.tick) {
+            let reigned = self.slots.get(&fence.key).is_some_and(|slot| slot.reigned(fence));
+            if let Err(current) = rules::fence(&entry, fence, reigned, mark, now.tick) {
                 // Refused under its own generation: two writers have the same number.
                 if fence.mode == Mode::Monotonic && current == Some(fence.generation) {
                     metrics::counter!("tenure_lease_duplicate_generation_total").increment(1);

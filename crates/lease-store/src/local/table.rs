@@ -19,6 +19,7 @@ use super::data::Data;
 use super::effects::{Effects, GrantDelivery};
 use super::pending_grants::PendingGrants;
 use super::queue::Waiter;
+use super::retention::{FreedKey, Tombstone};
 use super::rows::{ReignRow, SlotRow, Table as RowTable};
 use super::slots::{PastReign, Slot, SlotDetails, Slots};
 use super::spent_tokens::ShortDigest;
@@ -52,7 +53,9 @@ pub(crate) struct Table {
     pub(crate) revision: Revision,
     pub(crate) effects: Effects,
     pending_grants: PendingGrants,
-    pub(crate) freed: VecDeque<(u32, Generation)>,
+    pub(crate) freed: VecDeque<FreedKey>,
+    /// The tombstones of all keys, oldest first. Some may be gone.
+    pub(crate) tombstones: VecDeque<Tombstone>,
 }
 
 impl Table {
@@ -65,6 +68,7 @@ impl Table {
             effects: Effects::new(durable),
             pending_grants: PendingGrants::default(),
             freed: VecDeque::new(),
+            tombstones: VecDeque::new(),
         }
     }
 
@@ -388,7 +392,7 @@ impl Table {
             self.slots.arm(at);
         }
         self.write_slot(at, now)?;
-        self.note_free(at)
+        self.note_free(at, now)
     }
 
     fn grant_to_caller(&mut self, at: u32, claim: &Claim, now: Now) -> Result<Acquired> {

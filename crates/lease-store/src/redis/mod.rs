@@ -88,6 +88,7 @@ impl Redis {
             durability: Durability::ServerPersistence,
             limits: Limits::default(),
             wakes_waiters: Wakeup::Push,
+            shared_keys: true,
             proof_of_death: true,
         };
         let client = Arc::new(Client::new(options.clone(), Arc::clone(&clock)));

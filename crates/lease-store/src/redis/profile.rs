@@ -1,5 +1,7 @@
 //! How a server is run, as far as the safety of leases depends on it.
 
+use tenure_lease::breaks::{Break, broken};
+
 use super::connection::info_field;
 
 /// The oldest version with everything that the scripts use.
@@ -68,7 +70,7 @@ impl ServerProfile {
                 "" => "cannot be read",
                 policy => &format!("is {policy}"),
             };
-            if !allow_eviction {
+            if !allow_eviction && !broken(Break::AllowsEviction) {
                 return Err(format!(
                     "maxmemory-policy {policy}, so the server may delete live leases: set it to {NO_EVICTION}, or \
                      accept that with ?allow_eviction=true"

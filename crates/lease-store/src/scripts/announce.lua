@@ -9,7 +9,7 @@
 --
 -- The message goes to `channel`, replaces the record `latest` for `ttl` ms, and is appended to `log`, which keeps
 -- `max_len` entries. `leased`: a lease occupies `latest`; the items after that one are refused.
-local LOG, LOG_COUNT, HIGH_WATER_MARK = 'tenure:log:', 'tenure:n:', 'tenure:m:'
+local LOG, LOG_COUNT = 'tenure:log:', 'tenure:n:'
 
 -- As every strict write does: an older monotonic one must not land after it.
 local function raise_mark(key, token, generation)

@@ -17,7 +17,7 @@
 local wrong_layout = open_store(run_id, uptime_ms, quarantine_ms, replaced_ms)
 if wrong_layout then return wrong_layout end
 
-local VERSION, HIGH_WATER_MARK, LOG, LOG_COUNT = 'tenure:v:', 'tenure:m:', 'tenure:log:', 'tenure:n:'
+local VERSION, LOG, LOG_COUNT = 'tenure:v:', 'tenure:log:', 'tenure:n:'
 
 -- Whether the token had the reign of this generation. Of an ended one, the history knows it.
 local function is_proven(lease)

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tenure_lease::{Capabilities, Clock, Durability, Limits, Ttl, Wakeup};
-use tenure_store::conformance::{Harness, lost_replies, quarantines, restarts, stall_runtime, suite};
+use tenure_store::conformance::{
+    Harness, crashes, lost_replies, quarantines, restarts, stall_runtime, suite,
+};
 use tenure_store::{BootClock, Local, Options, Redis, Store, TokioClock};
 use tenure_testkit::{AppendFsync, Direction, Mode, Proxy, RedisServer};
 
-use crate::forgetful_storage::{ForgetfulStorage, Stalled};
+use crate::forgetful_storage::{ForgetfulStorage, Power, Stalled};
 
 suite!(memory, memory_harness, start_paused = true);
 suite!(memory_in_real_time, threads_harness, flavor = "multi_thread", worker_threads = 2);
@@ -17,6 +20,8 @@ suite!(embedded, embedded_harness, flavor = "multi_thread", worker_threads = 2);
 suite!(redis, redis_harness, flavor = "multi_thread", worker_threads = 2);
 restarts!(embedded_after_a_restart, embedded_harness, flavor = "multi_thread", worker_threads = 2);
 restarts!(redis_after_a_restart, lasting_redis_world, flavor = "multi_thread", worker_threads = 2);
+crashes!(embedded_after_a_crash, embedded_harness, flavor = "multi_thread", worker_threads = 2);
+crashes!(redis_after_a_crash, lasting_redis_world, flavor = "multi_thread", worker_threads = 2);
 lost_replies!(redis_without_replies, silent_redis, flavor = "multi_thread", worker_threads = 2);
 quarantines!(redis_in_quarantine, quarantined_redis, flavor = "multi_thread", worker_threads = 2);
 
@@ -38,6 +43,7 @@ fn in_process(engine: &'static str, durability: Durability) -> Capabilities {
         durability,
         limits: LIMITS,
         wakes_waiters: Wakeup::Push,
+        shared_keys: false,
         proof_of_death: false,
     }
 }
@@ -66,9 +72,12 @@ async fn threads_harness() -> Harness {
 /// the store is closed.
 async fn embedded_harness() -> Harness {
     let folder = Arc::new(TempDir::new().unwrap());
-    let stalled = Stalled::default();
-    let (again, disk) = (folder.clone(), stalled.clone());
-    Harness::new(open(&folder, &disk).await)
+    let (stalled, first) = (Stalled::default(), Power::default());
+    let store = open(&folder, &stalled, &first).await;
+    // The power of the store that is open.
+    let power = Arc::new(Mutex::new(first));
+    let (again, disk, on) = (folder.clone(), stalled.clone(), power.clone());
+    Harness::new(store)
         .with_contract(in_process("embedded", Durability::Synced))
         .with_stall(move |time| {
             let stalled = stalled.clone();
@@ -80,14 +89,16 @@ async fn embedded_harness() -> Harness {
             })
         })
         .with_restart(move || {
-            let (folder, disk) = (again.clone(), disk.clone());
-            Box::pin(async move { open(&folder, &disk).await })
+            let (folder, disk, power) = (again.clone(), disk.clone(), Power::default());
+            *on.lock() = power.clone();
+            Box::pin(async move { open(&folder, &disk, &power).await })
         })
+        .with_crash(move || power.lock().cut())
         .keeping(folder)
 }
 
-async fn open(folder: &TempDir, stalled: &Stalled) -> Store {
-    let storage = ForgetfulStorage::new(folder.path(), stalled);
+async fn open(folder: &TempDir, stalled: &Stalled, power: &Power) -> Store {
+    let storage = ForgetfulStorage::new(folder.path(), stalled, power);
     Store::new(Local::open_on(Arc::new(storage), Options::default(), None).await.unwrap())
 }
 
@@ -107,6 +118,7 @@ async fn redis_harness() -> Harness {
         durability: Durability::ServerPersistence,
         limits: LIMITS,
         wakes_waiters: Wakeup::Push,
+        shared_keys: true,
         proof_of_death: true,
     };
     Harness::new(first)
@@ -152,7 +164,7 @@ async fn quarantined_redis() -> Harness {
 /// A server that is opened with these settings before and after it was killed.
 async fn restarting_redis(before: &str, after: &'static str) -> Harness {
     let server = Arc::new(RedisServer::builder().appendonly(AppendFsync::Always).start().unwrap());
-    let again = server.clone();
+    let (again, killed) = (server.clone(), server.clone());
     Harness::new(connect_with(&server, before).await)
         .with_restart(move || {
             let server = again.clone();
@@ -161,6 +173,7 @@ async fn restarting_redis(before: &str, after: &'static str) -> Harness {
                 connect_with(&server, after).await
             })
         })
+        .with_crash(move || killed.kill9().unwrap())
         .over_network()
         .keeping(server)
 }

@@ -1,14 +1,13 @@
 //! The embedded engine when a sync of its base fails.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redb::StorageBackend;
 use tenure_lease::{Acquired, Claim, Error, Holder, Key, Leases, Op, Phase, Records, Token, Ttl};
-use tenure_store::{Directory, Local, Options, OsEntropy, Storage, StorageFile};
+use tenure_store::{Local, Options, OsEntropy};
+
+use crate::failing_base::{BaseFaults, FailingBase};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -21,51 +20,10 @@ fn claim(name: &str) -> Claim {
     Claim::new(key, holder, Token::random(&OsEntropy), Ttl::from_secs(600).unwrap()).remote()
 }
 
-/// A directory whose base fails to sync on demand, as a full device under a file system does.
-struct FailingBase(Directory, Arc<AtomicBool>);
-
-#[derive(Debug)]
-struct Backend(Box<dyn StorageBackend>, Arc<AtomicBool>);
-
-impl Storage for FailingBase {
-    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn StorageFile>> {
-        self.0.open(name, size)
-    }
-
-    fn base(&self) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(Box::new(Backend(self.0.base()?, self.1.clone())))
-    }
-}
-
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        match self.1.load(Ordering::SeqCst) {
-            true => Err(io::Error::from(io::ErrorKind::StorageFull)),
-            false => self.0.sync_data(),
-        }
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
-    }
-}
-
-async fn open(directory: &Path, boot: &str) -> (Local, Arc<AtomicBool>) {
-    let broken = Arc::new(AtomicBool::new(false));
-    let storage = FailingBase(Directory::new(directory), broken.clone());
-    (Local::open_on(Arc::new(storage), options(boot), None).await.unwrap(), broken)
+async fn open(directory: &Path, boot: &str) -> (Local, BaseFaults) {
+    let faults = BaseFaults::default();
+    let storage = FailingBase::new(directory, &faults);
+    (Local::open_on(Arc::new(storage), options(boot), None).await.unwrap(), faults)
 }
 
 /// Writes until the journal changes its segment, so that a checkpoint begins.
@@ -83,12 +41,12 @@ async fn write_until_refused(store: &Local) -> Error {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_base_that_failed_to_sync_is_not_opened_again_before_a_reboot() {
     let directory = tempfile::tempdir().unwrap();
-    let (store, broken) = open(directory.path(), "one").await;
+    let (store, faults) = open(directory.path(), "one").await;
     let held = claim("held");
     store.acquire(held.clone()).await.unwrap();
-    broken.store(true, Ordering::SeqCst);
+    faults.fail_syncs(true);
     write_until_refused(&store).await;
-    broken.store(false, Ordering::SeqCst);
+    faults.fail_syncs(false);
     drop(store);
     for _ in 0..2 {
         let refused = Local::open(directory.path(), options("one")).await.unwrap_err();
@@ -106,10 +64,10 @@ async fn a_base_that_failed_to_sync_is_not_opened_again_before_a_reboot() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_base_that_failed_to_sync_stops_the_store_with_one_reason() {
     let directory = tempfile::tempdir().unwrap();
-    let (store, broken) = open(directory.path(), "one").await;
+    let (store, faults) = open(directory.path(), "one").await;
     let held = claim("held");
     store.acquire(held.clone()).await.unwrap();
-    broken.store(true, Ordering::SeqCst);
+    faults.fail_syncs(true);
     write_until_refused(&store).await;
     // What readiness asks.
     let failed = async || store.inspect(&held.key).await.is_err();
@@ -127,8 +85,9 @@ async fn a_base_that_failed_to_sync_stops_the_store_with_one_reason() {
 async fn a_base_that_fails_to_sync_while_it_is_opened_is_not_opened_again_before_a_reboot() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path(), "one").await);
-    let broken = Arc::new(AtomicBool::new(true));
-    let storage = FailingBase(Directory::new(directory.path()), broken);
+    let faults = BaseFaults::default();
+    faults.fail_syncs(true);
+    let storage = FailingBase::new(directory.path(), &faults);
     Local::open_on(Arc::new(storage), options("one"), None).await.unwrap_err();
     let refused = Local::open(directory.path(), options("one")).await.unwrap_err();
     assert!(refused.to_string().contains("reboot the machine"), "{refused}");

@@ -1,15 +1,14 @@
 //! The embedded engine on a directory that is damaged or not complete: it refuses to open it, and says why.
 
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::StorageBackend;
 use tempfile::TempDir;
 use tenure_lease::{Acquired, Claim, Holder, Key, Leases, Op, Phase, Records, Token, Ttl};
-use tenure_store::{Directory, Local, Options, OsEntropy, Storage, StorageFile};
+use tenure_store::{Local, Options, OsEntropy};
+
+use crate::failing_base::{BaseFaults, FailingBase};
 
 const JOURNALS: [&str; 2] = ["journal-a.log", "journal-b.log"];
 
@@ -105,54 +104,13 @@ async fn one_damaged_bit_in_the_middle_of_the_journal_is_refused_with_its_file_a
     assert_eq!(held(&store, 0..45).await, 45);
 }
 
-/// A directory whose base is full.
-struct FullBase(Directory, Arc<AtomicBool>);
-
-#[derive(Debug)]
-struct FullBackend(Box<dyn StorageBackend>, Arc<AtomicBool>);
-
-impl Storage for FullBase {
-    fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn StorageFile>> {
-        self.0.open(name, size)
-    }
-
-    fn base(&self) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(Box::new(FullBackend(self.0.base()?, self.1.clone())))
-    }
-}
-
-impl StorageBackend for FullBackend {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        match self.1.load(Ordering::SeqCst) {
-            true => Err(io::Error::from(io::ErrorKind::StorageFull)),
-            false => self.0.write(offset, data),
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_end_of_an_epoch_that_another_follows_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let full = Arc::new(AtomicBool::new(false));
-    let storage = FullBase(Directory::new(directory.path()), full.clone());
+    let faults = BaseFaults::default();
+    let storage = FailingBase::new(directory.path(), &faults);
     let store = Local::open_on(Arc::new(storage), options(), None).await.unwrap();
-    full.store(true, Ordering::SeqCst);
+    faults.fail_writes(true);
     fill_an_epoch(&store).await;
     // The frame that is damaged later is the last of its epoch or in the one after it.
     acquire(&store, 0..2).await;

@@ -1,8 +1,9 @@
-//! A directory whose disk can stand still, and that forgets what was not synced when its files are closed: what a store
-//! finds there is what a power loss would have left.
+//! A directory whose disk can stand still or lose its power, and that forgets what was not synced when its files are
+//! closed: what a store finds there is what a power loss would have left.
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tenure_store::{Directory, Storage, StorageFile};
@@ -41,22 +42,43 @@ impl Drop for Stall {
     }
 }
 
+/// The power of a disk. Clones share the switch.
+#[derive(Clone, Default)]
+pub(crate) struct Power {
+    off: Arc<AtomicBool>,
+}
+
+impl Power {
+    /// From now on every write and sync fails, and what was not synced is lost.
+    pub(crate) fn cut(&self) {
+        self.off.store(true, Ordering::SeqCst);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.off.load(Ordering::SeqCst) {
+            true => Err(io::Error::other("the power is off")),
+            false => Ok(()),
+        }
+    }
+}
+
 pub(crate) struct ForgetfulStorage {
     directory: Directory,
     stalled: Stalled,
+    power: Power,
 }
 
 impl ForgetfulStorage {
-    pub(crate) fn new(directory: &Path, stalled: &Stalled) -> Self {
-        Self { directory: Directory::new(directory), stalled: stalled.clone() }
+    pub(crate) fn new(directory: &Path, stalled: &Stalled, power: &Power) -> Self {
+        Self { directory: Directory::new(directory), stalled: stalled.clone(), power: power.clone() }
     }
 }
 
 impl Storage for ForgetfulStorage {
     fn open(&self, name: &str, size: u64) -> io::Result<Box<dyn StorageFile>> {
         let file = self.directory.open(name, size)?;
-        let (stalled, syncs) = (self.stalled.clone(), name != HEARTBEAT);
-        Ok(Box::new(ForgetfulFile { file, stalled, syncs, unsynced: Vec::new() }))
+        let (stalled, power, syncs) = (self.stalled.clone(), self.power.clone(), name != HEARTBEAT);
+        Ok(Box::new(ForgetfulFile { file, stalled, power, syncs, unsynced: Vec::new() }))
     }
 
     fn base(&self) -> io::Result<Box<dyn redb::StorageBackend>> {
@@ -67,6 +89,7 @@ impl Storage for ForgetfulStorage {
 struct ForgetfulFile {
     file: Box<dyn StorageFile>,
     stalled: Stalled,
+    power: Power,
     syncs: bool,
     unsynced: Vec<(u64, Vec<u8>)>,
 }
@@ -83,6 +106,7 @@ impl StorageFile for ForgetfulFile {
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.stalled.wait();
+        self.power.check()?;
         if !self.syncs {
             return self.file.write(at, bytes);
         }
@@ -92,6 +116,7 @@ impl StorageFile for ForgetfulFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.stalled.wait();
+        self.power.check()?;
         for (at, bytes) in self.unsynced.drain(..) {
             self.file.write(at, &bytes)?;
         }

@@ -7,7 +7,7 @@ use tenure_lease::{
     Acquired, Committed, Error, Fence, Generation, Holder, Leases, Mode, Op, Prefix, Proof, Records,
     Released, Revoke, RevokeReason, Revoked, Token, Transfer, Transferred, Wipe, Wiped,
 };
-use tenure_store::OsEntropy;
+use tenure_store::{OsEntropy, Redis};
 use tenure_testkit::{RedisServer, wait};
 use tokio::task::JoinSet;
 
@@ -109,22 +109,65 @@ async fn the_latest_65536_tombstones_are_kept() {
     assert!(refused.contains("spent"), "the newest is kept: {refused}");
 }
 
-#[tokio::test]
-async fn the_past_of_a_free_key_is_kept_for_seven_days() {
-    let server = RedisServer::start().unwrap();
-    let store = open(&server.url()).await;
+/// Writes under the fence of a key, releases it, and waits until a sweep has seen that it is free.
+async fn used_and_free(server: &RedisServer, store: &Redis) -> Fence {
     let mine = claim("k", "node-1");
-    let fence = fence(&mine, granted(&store, &mine).await.lease.generation, Mode::Monotonic);
+    let fence = fence(&mine, granted(store, &mine).await.lease.generation, Mode::Monotonic);
     assert!(matches!(store.write_fenced(&fence, &[put()]).await.unwrap(), Committed::Written { .. }));
     store.release(release(&mine)).await.unwrap();
-    // The sweep looks at it once more.
     server.command(&["ZADD", "tenure:index", "1", "k"]).unwrap();
-    let swept = async || int(&server, &["ZCARD", "tenure:keys"]) == 0;
+    let swept = async || text(server, &["ZSCORE", "tenure:freed", "k"]).is_some();
     wait::until_async("it is swept", LIMIT, swept).await.unwrap();
-    let (past, mark) = (int(&server, &["PTTL", "tenure:h:k"]), int(&server, &["PTTL", "tenure:m:k"]));
+    assert_eq!(int(server, &["EXISTS", "tenure:g:k", "tenure:h:k", "tenure:m:k"]), 3);
+    fence
+}
+
+async fn until_forgotten(server: &RedisServer) {
+    let forgotten = async || text(server, &["ZSCORE", "tenure:freed", "k"]).is_none();
+    wait::until_async("it is forgotten", LIMIT, forgotten).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_past_of_a_free_key_is_forgotten_after_seven_days_and_generations_still_rise() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let fence = used_and_free(&server, &store).await;
+    // As if it had been free for seven days.
+    let freed: i64 = text(&server, &["ZSCORE", "tenure:freed", "k"]).unwrap().parse().unwrap();
     let week = Duration::from_secs(7 * 86_400).as_millis() as i64;
-    assert!((week - 60_000..=week).contains(&past), "{past}");
-    assert!(mark > past, "the mark outlives what could prove an older write: {mark}");
+    server.command(&["ZADD", "tenure:freed", &(freed - week).to_string(), "k"]).unwrap();
+    until_forgotten(&server).await;
+    assert_eq!(int(&server, &["EXISTS", "tenure:g:k", "tenure:h:k", "tenure:m:k"]), 0);
+    // Nothing proves the older reign any more, and the next one has a greater generation.
+    let late = store.write_fenced(&fence, &[put()]).await.unwrap();
+    assert_eq!(late, Committed::FencedOut { current: None });
+    assert!(granted(&store, &claim("k", "node-2")).await.lease.generation > fence.generation);
+}
+
+#[tokio::test]
+async fn of_too_many_free_keys_the_oldest_are_forgotten() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    used_and_free(&server, &store).await;
+    let fill = "local now = redis.call('TIME')[1] * 1000 + 60000 \
+                for i = 1, 100050 do redis.call('ZADD', 'tenure:freed', now, 'free' .. i) end return 1";
+    assert_eq!(int(&server, &["EVAL", fill, "0"]), 1);
+    until_forgotten(&server).await;
+    assert_eq!(int(&server, &["EXISTS", "tenure:g:k", "tenure:h:k", "tenure:m:k"]), 0);
+    let bounded = async || int(&server, &["ZCARD", "tenure:freed"]) == 100_000;
+    wait::until_async("the others are kept", LIMIT, bounded).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_past_of_a_key_that_was_granted_again_is_kept() {
+    let server = RedisServer::start().unwrap();
+    let store = open(&server.url()).await;
+    let fence = used_and_free(&server, &store).await;
+    granted(&store, &claim("k", "node-2")).await;
+    server.command(&["ZADD", "tenure:freed", "1", "k"]).unwrap();
+    until_forgotten(&server).await;
+    assert_eq!(int(&server, &["EXISTS", "tenure:g:k", "tenure:h:k", "tenure:m:k"]), 3);
+    assert!(matches!(store.write_fenced(&fence, &[put()]).await.unwrap(), Committed::Written { .. }));
 }
 
 fn put() -> Op {

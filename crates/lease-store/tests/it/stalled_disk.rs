@@ -6,14 +6,14 @@ use std::time::Duration;
 use tenure_lease::{Acquired, Claim, Holder, Key, Leases, Outcome, Renewal, Renewed, Token, Ttl};
 use tenure_store::{Local, Options, OsEntropy};
 
-use crate::forgetful_storage::{ForgetfulStorage, Stalled};
+use crate::forgetful_storage::{ForgetfulStorage, Power, Stalled};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_is_refused_while_no_sign_of_life_reaches_the_disk() {
     let (folder, stalled) = (tempfile::tempdir().unwrap(), Stalled::default());
-    let storage = ForgetfulStorage::new(folder.path(), &stalled);
+    let storage = ForgetfulStorage::new(folder.path(), &stalled, &Power::default());
     let store = Local::open_on(Arc::new(storage), Options::default(), None).await.unwrap();
     let (key, holder) = (Key::new("k").unwrap(), Holder::new("node-1").unwrap());
     let claim =

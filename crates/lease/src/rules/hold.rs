@@ -45,20 +45,26 @@ pub fn verify(entry: &Entry, digest: &Digest, known: bool, now: Tick) -> Verifie
 }
 
 /// Whether a fenced write is admitted; if not, the generation that prevents it.
+///
+/// `reigned` says whether the history shows a reign of this token with this generation. A monotonic fence that neither
+/// the history nor the entry proves must not raise the mark: an invented generation would fence the holders out.
 pub fn fence(
     entry: &Entry,
     fence: &Fence,
+    reigned: bool,
     mark: Option<&HighWaterMark>,
     now: Tick,
 ) -> Result<(), Option<Generation>> {
     if broken(Break::FenceBlind) {
         return Ok(());
     }
+    let proven = reigned || is_running(entry, fence) || broken(Break::AcceptsInventedFence);
     match fence.mode {
         Mode::Strict => match release(entry, fence.token.digest(), Some(fence.generation), now) {
             true => Ok(()),
             false => Err(entry.last),
         },
+        Mode::Monotonic if !proven => Err(mark.map(HighWaterMark::generation).or(entry.last)),
         Mode::Monotonic => {
             let next = HighWaterMark::new(fence.generation, fence.token.digest());
             match HighWaterMark::admits(mark, &next) {
@@ -66,6 +72,14 @@ pub fn fence(
                 false => Err(mark.map(HighWaterMark::generation)),
             }
         }
+    }
+}
+
+/// Whether the fence names the reign in the entry, which may have expired.
+fn is_running(entry: &Entry, fence: &Fence) -> bool {
+    match &entry.state {
+        super::State::Held(reign) => matches(reign, fence.token.digest(), Some(fence.generation)),
+        _ => false,
     }
 }
 
@@ -122,17 +136,41 @@ mod tests {
         assert_eq!(verify(&held(), token(2).digest(), false, at(0)), Verified::Wrong);
     }
 
+    fn with(mode: Mode, g: u64) -> Fence {
+        Fence { key: Key::new("k").unwrap(), token: token(1), generation: generation(g), mode }
+    }
+
     #[test]
     fn a_strict_fence_needs_a_live_lease_and_a_monotonic_one_a_mark_that_is_not_higher() {
-        let with =
-            |mode, g| Fence { key: Key::new("k").unwrap(), token: token(1), generation: generation(g), mode };
         let strict = with(Mode::Strict, 7);
-        assert_eq!(fence(&held(), &strict, None, at(0)), Ok(()));
-        assert_eq!(fence(&held(), &strict, None, at(1_000)), Err(Some(generation(7))));
-        assert_eq!(fence(&held(), &with(Mode::Strict, 6), None, at(0)), Err(Some(generation(7))));
-        let mark = HighWaterMark::new(generation(8), token(2).digest());
-        assert_eq!(fence(&held(), &with(Mode::Monotonic, 7), None, at(1_000)), Ok(()));
-        assert_eq!(fence(&held(), &with(Mode::Monotonic, 7), Some(&mark), at(0)), Err(Some(generation(8))));
-        assert_eq!(fence(&held(), &with(Mode::Monotonic, 9), Some(&mark), at(0)), Ok(()));
+        assert_eq!(fence(&held(), &strict, false, None, at(0)), Ok(()));
+        assert_eq!(fence(&held(), &strict, false, None, at(1_000)), Err(Some(generation(7))));
+        assert_eq!(fence(&held(), &with(Mode::Strict, 6), true, None, at(0)), Err(Some(generation(7))));
+        let mark = Some(HighWaterMark::new(generation(8), token(2).digest()));
+        let monotonic = |g, reigned, mark: &Option<HighWaterMark>, now| {
+            fence(&held(), &with(Mode::Monotonic, g), reigned, mark.as_ref(), at(now))
+        };
+        assert_eq!(monotonic(7, false, &None, 1_000), Ok(()));
+        assert_eq!(monotonic(7, false, &mark, 0), Err(Some(generation(8))));
+        assert_eq!(monotonic(9, true, &mark, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_monotonic_fence_must_be_proven_by_the_running_reign_or_the_history() {
+        let free = Entry { state: State::Free, ..held() };
+        let mark = HighWaterMark::new(generation(6), token(2).digest());
+        let other = Fence { token: token(2), ..with(Mode::Monotonic, 7) };
+        let table = [
+            (held(), with(Mode::Monotonic, 7), false, None, Ok(())),
+            (held(), with(Mode::Monotonic, 8), false, None, Err(Some(generation(7)))),
+            (held(), with(Mode::Monotonic, 8), false, Some(&mark), Err(Some(generation(6)))),
+            (held(), other, false, None, Err(Some(generation(7)))),
+            (free.clone(), with(Mode::Monotonic, 7), false, None, Err(Some(generation(7)))),
+            (free, with(Mode::Monotonic, 7), true, None, Ok(())),
+            (Entry::default(), with(Mode::Monotonic, 7), false, None, Err(None)),
+        ];
+        for (i, (entry, tried, reigned, mark, expected)) in table.into_iter().enumerate() {
+            assert_eq!(fence(&entry, &tried, reigned, mark, at(0)), expected, "row {i}");
+        }
     }
 }

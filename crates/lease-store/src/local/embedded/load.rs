@@ -9,7 +9,7 @@ use tenure_lease::{End, Floor, Origin, Result, Revision, Tick};
 
 use super::base::Base;
 use crate::local::data::Stored;
-use crate::local::retention::{REFUSED_FOR, Refused};
+use crate::local::retention::{REFUSED_FOR, Refused, Tombstone};
 use crate::local::rows::{self, Loaded, MarkRow, RecordRow, ReignRow, SlotRow, Table as RowTable, corrupt};
 use crate::local::slots::PastReign;
 use crate::local::table::{Now, Table};
@@ -73,7 +73,7 @@ fn load_slots(base: &Base, table: &mut Table, renewed: Tick, now: Now) -> Result
             table.slots.hot_mut(at).set_durable();
         }
         if free {
-            table.note_free(at)?;
+            table.note_free(at, now)?;
         }
         table.slots.arm(at);
         Ok(())
@@ -111,12 +111,15 @@ fn load_refused_tokens(base: &Base, table: &mut Table, same_boot: bool, now: Now
         })?;
         tokens.sort();
         for (until, key, token) in tokens {
-            if until <= now.tick {
+            if until <= now.tick || broken(Break::TombstonesInMemory) {
                 table.effects.delete(why.rows(), &[key.as_str().as_bytes(), &[0], &token]);
                 continue;
             }
             let at = table.slots.find_or_insert(&key);
             why.tokens(table.slot(at)?.details_mut()).push(token, until);
+            if matches!(why, Refused::GivenUp) {
+                table.tombstones.push_back(Tombstone { at, token, until });
+            }
             table.slots.arm(at);
         }
     }

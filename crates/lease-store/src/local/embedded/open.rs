@@ -99,7 +99,7 @@ pub(crate) fn prepare(
     let file = storage.open("alive", heartbeat::FILE).map_err(unusable)?;
     let mut heartbeat = Heartbeat::new(file, &boot_id(options.boot)?);
     let last = heartbeat.last().map_err(unusable)?;
-    if last.is_some_and(|last| last.base_unsynced) {
+    if last.is_some_and(|last| last.base_unsynced) && !broken(Break::OpensUnsyncedBase) {
         return Err(Error::unavailable("embedded", UNSYNCED_IN_THIS_BOOT));
     }
     let (mut journal, segments) = Journal::open(&*storage, size)?;

@@ -4,6 +4,7 @@
 //! so a base that has epoch `n` comes with a journal that has epoch `n + 1`. And frame 0 says how many frames the epoch
 //! before it has. Only the end of the last epoch may be torn: nothing after it was acknowledged.
 
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Error, Result};
 
 use super::frames::{self, Epoch};
@@ -36,10 +37,15 @@ pub(crate) fn plan(base: Option<BaseState>, segments: &[Vec<u8>; 2]) -> Result<R
     for (index, bytes) in segments.iter().enumerate() {
         let found = frames::read(bytes, base.id);
         let end = found.as_ref().map_or(0, |found| found.end);
-        check_end(index, bytes, end, &base)?;
+        if !broken(Break::OpensDamaged) {
+            check_end(index, bytes, end, &base)?;
+        }
         live.extend(found.filter(|found| found.epoch > base.applied).map(|found| (index, found)));
     }
     live.sort_by_key(|(_, found)| found.epoch);
+    if broken(Break::OpensDamaged) {
+        return Ok(live);
+    }
     check_epochs(&base, &live)?;
     check_openings(&base, &live)?;
     Ok(live)

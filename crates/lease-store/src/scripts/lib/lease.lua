@@ -4,6 +4,7 @@
 -- luacheck: push ignore 211
 local LEASE, GENERATION, QUEUE = 'tenure:l:', 'tenure:g:', 'tenure:w:'
 local WAITER, HISTORY, SPENT_TOKENS, CHANNEL = 'tenure:waiter:', 'tenure:h:', 'tenure:t:', 'tenure:c:'
+local HIGH_WATER_MARK = 'tenure:m:'
 
 -- How long a token stays spent, in ms, and of how many reigns of a key. A minute without a release forgets them all.
 local SPENT_MS, SPENT_REIGNS = 60000, 4096

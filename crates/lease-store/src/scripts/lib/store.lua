@@ -9,6 +9,8 @@ local LAYOUT = '2'
 local STORE, EVENTS = 'tenure:store', 'tenure:events'
 -- Lease keys by the time at which they must be checked, lease keys by name, record keys by name.
 local INDEX, LEASE_KEYS, RECORD_KEYS = 'tenure:index', 'tenure:keys', 'tenure:records'
+-- Lease keys that became free, by the time at which a sweep saw it.
+local FREED_KEYS = 'tenure:freed'
 -- Tokens that were released without holding anything, by the end of their tombstone.
 local UNUSED_TOKENS = 'tenure:unused'
 
