@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::media::{Bucket, Link, Meeting, SessionStart, mute_message, run_session};
 use crate::registry::Refusal;
-use crate::{MediaHandler, limits, metric};
+use crate::{MediaHandler, RefuseMeetings, limits, metric};
 
 /// The path of sessions.
 pub const PATH: &str = "/wt/mh";
@@ -75,6 +75,7 @@ impl SessionAcceptor {
             }
         }
         self.tasks.close();
+        self.handler.set_refuse(RefuseMeetings::Draining);
         let members: usize = self.handler.meetings().iter().map(|meeting| meeting.announce_drain()).sum();
         if members > 0 {
             let clock = self.handler.options().clock.clone();

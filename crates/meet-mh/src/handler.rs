@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tenure_lease::Clock;
+use tenure_lease::{Clock, Tick};
 use tenure_meet_rpc::{ChannelPool, Keyring};
 use tenure_meet_wire::internal::{HealthStatus, MhLoadReport, MhRejectionReason};
 use tenure_meet_wire::{CloseCode, Id, MeetingId};
@@ -64,6 +64,18 @@ struct State {
     /// Rises with every registration; clients of unregistered meetings wait for it.
     registered: watch::Sender<u64>,
     refuse: Mutex<RefuseMeetings>,
+    usage: Mutex<Option<Usage>>,
+}
+
+/// What a handler uses, in percent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    at: Tick,
+    pub(crate) cpu: u32,
+    pub(crate) memory: u32,
+    pub(crate) ingress: u32,
+    pub(crate) egress: u32,
+    pub(crate) loss_permille: u32,
 }
 
 impl MediaHandler {
@@ -77,6 +89,7 @@ impl MediaHandler {
             meetings: Mutex::default(),
             registered: watch::Sender::new(0),
             refuse,
+            usage: Mutex::default(),
         }))
     }
 
@@ -231,24 +244,53 @@ impl MediaHandler {
         self.load().changed().await;
     }
 
-    /// The current load report.
-    pub(crate) fn load_report(&self) -> MhLoadReport {
-        let (cpu_percent, memory_percent) = (self.0.options.usage)();
+    /// What the handler uses. Measured at most twice a second, so that all reports agree.
+    pub(crate) fn measure(&self) -> Usage {
+        let now = self.0.options.clock.now();
+        let mut last = self.0.usage.lock();
+        if let Some(usage) = last.filter(|usage| now.since(usage.at) < limits::MEASURE) {
+            return usage;
+        }
+        let (cpu, memory) = (self.0.options.usage)();
         let load = self.load();
-        load.report();
-        let rates = load.measure(self.0.options.clock.now());
+        let rates = load.measure(now);
+        let percent = |bits: u64| (bits.saturating_mul(100) / self.0.options.bandwidth.max(1)) as u32;
+        let (ingress, egress) = (percent(rates.ingress), percent(rates.egress));
+        load.set_bandwidth(ingress.max(egress));
         metric::streams(load.streams());
         metric::bytes(load.bytes(), self.cached_bytes());
-        let percent = |bits: u64| (bits.saturating_mul(100) / self.0.options.bandwidth.max(1)) as u32;
+        let usage = Usage { at: now, cpu, memory, ingress, egress, loss_permille: rates.loss_permille };
+        *last = Some(usage);
+        usage
+    }
+
+    /// The part of its capacity that the handler uses, in percent: the greatest of streams, bandwidth, CPU and memory.
+    pub(crate) fn capacity_percent(&self, usage: &Usage) -> u32 {
+        let used = [self.load().percent(), usage.ingress, usage.egress, usage.cpu, usage.memory];
+        used.into_iter().max().unwrap_or_default()
+    }
+
+    pub(crate) fn health(&self, capacity_percent: u32) -> HealthStatus {
+        match *self.0.refuse.lock() {
+            RefuseMeetings::Draining => HealthStatus::Draining,
+            _ if capacity_percent >= limits::BUSY => HealthStatus::Degraded,
+            _ => HealthStatus::Healthy,
+        }
+    }
+
+    /// The current load report.
+    pub(crate) fn load_report(&self) -> MhLoadReport {
+        let (usage, load) = (self.measure(), self.load());
+        load.report();
         let mut report = MhLoadReport {
             mh_id: self.id().to_owned(),
             current_streams: load.streams(),
             max_streams: self.0.options.max_streams,
-            cpu_percent,
-            memory_percent,
-            bandwidth_ingress_percent: percent(rates.ingress),
-            bandwidth_egress_percent: percent(rates.egress),
-            packet_loss_permille: rates.loss_permille,
+            cpu_percent: usage.cpu,
+            memory_percent: usage.memory,
+            bandwidth_ingress_percent: usage.ingress,
+            bandwidth_egress_percent: usage.egress,
+            packet_loss_permille: usage.loss_permille,
             ..MhLoadReport::default()
         };
         report.set_health_status(match *self.0.refuse.lock() {

@@ -19,6 +19,7 @@
 mod acceptor;
 mod grpc;
 mod handler;
+mod load_reporter;
 mod media;
 mod metric;
 mod registration;
@@ -27,6 +28,7 @@ mod registry;
 pub use acceptor::{PATH, SessionAcceptor};
 pub use grpc::grpc;
 pub use handler::{MediaHandler, Options, RefuseMeetings};
+pub use load_reporter::LoadReporter;
 pub use media::{RelayAcceptor, RelayDialer};
 pub use registration::HandlerRegistration;
 pub use registry::{
@@ -153,6 +155,16 @@ pub mod limits {
     pub const GROUPS_BURST: u64 = 20;
     /// Audio tracks of a participant over the life of a meeting.
     pub const AUDIO_TRACKS: u16 = 256;
-    /// Percent of the streams from which subscriptions are refused.
+    /// Percent of the streams or of the bandwidth from which subscriptions are refused.
     pub const FULL: u64 = 95;
+    /// Percent of the capacity from which controllers prefer other handlers.
+    pub const BUSY: u32 = 80;
+    /// Between two measurements of the load.
+    pub const MEASURE: Duration = Duration::from_millis(500);
+    /// Between two reports of the load to a controller.
+    pub const LOAD_PAUSE: Duration = Duration::from_secs(1);
+    /// How long a report of the load may take.
+    pub const LOAD_CALL: Duration = Duration::from_secs(2);
+    /// Reports of the load in progress. Further controllers wait for the next second.
+    pub const LOAD_CALLS: usize = 64;
 }

@@ -12,6 +12,8 @@ use crate::limits;
 #[derive(Debug)]
 pub(crate) struct Load {
     max_streams: u32,
+    /// What is used of the bandwidth, in percent, as measured last.
+    bandwidth: AtomicU64,
     streams: AtomicI64,
     sessions: AtomicI64,
     ingress: AtomicU64,
@@ -39,6 +41,7 @@ impl Load {
     pub(crate) fn new(max_streams: u32) -> Self {
         Self {
             max_streams,
+            bandwidth: AtomicU64::new(0),
             streams: AtomicI64::new(0),
             sessions: AtomicI64::new(0),
             ingress: AtomicU64::new(0),
@@ -80,6 +83,12 @@ impl Load {
     /// Whether further subscriptions are refused.
     pub(crate) fn is_full(&self) -> bool {
         u64::from(self.streams()) * 100 >= u64::from(self.max_streams) * limits::FULL
+            || self.bandwidth.load(Ordering::Relaxed) >= limits::FULL
+    }
+
+    /// States what is used of the bandwidth, in percent.
+    pub(crate) fn set_bandwidth(&self, percent: u32) {
+        self.bandwidth.store(percent.into(), Ordering::Relaxed);
     }
 
     /// The load in percent.
@@ -168,6 +177,15 @@ mod tests {
         load.packets(100, 2);
         assert_eq!(load.measure(at(2)), Rates { ingress: 4_000, egress: 16_000, loss_permille: 20 });
         assert_eq!(load.measure(at(3)), Rates::default());
+    }
+
+    #[test]
+    fn a_handler_is_full_at_95_percent_of_its_bandwidth() {
+        let load = Load::new(20);
+        for (percent, full) in [(94, false), (95, true), (300, true), (10, false)] {
+            load.set_bandwidth(percent);
+            assert_eq!(load.is_full(), full, "{percent}");
+        }
     }
 
     #[test]

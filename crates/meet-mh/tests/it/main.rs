@@ -5,6 +5,7 @@ mod audio;
 mod client;
 mod controllers;
 mod harness;
+mod load;
 mod mute;
 mod quic;
 mod registry;

@@ -22,12 +22,14 @@ use crate::harness::{Harness, harness, id};
 /// A controller that records what it receives, and answers as often as it is allowed to.
 pub(crate) struct Controller {
     speakers: mpsc::Sender<MeetingSpeakers>,
+    loads: mpsc::Sender<MhLoadNotification>,
     answers: Arc<Semaphore>,
 }
 
 /// What a controller received.
 pub(crate) struct Heard {
     pub(crate) speakers: mpsc::Receiver<MeetingSpeakers>,
+    pub(crate) loads: mpsc::Receiver<MhLoadNotification>,
     pub(crate) answers: Arc<Semaphore>,
 }
 
@@ -53,8 +55,9 @@ impl MediaCoordinationService for Controller {
 
     async fn notify_load(
         &self,
-        _request: Request<MhLoadNotification>,
+        request: Request<MhLoadNotification>,
     ) -> Result<Response<MediaNotificationResponse>, Status> {
+        self.loads.try_send(request.into_inner()).unwrap();
         acknowledged()
     }
 
@@ -70,11 +73,11 @@ impl MediaCoordinationService for Controller {
 
 /// Serves the controller that the harness registers the meeting for.
 pub(crate) fn controller(harness: &Harness, answers: usize) -> Heard {
-    let (speakers, heard) = mpsc::channel(100);
+    let ((speakers, heard), (loads, received)) = (mpsc::channel(100), mpsc::channel(100));
     let answers = Arc::new(Semaphore::new(answers));
-    let controller = Controller { speakers, answers: answers.clone() };
+    let controller = Controller { speakers, loads, answers: answers.clone() };
     harness.channels.offer("mc-1", Routes::new(MediaCoordinationServiceServer::new(controller)));
-    Heard { speakers: heard, answers }
+    Heard { speakers: heard, loads: received, answers }
 }
 
 fn ids(speakers: &MeetingSpeakers) -> Vec<Id> {

@@ -457,6 +457,7 @@ impl Builder<'_> {
         let node = node.proving(self.process_proof());
         let registration = node.registration_state();
         self.tasks.spawn(node.run(self.stop.clone()));
+        self.tasks.spawn(tenure_meet_mh::LoadReporter::new(handler.clone()).run(self.stop.clone()));
         let relays = Arc::new(paths.way(RELAY));
         self.tasks
             .spawn(tenure_meet_mh::RelayAcceptor::new(handler.clone()).serve(relays, self.acceptors.clone()));
