@@ -11,7 +11,7 @@ use crate::keeper::Keeper;
 use crate::reaper::PendingRelease;
 use crate::reign::ReignState;
 use crate::schedule::EntryId;
-use crate::{Lost, Result, telemetry};
+use crate::{Lost, Result, limits, telemetry};
 
 /// Owns a lease: the keeper renews it while the guard lives, and releases it when the guard is dropped.
 ///
@@ -23,6 +23,8 @@ pub struct Guard {
     id: EntryId,
     /// The store may consider the lease live.
     needs_release: bool,
+    /// A transfer may still take effect: dropping the guard does not release the lease.
+    in_doubt: bool,
 }
 
 /// The outcome of a transfer.
@@ -34,6 +36,15 @@ pub enum TransferOutcome {
     NoSuccessor(Guard),
     /// The lease had already ended.
     NotHeld(Lost),
+    /// The store did not answer in time: the transfer may have taken effect, or may do so later. The guard gives no more
+    /// permits, and dropping it does not release the lease. [`Keeper::replace`] with its generation decides: it either
+    /// gets the key back, or finds that the successor has it.
+    InDoubt {
+        /// The guard.
+        guard: Guard,
+        /// The last failure.
+        error: tenure_lease::Error,
+    },
 }
 
 impl Guard {
@@ -41,7 +52,7 @@ impl Guard {
         let state = keeper.state();
         let lease = HeldLease::new(lease, token, state.clock.clone(), reign);
         let id = state.schedule.insert(lease.clone(), state.clock.now());
-        Self { handle: LeaseHandle::new(lease), keeper: keeper.clone(), id, needs_release: true }
+        Self { handle: LeaseHandle::new(lease), keeper: keeper.clone(), id, needs_release: true, in_doubt: false }
     }
 
     /// Releases the key to the next waiter. If this fails, the reaper retries.
@@ -59,6 +70,7 @@ impl Guard {
     }
 
     async fn release_with(mut self, to: Option<Holder>) -> Result<Released> {
+        self.in_doubt = false;
         // Permits are refused before the store is called.
         if !self.withdraw() {
             self.needs_release = false;
@@ -79,12 +91,13 @@ impl Guard {
     }
 
     /// Transfers the key to `to`, which must wait for it. Permits are refused meanwhile; those of shared handles end
-    /// first, as in [`Guard::release`].
-    pub async fn transfer(mut self, to: Holder) -> Result<TransferOutcome> {
+    /// first, as in [`Guard::release`]. A failed call is retried for at most [`limits::TRANSFER`].
+    pub async fn transfer(mut self, to: Holder) -> TransferOutcome {
         let drained = self.held_lease().draining();
         self.held_lease().drain(true);
         self.held_lease().permits_ended().await;
-        let end = self.keeper.clock().now() + self.held_lease().ttl().as_duration() / 3;
+        let clock = self.keeper.clock().clone();
+        let end = clock.now() + limits::TRANSFER.min(self.held_lease().ttl().as_duration() / 3);
         let mut failures = 0;
         loop {
             let request = Transfer {
@@ -93,25 +106,35 @@ impl Guard {
                 generation: self.generation(),
                 to: to.clone(),
             };
-            match self.bounded(self.keeper.store().transfer(request)).await {
-                Ok(Transferred::Transferred(lease)) => return Ok(self.transferred(lease)),
-                Ok(Transferred::NoSuccessor) => {
+            let left = end.since(clock.now());
+            match self.keeper.bounded(left, self.keeper.store().transfer(request)).await {
+                Ok(Transferred::Transferred(lease)) => return self.transferred(lease),
+                // A call without an answer may still arrive and find the successor: only one that was first counts.
+                Ok(Transferred::NoSuccessor) if failures == 0 => {
                     self.held_lease().drain(drained);
-                    return Ok(TransferOutcome::NoSuccessor(self));
+                    return TransferOutcome::NoSuccessor(self);
                 }
                 Ok(Transferred::NotHeld) => return self.resolve_transfer(&to).await,
+                Ok(Transferred::NoSuccessor) => {
+                    let engine = self.keeper.store().capabilities().engine;
+                    return self.in_doubt(tenure_lease::Error::unknown(engine, "an earlier transfer may land"));
+                }
                 // Retrying is safe: after a successful transfer the store returns `NotHeld`.
                 Err(error) => {
                     failures += 1;
-                    let next =
-                        self.keeper.clock().now() + crate::terms::back_off(self.held_lease().ttl(), failures);
+                    let next = clock.now() + crate::terms::back_off(self.held_lease().ttl(), failures);
                     if next >= end {
-                        return Err(error.into());
+                        return self.in_doubt(error);
                     }
-                    self.keeper.clock().sleep_until(next).await;
+                    clock.sleep_until(next).await;
                 }
             }
         }
+    }
+
+    fn in_doubt(mut self, error: tenure_lease::Error) -> TransferOutcome {
+        self.in_doubt = true;
+        TransferOutcome::InDoubt { guard: self, error }
     }
 
     fn transferred(&mut self, lease: Lease) -> TransferOutcome {
@@ -122,24 +145,38 @@ impl Guard {
     }
 
     /// The store knows no such reign: perhaps because an earlier attempt succeeded without a response.
-    async fn resolve_transfer(mut self, to: &Holder) -> Result<TransferOutcome> {
-        let renewal = [self.held_lease().renewal()];
-        let renewed = async { self.keeper.store().renew(&renewal).await?.pop().transpose() };
-        let end = match self.bounded(renewed).await? {
-            Some(Renewed::Lost(end)) => end,
-            _ => End::Gone,
+    async fn resolve_transfer(mut self, to: &Holder) -> TransferOutcome {
+        let resolved = async {
+            let renewal = [self.held_lease().renewal()];
+            let renewed = async { self.keeper.store().renew(&renewal).await?.pop().transpose() };
+            let end = match self.bounded(renewed).await? {
+                Some(Renewed::Lost(end)) => end,
+                _ => End::Gone,
+            };
+            let status = match end {
+                End::Transferred => Some(self.bounded(self.keeper.store().inspect(self.key())).await?),
+                _ => None,
+            };
+            Ok((end, status))
         };
-        if end == End::Transferred {
-            let status = self.bounded(self.keeper.store().inspect(self.key())).await?;
-            if let (Some(holder), Some(generation)) = (status.holder, status.generation)
-                && holder == *to
-                && generation > self.generation()
-            {
-                let ttl = self.held_lease().ttl();
-                return Ok(self.transferred(Lease { key: status.key, holder, generation, ttl }));
-            }
+        let (end, status) = match resolved.await {
+            Ok(resolved) => resolved,
+            Err(error) => return self.in_doubt(error),
+        };
+        if let Some(status) = status
+            && let (Some(holder), Some(generation)) = (status.holder, status.generation)
+            && holder == *to
+            && generation > self.generation()
+        {
+            let ttl = self.held_lease().ttl();
+            return self.transferred(Lease { key: status.key, holder, generation, ttl });
         }
-        Ok(TransferOutcome::NotHeld(self.held_lease().lose(Lost::Ended(end))))
+        TransferOutcome::NotHeld(self.held_lease().lose(Lost::Ended(end)))
+    }
+
+    /// Leaves the release of a lease in doubt to the reaper.
+    pub(crate) fn abandon(mut self) {
+        self.in_doubt = false;
     }
 
     pub(crate) fn keeper(&self) -> &Keeper {
@@ -165,7 +202,7 @@ impl Guard {
 /// Stops renewing and leaves the release to the reaper, without waiting.
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.needs_release || !self.withdraw() {
+        if !self.needs_release || !self.withdraw() || self.in_doubt {
             return;
         }
         let lease = self.held_lease();

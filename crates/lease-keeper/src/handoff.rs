@@ -69,13 +69,18 @@ impl<D: Future> Handoff<D> {
         };
         let (last, held) = (guard.generation(), guard.share());
         for attempts in 1.. {
-            guard = match guard.transfer(successor.clone()).await? {
+            guard = match guard.transfer(successor.clone()).await {
                 TransferOutcome::Transferred(lease) => {
                     telemetry::handed_over(clock.now().since(start), "transferred");
                     return Ok(HandoffOutcome::Transferred { lease, drained });
                 }
                 TransferOutcome::NotHeld(lost) => return Ok(HandoffOutcome::Lost(lost)),
                 TransferOutcome::NoSuccessor(guard) => guard,
+                // The caller gives the key up in any case. A release of a lease that was transferred does nothing.
+                TransferOutcome::InDoubt { guard, error } => {
+                    guard.abandon();
+                    return Err(error.into());
+                }
             };
             if !wait_to_retry(&guard, attempts, end).await {
                 break;

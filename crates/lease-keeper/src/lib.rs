@@ -87,6 +87,8 @@ pub mod limits {
     pub const BUNDLE: usize = 64;
     /// Most slots of one name.
     pub const SLOTS: u32 = 4_096;
+    /// How long a transfer is retried, at most a third of the TTL.
+    pub const TRANSFER: Duration = Duration::from_secs(1);
     /// How long a read of the store (a list, the opening of a watch) may take.
     pub const READ_TIMEOUT: Duration = Duration::from_secs(5);
     /// How long a wipe may take.

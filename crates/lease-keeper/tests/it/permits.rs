@@ -73,7 +73,7 @@ async fn a_transfer_waits_for_permits() {
     waiting.spawn(async move { successor.acquire(key("k"), terms(), ms(60_000)).await });
     fixture.pass(1).await;
     let permit = worker.permit(ms(0)).unwrap();
-    let moved = waits(&fixture, "k", guard.transfer(holder("b")), permit).await.unwrap();
+    let moved = waits(&fixture, "k", guard.transfer(holder("b")), permit).await;
     let TransferOutcome::Transferred(lease) = moved else { panic!("{moved:?}") };
     assert_eq!(waiting.join_next().await.unwrap().unwrap().unwrap().generation(), lease.generation);
 }

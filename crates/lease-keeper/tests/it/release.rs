@@ -1,7 +1,7 @@
 //! Releases.
 
-use tenure_keeper::{Error, PermitError, TransferOutcome};
-use tenure_lease::Released;
+use tenure_keeper::{Error, PermitError, TransferOutcome, limits};
+use tenure_lease::{BusyReason, Clock, Released};
 
 use crate::faults::{ALWAYS, Kind};
 use crate::fixture::{Fixture, TTL, holder, key, ms, terms};
@@ -63,7 +63,7 @@ async fn a_release_for_an_absent_successor_reserves_the_key_for_a_while() {
 async fn a_transfer_without_a_successor_returns_the_guard() {
     let fixture = Fixture::new();
     let guard = fixture.take("k", terms()).await;
-    let TransferOutcome::NoSuccessor(guard) = guard.transfer(holder("b")).await.unwrap() else { panic!() };
+    let TransferOutcome::NoSuccessor(guard) = guard.transfer(holder("b")).await else { panic!() };
     guard.permit(ms(0)).unwrap();
     fixture.pass(TTL).await;
     guard.permit(ms(0)).unwrap();
@@ -79,7 +79,7 @@ async fn a_transfer_whose_response_was_lost_is_resolved() {
     fixture.store.faults.inject("transfer", Kind::CutReply, 1);
     let moving = async {
         fixture.pass(100).await;
-        guard.transfer(holder("b")).await.unwrap()
+        guard.transfer(holder("b")).await
     };
     let (second, moved) = tokio::join!(waiting, moving);
     let second = second.unwrap();
@@ -89,13 +89,52 @@ async fn a_transfer_whose_response_was_lost_is_resolved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transfer_that_stays_unknown_holds_nothing() {
+async fn a_transfer_that_stays_unknown_returns_a_guard_that_neither_permits_nor_releases() {
     let fixture = Fixture::new();
     let guard = fixture.take("k", terms()).await;
-    let held = guard.share();
+    let (held, generation, start) = (guard.share(), guard.generation(), fixture.clock.now());
     fixture.store.faults.inject("transfer", Kind::Hang, ALWAYS);
-    assert!(guard.transfer(holder("b")).await.is_err());
-    assert!(held.permit(ms(0)).is_err());
+    let TransferOutcome::InDoubt { guard, .. } = guard.transfer(holder("b")).await else { panic!() };
+    assert!(fixture.clock.now().since(start) <= limits::TRANSFER);
+    assert_eq!(guard.permit(ms(0)).unwrap_err(), PermitError::Draining);
+    // It is renewed as long as the guard lives.
+    fixture.pass(2 * TTL).await;
+    assert_eq!(fixture.store.holder("k").unwrap().1, generation);
+    drop(guard);
     fixture.keeper.settled().await;
-    assert_eq!(fixture.store.holder("k"), None);
+    assert!(held.permit(ms(0)).is_err() && fixture.store.calls("release").is_empty());
+    fixture.pass(2 * TTL).await;
+    assert_eq!(fixture.store.holder("k"), None, "nothing renews it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transfer_in_doubt_is_settled_by_replacing_the_own_generation() {
+    let fixture = Fixture::new();
+    for landed in [false, true] {
+        let guard = fixture.take("k", terms()).await;
+        let (generation, other) = (guard.generation(), fixture.other("b"));
+        let waiting = other.acquire(key("k"), terms(), ms(3_000));
+        fixture.store.faults.inject("transfer", if landed { Kind::HangAfter } else { Kind::Hang }, 1);
+        fixture.store.faults.inject("transfer", Kind::Hang, ALWAYS);
+        let moving = async {
+            fixture.pass(100).await;
+            let TransferOutcome::InDoubt { guard, .. } = guard.transfer(holder("b")).await else { panic!() };
+            let back = fixture.keeper.replace(key("k"), terms(), generation).await;
+            drop(guard);
+            back
+        };
+        let (second, back) = tokio::join!(waiting, moving);
+        fixture.store.faults.heal();
+        match landed {
+            true => {
+                assert_eq!(back.unwrap_err().busy().unwrap().reason, BusyReason::NotThatGeneration);
+                second.unwrap().release().await.unwrap();
+            }
+            false => {
+                assert!(second.is_err());
+                back.unwrap().release().await.unwrap();
+            }
+        }
+        fixture.keeper.settled().await;
+    }
 }

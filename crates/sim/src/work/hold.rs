@@ -90,8 +90,9 @@ impl Process {
             Ending::To(successor) => drop(guard.release_to(self.name(successor)?).await?),
             Ending::Transfer(successor) => {
                 let moving = guard.transfer(self.name(successor)?);
-                match self.while_moving(&hold, moving, &mut rng).await? {
+                match self.while_moving(&hold, moving, &mut rng).await {
                     TransferOutcome::NoSuccessor(guard) => drop(guard.release().await?),
+                    TransferOutcome::InDoubt { guard, .. } => drop(guard),
                     TransferOutcome::Transferred(_) | TransferOutcome::NotHeld(_) => {}
                 }
             }
