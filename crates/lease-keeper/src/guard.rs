@@ -52,7 +52,13 @@ impl Guard {
         let state = keeper.state();
         let lease = HeldLease::new(lease, token, state.clock.clone(), reign);
         let id = state.schedule.insert(lease.clone(), state.clock.now());
-        Self { handle: LeaseHandle::new(lease), keeper: keeper.clone(), id, needs_release: true, in_doubt: false }
+        Self {
+            handle: LeaseHandle::new(lease),
+            keeper: keeper.clone(),
+            id,
+            needs_release: true,
+            in_doubt: false,
+        }
     }
 
     /// Releases the key to the next waiter. If this fails, the reaper retries.
@@ -117,7 +123,8 @@ impl Guard {
                 Ok(Transferred::NotHeld) => return self.resolve_transfer(&to).await,
                 Ok(Transferred::NoSuccessor) => {
                     let engine = self.keeper.store().capabilities().engine;
-                    return self.in_doubt(tenure_lease::Error::unknown(engine, "an earlier transfer may land"));
+                    return self
+                        .in_doubt(tenure_lease::Error::unknown(engine, "an earlier transfer may land"));
                 }
                 // Retrying is safe: after a successful transfer the store returns `NotHeld`.
                 Err(error) => {

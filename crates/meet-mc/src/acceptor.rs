@@ -85,7 +85,8 @@ impl SessionAcceptor {
         let Some((connection, pending)) = permits else {
             return self.refuse(offer, "rejected");
         };
-        if self.controller.is_draining() {
+        // While it drains, clients still resume, and join meetings that have not moved yet.
+        if self.controller.is_stopped() {
             return self.refuse(offer, "draining");
         }
         let (controller, clock) = (self.controller.clone(), self.clock.clone());

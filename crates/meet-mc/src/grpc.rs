@@ -1,5 +1,7 @@
 //! The gRPC services of a controller, for GC and media handlers.
 
+mod migration;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +15,13 @@ use tenure_meet_wire::internal::media_coordination_service_server::{
 use tenure_meet_wire::internal::meeting_controller_service_server::{
     MeetingControllerService, MeetingControllerServiceServer,
 };
+use tenure_meet_wire::internal::meeting_migration_service_server::MeetingMigrationServiceServer;
 use tenure_meet_wire::internal::{
-    AssignMeetingRequest, AssignMeetingResponse, ControllerCapacity, EndMeetingRequest, EndMeetingResponse,
-    HealthStatus, MediaNotificationResponse, MeetingSpeakers, MhAssignment, MhLoadNotification, MhRole,
-    MigrateMeetingsRequest, MigrateMeetingsResponse, ParticipantMediaConnected, ParticipantMediaDisconnected,
-    ProbePeerRequest, ProbePeerResponse, ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest,
-    RequestDrainResponse,
+    AssignMeetingRequest, AssignMeetingResponse, CancelDrainRequest, CancelDrainResponse, ControllerCapacity,
+    EndMeetingRequest, EndMeetingResponse, HealthStatus, MediaNotificationResponse, MeetingSpeakers,
+    MhAssignment, MhLoadNotification, MhRole, MigrateMeetingsRequest, MigrateMeetingsResponse,
+    ParticipantMediaConnected, ParticipantMediaDisconnected, ProbePeerRequest, ProbePeerResponse,
+    ProbeRequest, ProbeResponse, RejectionReason, RequestDrainRequest, RequestDrainResponse,
 };
 use tenure_meet_wire::{Id, MeetingId};
 use tonic::service::Routes;
@@ -76,6 +79,7 @@ pub fn grpc(
 ) -> Routes {
     let face = GrpcService { controller: controller.clone(), timeouts, loads };
     let routes = Routes::new(MeetingControllerServiceServer::new(face.clone()))
+        .add_service(MeetingMigrationServiceServer::new(face.clone()))
         .add_service(MediaCoordinationServiceServer::new(face));
     Gatekeeper::new(ServiceRole::Mc, keyring).guard(routes)
 }
@@ -189,20 +193,35 @@ impl MeetingControllerService for GrpcService {
         Ok(Response::new(answer))
     }
 
-    /// Refused: without migration a drain would disconnect all participants.
     async fn request_drain(
         &self,
-        _request: Request<RequestDrainRequest>,
+        request: Request<RequestDrainRequest>,
     ) -> Result<Response<RequestDrainResponse>, Status> {
-        Ok(Response::new(RequestDrainResponse { accepted: false }))
+        let request = request.into_inner();
+        if request.mc_id != self.controller.id() {
+            return Err(Status::not_found("this is another controller"));
+        }
+        let accepted = self.controller.start_drain(migration::drain_order(&request));
+        Ok(Response::new(RequestDrainResponse { accepted }))
     }
 
-    /// Migration is not supported yet: no meeting is moved.
+    async fn cancel_drain(
+        &self,
+        request: Request<CancelDrainRequest>,
+    ) -> Result<Response<CancelDrainResponse>, Status> {
+        if request.into_inner().mc_id != self.controller.id() {
+            return Err(Status::not_found("this is another controller"));
+        }
+        let cancelled = self.controller.cancel_drain().await;
+        Ok(Response::new(CancelDrainResponse { cancelled }))
+    }
+
     async fn migrate_meetings(
         &self,
-        _request: Request<MigrateMeetingsRequest>,
+        request: Request<MigrateMeetingsRequest>,
     ) -> Result<Response<MigrateMeetingsResponse>, Status> {
-        Ok(Response::new(MigrateMeetingsResponse { accepted: 0 }))
+        let accepted = self.start_moves(request.into_inner()).await;
+        Ok(Response::new(MigrateMeetingsResponse { accepted }))
     }
 
     async fn end_meeting(

@@ -18,6 +18,7 @@ mod latency;
 mod ledger;
 pub mod meeting;
 mod metric;
+mod move_calls;
 mod peers;
 mod rate_limit;
 mod registration;

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tenure_meet_rpc::history::MoveResult;
+
 use crate::actor::{ActorType, Level};
 
 /// The log target.
@@ -113,6 +115,19 @@ pub(crate) fn registered(status: &'static str, took: Duration) {
 /// A notification of a media handler.
 pub(crate) fn notified(event_type: &'static str) {
     metrics::counter!("mc_mh_notifications_received_total", "event_type" => event_type).increment(1);
+}
+
+/// A meeting moved to another controller, or an attempt to move it ended. `freeze` is how long it accepted no changes.
+pub(crate) fn migrated(result: MoveResult, reason: &'static str, freeze: Option<Duration>) {
+    let result = match result {
+        MoveResult::Completed => "completed",
+        MoveResult::Aborted => "aborted",
+        MoveResult::Failed => "failed",
+    };
+    metrics::counter!("mc_migrations_total", "result" => result, "reason" => reason).increment(1);
+    if let Some(freeze) = freeze {
+        metrics::histogram!("mc_migration_freeze_seconds").record(freeze.as_secs_f64());
+    }
 }
 
 /// The outcome of an assignment.

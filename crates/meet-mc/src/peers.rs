@@ -1,5 +1,6 @@
 //! Calls to media handlers and to GC.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +21,9 @@ use tenure_meet_wire::media::grant::HandlerKeys;
 use tonic::{Code, Status};
 
 use crate::actor::{
-    GlobalController, MediaHandlers, MuteOrder, MuteOutcome, ParticipantRelease, RegisterOutcome,
-    Registration, ReplaceReason, Replacement, SeatMask, limits,
+    Destination, DrainNotice, DrainReport, GcUnavailable, GlobalController, MediaHandlers, MuteOrder,
+    MuteOutcome, ParticipantRelease, RegisterOutcome, Registration, ReplaceReason, Replacement, SeatMask,
+    limits,
 };
 use crate::meeting::{HandlerInfo, LeaveReason};
 use crate::{grpc, metric};
@@ -93,7 +95,7 @@ impl Peers {
         }
     }
 
-    fn gc(&self) -> Option<GlobalControllerServiceClient<Channel>> {
+    pub(crate) fn gc(&self) -> Option<GlobalControllerServiceClient<Channel>> {
         self.channels.to(&self.gc_endpoint).ok().map(GlobalControllerServiceClient::new)
     }
 
@@ -355,5 +357,24 @@ impl GlobalController for Peers {
                 () = clock.sleep_until(clock.now() + limits::PROBE) => None,
             }
         })
+    }
+
+    fn draining(
+        &self,
+        notice: DrainNotice,
+    ) -> BoxFuture<'static, Result<HashMap<MeetingId, Destination>, GcUnavailable>> {
+        Box::pin(self.clone().notify_draining(notice))
+    }
+
+    fn request_target(
+        &self,
+        meeting: &MeetingId,
+        excluded: &[String],
+    ) -> BoxFuture<'static, Result<Option<Destination>, GcUnavailable>> {
+        Box::pin(self.clone().ask_for_target(meeting.clone(), excluded.to_vec()))
+    }
+
+    fn drained(&self, report: DrainReport) -> BoxFuture<'static, Result<(), GcUnavailable>> {
+        Box::pin(self.clone().notify_drained(report))
     }
 }

@@ -14,7 +14,7 @@ use tenure_lease::Entropy;
 
 use crate::{Id, MeetingId, limits};
 
-const INFO: &[u8] = b"session-binding";
+pub(crate) const INFO: &[u8] = b"session-binding";
 
 /// The secret is too short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

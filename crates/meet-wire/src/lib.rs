@@ -18,6 +18,7 @@ mod id;
 pub mod internal;
 pub mod jwt;
 pub mod media;
+pub mod move_ticket;
 mod redacted;
 pub mod seq;
 pub mod signaling;

@@ -10,7 +10,8 @@ use tenure_keeper::{Keeper, OsEntropy};
 use tenure_lease::{Holder, Store, Ttl};
 use tenure_meet_client::Endpoint;
 use tenure_meet_mc::actor::{
-    Assigned, Assignment, Controller, MediaHandlers, NoGlobalController, Options, Running, ScriptedHandlers,
+    Assigned, Assignment, Controller, MediaHandlers, NoControllers, NoGlobalController, Options, Running,
+    ScriptedHandlers,
 };
 use tenure_meet_mc::meeting::{HandlerInfo, Settings};
 use tenure_meet_mc::{ControllerState, RateLimit};
@@ -141,6 +142,7 @@ impl TestMeeting {
             entropy: Arc::new(OsEntropy),
             media_handlers,
             global_controller: Arc::new(NoGlobalController),
+            controllers: Arc::new(NoControllers),
             join_limit: UNLIMITED,
             request_limit: UNLIMITED,
         });

@@ -8,6 +8,7 @@ mod controller;
 mod exit;
 mod mailbox;
 mod meeting;
+mod moving;
 mod outbox;
 mod remote;
 mod trace;
@@ -15,6 +16,10 @@ mod trace;
 pub use controller::{Assigned, Assignment, Controller, Counts, Options, Rejection, Running};
 pub use exit::Exit;
 pub use mailbox::{ActorType, Level};
+pub use moving::{
+    Announced, Announcement, Arriving, Controllers, Destination, DrainNotice, DrainOrder, DrainReason,
+    DrainReport, GcUnavailable, MeetingSummary, MoveOutcome, NoControllers, Resumed,
+};
 pub use remote::{
     GlobalController, MediaHandlers, MuteOrder, MuteOutcome, NoGlobalController, ParticipantRelease,
     RegisterOutcome, Registration, ReplaceReason, Replacement, ScriptedHandlers, SeatMask,
@@ -80,6 +85,34 @@ pub mod limits {
     pub const HANDLER_CALLS: usize = 256;
     /// How long after a change the assignments of layouts follow.
     pub const LAYOUT: Duration = Duration::from_millis(100);
+    /// Targets of one order to move a meeting.
+    pub const MOVE_TARGETS: usize = 3;
+    /// How long a call that belongs to a move may take, before the meeting is frozen.
+    pub const MOVE_CALL: Duration = Duration::from_secs(3);
+    /// How long a move waits for clients to connect to the target.
+    pub const PARKING: Duration = Duration::from_secs(1);
+    /// How often it counts them.
+    pub const PARKING_POLL: Duration = Duration::from_millis(50);
+    /// How long after the freeze the lease must be transferred; otherwise the move is aborted.
+    pub const FREEZE: Duration = Duration::from_secs(2);
+    /// How often the transfer is tried while the target does not wait for the lease yet.
+    pub const TRANSFER_POLL: Duration = Duration::from_millis(20);
+    /// How long the outcome of a transfer in doubt is looked for.
+    pub const SETTLE: Duration = Duration::from_secs(10);
+    /// How much longer than the TTL a move waits for the target to open the meeting.
+    pub const RESUME_MARGIN: Duration = Duration::from_secs(5);
+    /// How long clients are redirected after a move.
+    pub const REDIRECT: Duration = Duration::from_secs(10);
+    /// How long an announced meeting may take to arrive.
+    pub const ARRIVAL: Duration = Duration::from_secs(10);
+    /// How long a client with a move ticket may wait for a meeting to arrive.
+    pub const PARKED: Duration = Duration::from_secs(5);
+    /// How long any other client may wait for a meeting to open.
+    pub const OPENING: Duration = Duration::from_millis(500);
+    /// Pause between the starts of two moves of a drain.
+    pub const DRAIN_PACE: Duration = Duration::from_millis(10);
+    /// Pause before a drain tries again.
+    pub const DRAIN_RETRY: Duration = Duration::from_secs(1);
     /// How long a participant may wait for a host.
     pub const WAITING: Duration = Duration::from_secs(4 * 3_600);
 }

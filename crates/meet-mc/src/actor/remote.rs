@@ -1,5 +1,6 @@
 //! What meetings need of other nodes: media handlers and the global controller.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -7,6 +8,7 @@ use tenure_meet_wire::internal::ProbeResponse;
 use tenure_meet_wire::media::grant::HandlerKeys;
 use tenure_meet_wire::{Id, MeetingId};
 
+use crate::actor::moving::{Destination, DrainNotice, DrainReport, GcUnavailable};
 use crate::meeting::{HandlerInfo, LeaveReason, MediaRights, Mutes, Seat};
 
 /// A seat as media handlers know it.
@@ -170,6 +172,28 @@ pub trait GlobalController: Send + Sync + 'static {
         _meeting_id: &str,
     ) -> BoxFuture<'static, Option<ProbeResponse>> {
         Box::pin(std::future::ready(None))
+    }
+
+    /// Reports the begin of a drain; returns targets for the meetings that have one.
+    fn draining(
+        &self,
+        _notice: DrainNotice,
+    ) -> BoxFuture<'static, Result<HashMap<MeetingId, Destination>, GcUnavailable>> {
+        Box::pin(std::future::ready(Err(GcUnavailable)))
+    }
+
+    /// Asks for a target for a meeting; none if no other controller takes it.
+    fn request_target(
+        &self,
+        _meeting: &MeetingId,
+        _excluded: &[String],
+    ) -> BoxFuture<'static, Result<Option<Destination>, GcUnavailable>> {
+        Box::pin(std::future::ready(Err(GcUnavailable)))
+    }
+
+    /// Reports the end of a drain.
+    fn drained(&self, _report: DrainReport) -> BoxFuture<'static, Result<(), GcUnavailable>> {
+        Box::pin(std::future::ready(Err(GcUnavailable)))
     }
 }
 

@@ -93,6 +93,14 @@ pub fn direct_to_wire(meeting: &Meeting, receiver: Id, message: &DirectMessage) 
             })
         }
         DirectMessage::Redirect { endpoint, certificates } => redirect(meeting, endpoint, certificates),
+        DirectMessage::PrepareMove { endpoint, certificates, ticket } => {
+            Payload::PrepareMove(wire::PrepareMove {
+                new_mc_endpoint: endpoint.clone(),
+                certificate_sha256: certificates.iter().map(|hash| hash.clone().into()).collect(),
+                move_ticket: ticket.clone().into(),
+            })
+        }
+        DirectMessage::Thawed => Payload::Thawed(wire::Thawed {}),
         DirectMessage::Frozen { event_seq } => Payload::Frozen(wire::Frozen { event_seq: *event_seq }),
     }
 }

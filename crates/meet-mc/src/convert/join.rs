@@ -24,6 +24,8 @@ pub struct UnverifiedJoin {
     pub last_event_seq: u64,
     /// The id of the join attempt.
     pub attempt: String,
+    /// Lets the client wait for a meeting that moves here; empty without one.
+    pub move_ticket: Vec<u8>,
 }
 
 /// The first message of a client, which must be a join request.
@@ -47,6 +49,7 @@ pub fn join_from_wire(message: ClientMessage) -> Result<UnverifiedJoin, Refusal>
         resume,
         last_event_seq: join.last_event_seq,
         attempt: join.attempt_id,
+        move_ticket: join.move_ticket.to_vec(),
     })
 }
 

@@ -8,9 +8,12 @@ mod backlog;
 mod commit;
 mod doubt;
 mod load;
+mod preview;
 
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(crate) use preview::{ends_with, read_seats, read_settings};
 
 use parking_lot::Mutex;
 use prost::Message as _;

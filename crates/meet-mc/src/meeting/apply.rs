@@ -2,12 +2,13 @@
 
 use tenure_meet_wire::Id;
 use tenure_meet_wire::binding::Secrets;
+use tenure_meet_wire::move_ticket::Move;
 use tenure_meet_wire::seq::Turn;
 
 use crate::meeting::request::{apply_request, end_for_all};
 use crate::meeting::{
-    Change, DirectMessage, Effect, Effects, Event, Input, LeaveReason, Meeting, Now, Phase, Presence,
-    Refusal, Rule, Seat, Settings, Trigger, Write, join, layout, limits, mute, waiting,
+    Change, DirectMessage, Effect, Effects, Event, Input, LeaveReason, Meeting, MoveTarget, Now, Phase,
+    Presence, Refusal, Rule, Seat, Settings, Trigger, Write, join, layout, limits, mute, waiting,
 };
 
 /// What a decision needs beside the state.
@@ -78,7 +79,8 @@ pub fn apply(meeting: &Meeting, input: &Input, context: &Context<'_>) -> Result<
         }
         Input::End => allowed().map(|()| end_for_all(meeting, "ended by an operator")),
         Input::Freeze => allowed().map(|()| freeze(meeting)),
-        Input::Thaw => allowed().map(|()| thaw(meeting)),
+        Input::PrepareMove(target) => allowed().map(|()| prepare_move(meeting, target, context)),
+        Input::Thaw => allowed().map(|()| thaw(meeting, context.now)),
         Input::Move { endpoint, certificates } => {
             allowed().map(|()| redirect(meeting, endpoint.clone(), certificates.clone()))
         }
@@ -128,19 +130,42 @@ fn expire(meeting: &Meeting, now: Now) -> Effects {
     Effects::new(write, changes, then)
 }
 
+/// Every connected participant gets a ticket with which it may wait at the target.
+fn prepare_move(meeting: &Meeting, target: &MoveTarget, context: &Context<'_>) -> Effects {
+    let expiry = context.now.wall.as_millis() + limits::MOVE_TICKET.as_millis() as u64;
+    let connected = meeting.seats.values().filter(|seat| seat.presence == Presence::Connected);
+    let send = |seat: &Seat| {
+        let (participant, generation) = (seat.participant, target.generation);
+        let moved = Move { meeting: &meeting.id, participant, target: &target.mc_id, generation };
+        let message = DirectMessage::PrepareMove {
+            endpoint: target.endpoint.clone(),
+            certificates: target.certificates.clone(),
+            ticket: moved.issue(context.secrets, expiry),
+        };
+        Effect::Send { participant, message }
+    };
+    Effects::new(Write::None, Vec::new(), connected.map(send).collect())
+}
+
 fn freeze(meeting: &Meeting) -> Effects {
     let frozen = DirectMessage::Frozen { event_seq: meeting.log.last() };
     enter(Phase::ShuttingDown, send_to_connected(meeting, &frozen))
 }
 
-/// Aborts a move and publishes the disconnects that happened meanwhile.
-fn thaw(meeting: &Meeting) -> Effects {
-    let mut effects = enter(Phase::Active, Vec::new());
-    let grace_ms = meeting.settings.grace.as_millis() as u32;
-    for seat in meeting.seats.values().filter(|seat| seat.presence != Presence::Connected) {
+/// Aborts a move and publishes the disconnects that happened meanwhile. Seats have their whole time again: they could not
+/// resume while the meeting was frozen.
+fn thaw(meeting: &Meeting, now: Now) -> Effects {
+    let mut effects = enter(Phase::Active, send_to_connected(meeting, &DirectMessage::Thawed));
+    let (grace, mut changes) = (meeting.settings.grace, Vec::new());
+    for seat in meeting.seats.values() {
+        let Presence::Disconnected { since, .. } = seat.presence else { continue };
+        let presence = Presence::Disconnected { since, until: now.tick + grace };
+        let seat = Seat { presence, ..seat.clone() };
+        changes.push(Change::Event(Event::presence(&seat, grace.as_millis() as u32)));
+        changes.push(Change::Seat(Box::new(seat)));
         effects.write = Write::Async;
-        effects.changes.push(Change::Event(Event::presence(seat, grace_ms)));
     }
+    effects.changes.extend(changes);
     effects
 }
 

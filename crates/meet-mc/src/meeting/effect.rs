@@ -115,11 +115,22 @@ pub enum DirectMessage {
         /// Hashes of the certificates there.
         certificates: Vec<Vec<u8>>,
     },
+    /// The meeting is about to move: connect to its next controller and wait there.
+    PrepareMove {
+        /// The controller's endpoint.
+        endpoint: String,
+        /// Hashes of the certificates there.
+        certificates: Vec<Vec<u8>>,
+        /// Lets the participant wait there.
+        ticket: Vec<u8>,
+    },
     /// The meeting is frozen after this event.
     Frozen {
         /// The last event.
         event_seq: u64,
     },
+    /// The move was aborted.
+    Thawed,
 }
 
 /// An action to take once the changes are persisted.

@@ -64,6 +64,8 @@ pub enum Input {
     Timer,
     /// An operator ends the meeting.
     End,
+    /// Ask clients to connect to the controller that the meeting is about to move to.
+    PrepareMove(MoveTarget),
     /// Stop all changes: the meeting is about to move.
     Freeze,
     /// Abort the move and allow changes again.
@@ -75,6 +77,19 @@ pub enum Input {
         /// Hashes of the certificates there.
         certificates: Vec<Vec<u8>>,
     },
+}
+
+/// The controller that a meeting moves to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MoveTarget {
+    /// Its id.
+    pub mc_id: String,
+    /// Its endpoint for clients.
+    pub endpoint: String,
+    /// Hashes of the certificates there.
+    pub certificates: Vec<Vec<u8>>,
+    /// The generation that the meeting leaves.
+    pub generation: u64,
 }
 
 /// A join whose token has been verified.

@@ -29,7 +29,7 @@ pub use apply::{Context, apply};
 pub use effect::{Change, DirectMessage, Effect, Effects, Refusal, Welcome, Write};
 pub use event::{Audience, Event, LeaveReason};
 pub use event_log::{EventLog, LoggedEvent, Replay};
-pub use input::{Input, Join, NewIds, ResumeProof};
+pub use input::{Input, Join, MoveTarget, NewIds, ResumeProof};
 pub use layout::{Assignment, assign};
 pub use phase::{Phase, Rule, Trigger};
 pub use request::Request;
@@ -58,6 +58,8 @@ pub mod limits {
     pub const UNMUTE_REQUEST: Duration = Duration::from_secs(60);
     /// How long a meeting without seats is kept.
     pub const EMPTY: Duration = Duration::from_secs(60);
+    /// How long a move ticket is valid.
+    pub const MOVE_TICKET: Duration = Duration::from_secs(10);
     /// Events kept for replay.
     pub const EVENTS: usize = 1_024;
     /// Bytes of events kept for replay.

@@ -59,6 +59,8 @@ pub enum Trigger {
     MuteEnforced,
     /// A deadline may have passed, or other participants speak.
     Timer,
+    /// Announce a move to clients.
+    Prepare,
     /// Begin a move.
     Freeze,
     /// Abort a move.
@@ -69,12 +71,13 @@ pub enum Trigger {
 
 /// Trigger × phase → rule. `Freeze`, `Thaw` and `Move` enter `ShuttingDown`, `Active` and `Migrating` where they apply.
 #[rustfmt::skip]
-const TABLE: [(Trigger, [Rule; 4]); 7] = [
+const TABLE: [(Trigger, [Rule; 4]); 8] = [
     //                       Active          ShuttingDown    Migrating       Complete
     (Trigger::Change,       [Rule::Apply,    Rule::Retry,    Rule::Redirect, Rule::Ended]),
     (Trigger::Disconnected, [Rule::Apply,    Rule::Track,    Rule::Track,    Rule::Track]),
     (Trigger::MuteEnforced, [Rule::Apply,    Rule::Apply,    Rule::Apply,    Rule::Apply]),
     (Trigger::Timer,        [Rule::Apply,    Rule::Ignore,   Rule::Ignore,   Rule::Ignore]),
+    (Trigger::Prepare,      [Rule::Apply,    Rule::Conflict, Rule::Conflict, Rule::Conflict]),
     (Trigger::Freeze,       [Rule::Apply,    Rule::Conflict, Rule::Conflict, Rule::Conflict]),
     (Trigger::Thaw,         [Rule::Conflict, Rule::Apply,    Rule::Conflict, Rule::Conflict]),
     (Trigger::Move,         [Rule::Conflict, Rule::Apply,    Rule::Conflict, Rule::Conflict]),
@@ -91,6 +94,7 @@ impl Trigger {
             Input::Disconnected { .. } | Input::StoppedWaiting { .. } => Self::Disconnected,
             Input::MuteEnforced { .. } => Self::MuteEnforced,
             Input::Timer | Input::Speakers { .. } => Self::Timer,
+            Input::PrepareMove(_) => Self::Prepare,
             Input::Freeze => Self::Freeze,
             Input::Thaw => Self::Thaw,
             Input::Move { .. } => Self::Move,
@@ -115,7 +119,7 @@ impl Phase {
     }
 
     /// The refusal of a rule that refuses.
-    pub(super) fn refusal(&self, rule: Rule) -> Result<(), Refusal> {
+    pub(crate) fn refusal(&self, rule: Rule) -> Result<(), Refusal> {
         match (rule, self) {
             (Rule::Apply | Rule::Track | Rule::Ignore, _) => Ok(()),
             (Rule::Redirect, Self::Migrating { endpoint, certificates }) => {
@@ -156,6 +160,7 @@ mod tests {
         let migrating = Phase::Migrating { endpoint: String::new(), certificates: Vec::new() };
         let phases = [Phase::Active, Phase::ShuttingDown, migrating, Phase::Complete];
         let allowed = |trigger| phases.clone().map(|phase| phase.rule(trigger) == Rule::Apply);
+        assert_eq!(allowed(Trigger::Prepare), [true, false, false, false]);
         assert_eq!(allowed(Trigger::Freeze), [true, false, false, false]);
         assert_eq!(allowed(Trigger::Thaw), [false, true, false, false]);
         assert_eq!(allowed(Trigger::Move), [false, true, false, false]);

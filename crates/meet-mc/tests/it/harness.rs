@@ -6,8 +6,8 @@ use std::time::Duration;
 use tenure_keeper::{Keeper, OsEntropy};
 use tenure_lease::{Holder, Store, Ttl};
 use tenure_meet_mc::actor::{
-    Assigned, Assignment, Controller, GlobalController, MediaHandlers, NoGlobalController, Options, Running,
-    ScriptedHandlers,
+    Assigned, Assignment, Controller, GlobalController, MediaHandlers, NoControllers, NoGlobalController,
+    Options, Running, ScriptedHandlers,
 };
 use tenure_meet_mc::meeting::{HandlerInfo, Settings};
 use tenure_meet_mc::{Peers, RateLimit};
@@ -107,6 +107,7 @@ impl Harness {
             entropy: Arc::new(OsEntropy),
             media_handlers,
             global_controller,
+            controllers: Arc::new(NoControllers),
             join_limit,
             request_limit,
         });

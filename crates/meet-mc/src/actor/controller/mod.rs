@@ -3,7 +3,11 @@
 //! - [`Controller`] is the handle: it sends messages to the supervisor and serves sessions (`serve`).
 //! - The supervisor (`supervisor`) owns the running meetings: assignments, counts, ends.
 //! - Opening a meeting (`open`) claims its lease and reads its state, in a task of its own.
+//! - Each meeting has a task (`meeting_task`) that owns its lease, runs its actor and moves it away.
+//! - Moves and drains (`moves`) are ordered by GC, by another controller or by the process.
 
+mod meeting_task;
+mod moves;
 mod open;
 mod serve;
 mod supervisor;
@@ -16,7 +20,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tenure_keeper::Keeper;
-use tenure_lease::{Entropy, Generation, Ttl};
+use tenure_lease::{Entropy, Generation, Store, Ttl};
 use tenure_meet_rpc::Keyring;
 use tenure_meet_wire::binding::Secrets;
 use tenure_meet_wire::internal::ProbeResponse;
@@ -29,6 +33,7 @@ use crate::actor::admission::Admission;
 use crate::actor::exit::Exit;
 use crate::actor::mailbox::Mailbox;
 use crate::actor::meeting::{Envelope, MeetingMessage, SharedSecrets};
+use crate::actor::moving::{Controllers, DrainControl};
 use crate::actor::remote::{GlobalController, MediaHandlers};
 use crate::actor::trace::RequestTrace;
 use crate::actor::{ActorType, limits};
@@ -36,7 +41,8 @@ use crate::meeting::{HandlerInfo, Settings};
 use crate::rate_limit::RateLimiter;
 use crate::{ControllerState, RateLimit};
 
-use supervisor::{AssignReply, ControllerMessage, Supervisor};
+pub(crate) use supervisor::AssignReply;
+use supervisor::{ControllerMessage, Found, Supervisor};
 
 /// Options of a controller.
 pub struct Options {
@@ -60,8 +66,10 @@ pub struct Options {
     pub entropy: Arc<dyn Entropy>,
     /// The media handlers.
     pub media_handlers: Arc<dyn MediaHandlers>,
-    /// The global controller, notified of ended meetings.
+    /// The global controller, notified of ended meetings and of drains.
     pub global_controller: Arc<dyn GlobalController>,
+    /// The other controllers, to which meetings move.
+    pub controllers: Arc<dyn Controllers>,
     /// Joins per user.
     pub join_limit: RateLimit,
     /// Requests per seat.
@@ -135,6 +143,8 @@ pub struct Controller {
     secrets: SharedSecrets,
     draining: Arc<AtomicBool>,
     drain_started: Arc<Notify>,
+    drain: Arc<DrainControl>,
+    tasks: TaskTracker,
     capacity: Counts,
     /// Identifies this life of the process.
     boot_id: Arc<str>,
@@ -217,6 +227,8 @@ impl Controller {
             secrets,
             draining,
             drain_started: Arc::default(),
+            drain: Arc::default(),
+            tasks: tasks.clone(),
             capacity,
             boot_id,
             global_controller,
@@ -291,14 +303,17 @@ impl Controller {
         self.capacity
     }
 
-    async fn find_meeting(&self, meeting: &MeetingId) -> Option<Mailbox<Envelope>> {
+    async fn find(&self, meeting: &MeetingId) -> Found {
         let meeting = meeting.clone();
-        self.call(|reply| ControllerMessage::Find { meeting, reply }).await.flatten()
+        self.call(|reply| ControllerMessage::Find { meeting, reply }).await.unwrap_or(Found::Nowhere)
     }
 
     /// Whether the meeting runs here.
     pub async fn owns(&self, meeting: &MeetingId) -> bool {
-        self.find_meeting(meeting).await.is_some_and(|mailbox| !mailbox.is_closed())
+        match self.find(meeting).await {
+            Found::Running { mailbox, state } => !mailbox.is_closed() && !state.has_moved(),
+            Found::Opening(_) | Found::Nowhere => false,
+        }
     }
 
     /// The generation under which the meeting is held here; zero while it is being opened.
@@ -319,7 +334,7 @@ impl Controller {
 
     /// Tells a meeting that runs here who speaks. A report is dropped while the meeting is busy: another one follows.
     pub async fn report_speakers(&self, meeting: &MeetingId, participants: Vec<Id>) {
-        if let Some(mailbox) = self.find_meeting(meeting).await {
+        if let Found::Running { mailbox, .. } = self.find(meeting).await {
             let message = MeetingMessage::Speakers { participants };
             let _dropped = mailbox.try_send(Envelope { message, trace: RequestTrace::none() });
         }
@@ -331,12 +346,17 @@ impl Controller {
         *secrets = Arc::new(Secrets::clone(&secrets).without_previous());
     }
 
+    /// The store.
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
     /// The controller's id.
     pub fn id(&self) -> &str {
         &self.shared.mc_id
     }
 
-    /// Stops accepting meetings and clients. Running meetings continue until the shutdown.
+    /// Stops accepting meetings. Running meetings, and clients that join them, are served until the shutdown.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         self.drain_started.notify_one();
@@ -346,6 +366,11 @@ impl Controller {
     /// more.
     pub async fn panicked(&self) {
         self.failed.cancelled().await;
+    }
+
+    /// Whether it was shut down.
+    pub fn is_stopped(&self) -> bool {
+        self.cancel.is_cancelled()
     }
 
     /// Waits for a call of [`Controller::drain`].

@@ -7,12 +7,14 @@ use tenure_meet_wire::signaling::ErrorCode;
 use tenure_meet_wire::transport::Session;
 use tenure_meet_wire::{CloseCode, TraceParent};
 
+use super::Found;
 use crate::actor::admission::{JoinRejected, read_join_request, reject, verify_token};
 use crate::actor::connection::SeatedClient;
 use crate::actor::exit::supervise;
 use crate::actor::mailbox::Mailbox;
 use crate::actor::meeting::Envelope;
-use crate::actor::{ActorType, Controller};
+use crate::actor::moving::{MeetingWaiter, TicketCheck};
+use crate::actor::{ActorType, Controller, limits};
 use crate::convert::UnverifiedJoin;
 use crate::meeting::Join;
 use crate::{PendingPermit, metric};
@@ -55,7 +57,7 @@ impl Controller {
         &self,
         session: &Arc<dyn Session>,
         parent: Option<TraceParent>,
-        pending: Option<PendingPermit>,
+        mut pending: Option<PendingPermit>,
     ) -> Option<SeatedClient> {
         let clock = &*self.admission.clock;
         let mut client = match read_join_request(&**session, clock).await {
@@ -67,7 +69,7 @@ impl Controller {
         };
         client.traceparent = client.traceparent.or(parent);
         let began = clock.now();
-        let (status, rejected) = match self.authorize(&client.join, began).await {
+        let (status, rejected) = match self.authorize(&client.join, session, began, &mut pending).await {
             Ok((join, meeting)) => {
                 return client.take_seat(session, clock, (join, began), meeting, pending).await;
             }
@@ -82,7 +84,9 @@ impl Controller {
     async fn authorize(
         &self,
         request: &UnverifiedJoin,
+        session: &Arc<dyn Session>,
         now: Tick,
+        pending: &mut Option<PendingPermit>,
     ) -> Result<(Join, Mailbox<Envelope>), (&'static str, JoinRejected)> {
         let join = verify_token(request, &self.admission).await;
         let join = join.map_err(|rejected| ("unauthorized", rejected))?;
@@ -90,12 +94,40 @@ impl Controller {
             let message = "too many joins of this user; retry later";
             return Err(("rate_limited", JoinRejected::error(ErrorCode::RateLimited, message)));
         }
-        match self.find_meeting(&request.meeting).await {
+        let meeting = match self.find(&request.meeting).await {
+            Found::Running { mailbox, .. } => Some(mailbox),
+            Found::Opening(waiter) => self.wait_for_opening(waiter, request, session, pending).await,
+            Found::Nowhere => None,
+        };
+        match meeting {
             Some(meeting) => Ok((join, meeting)),
             None => {
                 let message = "the meeting does not run on this controller";
                 Err(("not_found", JoinRejected::error(ErrorCode::NotFound, message)))
             }
+        }
+    }
+
+    /// Waits for a meeting that is being opened: for long only with a ticket for its move.
+    async fn wait_for_opening(
+        &self,
+        waiter: MeetingWaiter,
+        request: &UnverifiedJoin,
+        session: &Arc<dyn Session>,
+        pending: &mut Option<PendingPermit>,
+    ) -> Option<Mailbox<Envelope>> {
+        let (clock, secrets) = (&self.admission.clock, self.secrets.read().clone());
+        let check = TicketCheck { mc_id: self.id(), secrets: &secrets, now: clock.wall() };
+        let has_ticket = waiter.has_ticket(request, &check);
+        let limit = if has_ticket { limits::PARKED } else { limits::OPENING };
+        if has_ticket {
+            drop(pending.take());
+        }
+        tokio::select! {
+            biased;
+            meeting = waiter.wait(has_ticket) => meeting,
+            _ = session.closed() => None,
+            () = clock.sleep_until(clock.now() + limit) => None,
         }
     }
 }

@@ -89,6 +89,10 @@ impl Connections {
         self.by_participant.get(&participant).is_some_and(|known| known.epoch == epoch)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_participant.is_empty()
+    }
+
     pub(super) fn participants(&self) -> Vec<Id> {
         self.by_participant.keys().copied().collect()
     }

@@ -13,6 +13,8 @@ pub(crate) enum EndReason {
     Stopped,
     /// The actor panicked too often.
     Panicked,
+    /// Another controller runs the meeting.
+    Moved,
 }
 
 /// The last write of an actor.
@@ -46,6 +48,7 @@ impl EndReason {
             Self::OwnershipLost => (CloseCode::Fenced,   false,  LastWrite::CheckSuperseded, false),
             Self::Stopped =>       (CloseCode::Draining, true,   LastWrite::Flush,           false),
             Self::Panicked =>      (CloseCode::Draining, true,   LastWrite::None,            false),
+            Self::Moved =>         (CloseCode::Draining, true,   LastWrite::None,            false),
         };
         Teardown { code, deliver_queued, last_write, release_handlers }
     }

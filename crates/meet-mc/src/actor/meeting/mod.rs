@@ -12,13 +12,15 @@
 //!    marked as not durable. So an event number that was published as durable never gets other content.
 //! 6. [`HandlerCalls`] registers the meeting at its media handlers and sends mutes; results come back as inputs.
 //! 7. A panic is survived once: the state is read again from the store and the message that caused it is skipped.
-//! 8. The loop ends with an [`EndReason`]; its [`Teardown`] says how connections close and what is written last.
+//! 8. A move ([`MoveStep`]) freezes the meeting, then thaws it or redirects its clients until they have left.
+//! 9. The loop ends with an [`EndReason`]; its [`Teardown`] says how connections close and what is written last.
 
 mod connections;
 mod end;
 mod handler_set;
 mod handlers;
 mod layouts;
+mod move_step;
 mod ownership;
 mod process;
 mod request_limiter;
@@ -45,7 +47,9 @@ use crate::actor::remote::MediaHandlers;
 use crate::actor::trace::RequestTrace;
 use crate::actor::{ActorType, limits};
 use crate::grants::GrantIssuer;
-use crate::meeting::{HandlerInfo, Input, Join, Meeting, Now, Phase, Presence, Refusal, Request, Settings};
+use crate::meeting::{
+    HandlerInfo, Input, Join, Meeting, Now, Phase, Presence, Refusal, Request, Rule, Settings, Trigger,
+};
 use crate::{ControllerState, Ledger, RateLimit, convert, metric};
 
 use connections::Connections;
@@ -59,6 +63,7 @@ use waiting_joins::WaitingJoins;
 use writer::Writer;
 
 pub(crate) use end::EndReason;
+pub(crate) use move_step::MoveStep;
 pub(crate) use ownership::LeaseTerms;
 
 /// The answer to a join.
@@ -97,6 +102,8 @@ pub(crate) enum MeetingMessage {
     Settings { settings: Box<Settings>, reply: oneshot::Sender<bool> },
     /// An operator ends the meeting. The reply says whether it has ended.
     End { reply: oneshot::Sender<bool> },
+    /// The next step of a move.
+    Move(MoveStep),
 }
 
 pub(crate) struct PendingJoin {
@@ -155,6 +162,8 @@ pub(crate) struct MeetingActor {
     request_limiter: RequestLimiter,
     /// Connections that ended and whose seats could not be changed yet. At most one per seat.
     unrecorded: Vec<(Id, u64)>,
+    /// How long clients are redirected after a move.
+    redirect_until: Option<Tick>,
     panics: u32,
 }
 
@@ -178,6 +187,7 @@ impl MeetingActor {
             admitted: VecDeque::new(),
             request_limiter: RequestLimiter::new(request_limit),
             unrecorded: Vec::new(),
+            redirect_until: None,
             panics: 0,
             ownership: Ownership::new(held, lease_terms),
             shared,
@@ -197,6 +207,11 @@ impl MeetingActor {
         self.ownership.generation()
     }
 
+    /// The last event of the meeting.
+    pub(crate) fn last_event(&self) -> u64 {
+        self.state.log.last()
+    }
+
     /// Runs until the meeting ends at this controller, then closes the remaining connections.
     pub(crate) async fn run(
         mut self,
@@ -204,15 +219,24 @@ impl MeetingActor {
         cancel: CancellationToken,
     ) -> EndReason {
         let reason = loop {
+            if self.has_departed() {
+                break EndReason::Moved;
+            }
             // Subscribed before the check, so that no change is missed.
             let mut lease = self.ownership.held.states();
             if let Err(reason) = self.check_lease() {
                 break reason;
             }
-            let timer = self.clock.sleep_until(self.next_wake());
+            let (wake, clock) = (self.next_wake(), self.clock.clone());
+            let timer = async move {
+                match wake {
+                    Some(at) => clock.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             let outcome = tokio::select! {
                 biased;
-                () = cancel.cancelled() => break EndReason::Stopped,
+                () = cancel.cancelled() => break self.stop_reason(),
                 _ = lease.changed() => Ok(()),
                 Some(result) = self.handlers.next_result() => {
                     self.supervise_work(WorkItem::HandlerResult(result), RequestTrace::none()).await
@@ -252,7 +276,14 @@ impl MeetingActor {
         }
     }
 
-    fn next_wake(&self) -> Tick {
+    fn stop_reason(&self) -> EndReason {
+        match self.state.phase {
+            Phase::Migrating { .. } => EndReason::Moved,
+            _ => EndReason::Stopped,
+        }
+    }
+
+    fn next_work(&self) -> Tick {
         let others = [
             self.state.next_deadline(),
             self.handlers.next_wake(),
@@ -366,6 +397,7 @@ impl MeetingActor {
                 }
                 self.process_join(caller).await
             }
+            WorkItem::Message(MeetingMessage::Move(step)) => self.on_move_step(step).await,
             WorkItem::Message(MeetingMessage::Settings { settings, reply }) => {
                 self.adopt_settings(&settings, reply).await
             }
@@ -416,8 +448,11 @@ impl MeetingActor {
         Ok(())
     }
 
-    /// Due deadlines of the meeting, then the writer's heartbeat and flush.
+    /// Due deadlines of the meeting, then the writer's heartbeat and flush. Nothing while the meeting moves.
     async fn on_timer(&mut self) -> Result<(), EndReason> {
+        if self.state.phase.rule(Trigger::Timer) != Rule::Apply {
+            return Ok(());
+        }
         self.regain().await?;
         let now = self.clock.now();
         if self.state.next_deadline().is_some_and(|at| now >= at) {

@@ -14,6 +14,7 @@ use super::{EndReason, MeetingActor};
 use crate::actor::limits;
 use crate::actor::outbox::encode_frame;
 use crate::ledger::may_regain;
+use crate::meeting::Phase;
 use crate::metric;
 
 /// How a meeting's lease is acquired anew.
@@ -28,7 +29,7 @@ pub(super) struct Ownership {
     lease_terms: LeaseTerms,
     generation: Arc<AtomicU64>,
     /// Acquired anew after the first lease had expired.
-    regained: Option<Guard>,
+    pub(super) regained: Option<Guard>,
     /// When the expired lease is claimed again.
     claim_at: Option<Tick>,
     /// Whether clients were told that the meeting is paused.
@@ -44,6 +45,12 @@ impl Ownership {
     /// The generation under which the meeting is held, for the controller.
     pub(super) fn generation(&self) -> Arc<AtomicU64> {
         self.generation.clone()
+    }
+
+    /// Continues under a lease that a move got back.
+    pub(super) fn continue_under(&mut self, held: LeaseHandle) {
+        self.generation.store(held.generation().get(), Ordering::Relaxed);
+        (self.held, self.regained, self.claim_at) = (held, None, None);
     }
 
     /// When [`MeetingActor::regain`] has something to do.
@@ -89,6 +96,10 @@ impl MeetingActor {
 
     /// Notices that the lease is suspended, held again, or lost.
     pub(super) fn check_lease(&mut self) -> Result<(), EndReason> {
+        if self.state.phase != Phase::Active {
+            // While the meeting moves, the move finds out who holds the lease.
+            return Ok(());
+        }
         match self.ownership.held.state() {
             GuardState::Held | GuardState::Jeopardy => self.ownership.paused = false,
             GuardState::Suspended => self.pause(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::{CloseCode, Id};
 use tokio::sync::oneshot;
 
@@ -47,6 +48,13 @@ impl WaitingJoins {
     pub(super) fn close(&mut self, participant: Id, code: CloseCode) {
         if let Some(pending) = self.by_participant.remove(&participant) {
             pending.outbox.close_now(code);
+        }
+    }
+
+    /// Refuses all joins with this message.
+    pub(super) fn refuse_all(&mut self, payload: &Payload) {
+        for pending in std::mem::take(&mut self.by_participant).into_values() {
+            let _connection_gone = pending.reply.send(JoinReply::Refused(Box::new(payload.clone())));
         }
     }
 

@@ -146,6 +146,12 @@ impl Writer {
         }
     }
 
+    /// Persists everything queued.
+    pub(super) async fn flush(&mut self) -> Result<(), LedgerError> {
+        self.flush_at = None;
+        self.ledger.flush().await
+    }
+
     pub(super) async fn close(&mut self, last_write: LastWrite) -> Result<(), LedgerError> {
         match last_write {
             LastWrite::None => Ok(()),
