@@ -3,6 +3,7 @@
 mod connection_watch;
 mod enter;
 mod liveness;
+mod parking;
 
 use std::sync::Arc;
 
@@ -18,12 +19,14 @@ use crate::backoff;
 use crate::connection::{Connection, ConnectionLost};
 use crate::dial::{Dial, Endpoint};
 use crate::join_api::{Admission, Home, JoinApi, UnreachableReason};
+use crate::limits;
 use crate::options::{Ending, Options, State};
 use crate::request::{InFlightRequest, PendingRequest, Verdict};
 use crate::view::{self, Step, View};
 use crate::{Event, News};
 
 use connection_watch::ConnectionWatch;
+use parking::{Parking, Switch};
 
 /// State shared by the driver and the handle.
 pub(crate) struct Shared {
@@ -58,6 +61,13 @@ fn end(joined: Option<oneshot::Sender<Result<(), Ending>>>, ending: Ending) -> E
     ending
 }
 
+/// How a connection came to its end.
+enum TalkEnd {
+    Lost(ConnectionLost),
+    /// The meeting moved, and another connection continues.
+    Moved(Box<Switch>),
+}
+
 pub(crate) struct Driver {
     pub(crate) join_api: Arc<dyn JoinApi>,
     pub(crate) dial: Arc<dyn Dial>,
@@ -75,6 +85,9 @@ pub(crate) struct Driver {
     /// The home for the next attempt, from a decision about a lost controller.
     home: Option<Home>,
     redirect: Option<Endpoint>,
+    parking: Parking,
+    /// The meeting accepts no changes: it moves. Requests wait.
+    frozen: bool,
     flying: Option<InFlightRequest>,
     seq: u64,
     unauthorized: u32,
@@ -111,6 +124,8 @@ impl Driver {
             admission: None,
             home: None,
             redirect: None,
+            parking: Parking::default(),
+            frozen: false,
             flying: None,
             seq: 0,
             unauthorized: 0,
@@ -151,9 +166,7 @@ impl Driver {
                     if let Some(joined) = joined.take() {
                         let _receiver_dropped = joined.send(Ok(()));
                     }
-                    let session = connection.session.clone();
-                    let loss = self.talk(connection).await;
-                    session.close_for(CloseCode::Done);
+                    let loss = self.talk_and_move(connection).await;
                     since = self.options.clock.now();
                     match self.lost(&loss) {
                         Some(ending) => return ending,
@@ -179,6 +192,30 @@ impl Driver {
                         self.options.clock.sleep_until(self.options.clock.now() + wait).await;
                     }
                     number += 1;
+                }
+            }
+        }
+    }
+
+    /// Talks over one connection after another while the meeting moves from controller to controller.
+    async fn talk_and_move(&mut self, mut connection: Connection) -> ConnectionLost {
+        loop {
+            let session = connection.session.clone();
+            let ended = self.talk(connection).await;
+            session.close_for(CloseCode::Done);
+            match ended {
+                TalkEnd::Lost(loss) => {
+                    self.parking.stop();
+                    self.frozen = false;
+                    return loss;
+                }
+                TalkEnd::Moved(switch) => {
+                    if let Some(flying) = &mut self.flying {
+                        flying.send_at_once();
+                    }
+                    self.admission = Some(switch.admission);
+                    connection = switch.connection;
+                    self.welcomed(switch.answer).await;
                 }
             }
         }
@@ -227,16 +264,16 @@ impl Driver {
         self.seq
     }
 
-    /// Exchanges messages until the connection ends.
-    async fn talk(&mut self, mut connection: Connection) -> ConnectionLost {
+    /// Exchanges messages until the connection ends, or the meeting has moved to the connection that waits.
+    async fn talk(&mut self, mut connection: Connection) -> TalkEnd {
         let mut watch = ConnectionWatch::new(self.options.clock.now());
         loop {
             if let Err(loss) = self.send_due(&mut connection).await {
-                return loss;
+                return TalkEnd::Lost(loss);
             }
             let clock = self.options.clock.clone();
             let watch_at = watch.next();
-            let due = self.flying.as_ref().and_then(InFlightRequest::due);
+            let due = self.flying.as_ref().filter(|_| !self.frozen).and_then(InFlightRequest::due);
             let wake = async {
                 match due {
                     Some(at) => clock.sleep_until(at).await,
@@ -249,19 +286,28 @@ impl Driver {
                     Ok(message) => {
                         watch.received(&message, clock.now());
                         if let Err(loss) = self.heard(message).await {
-                            return loss;
+                            return TalkEnd::Lost(loss);
                         }
                     }
-                    Err(loss) => return loss,
+                    // A controller that moved the meeting may close before its client has switched.
+                    Err(loss) => return self.moved_or_lost(loss).await,
+                },
+                switch = self.parking.next() => match switch {
+                    Some(switch) => return TalkEnd::Moved(Box::new(switch)),
+                    None if self.redirect.is_some() => {
+                        return TalkEnd::Lost(ConnectionLost::Abandoned("meeting moved"));
+                    }
+                    // The current controller redirects this client later.
+                    None => {}
                 },
                 home = watch.answered() => if let Some(home) = home.filter(|home| self.moved_to(home)) {
                     self.home = Some(home);
-                    return ConnectionLost::Abandoned("the meeting has another owner");
+                    return TalkEnd::Lost(ConnectionLost::Abandoned("the meeting has another owner"));
                 },
                 () = wake => {}
                 () = clock.sleep_until(watch_at) => {
                     if let Err(loss) = self.on_watch(&mut watch, &mut connection).await {
-                        return loss;
+                        return self.moved_or_lost(loss).await;
                     }
                 }
                 Some(asked) = self.asked.recv(), if self.flying.is_none() => {
@@ -272,10 +318,24 @@ impl Driver {
         }
     }
 
+    /// The connection was lost: the one that waits continues, if the meeting was moving.
+    async fn moved_or_lost(&mut self, loss: ConnectionLost) -> TalkEnd {
+        let clock = self.options.clock.clone();
+        if !self.frozen || !self.parking.is_waiting() {
+            return TalkEnd::Lost(loss);
+        }
+        // Whichever way the move ends, it ends soon.
+        tokio::select! {
+            biased;
+            Some(switch) = self.parking.next() => TalkEnd::Moved(Box::new(switch)),
+            () = clock.sleep_until(clock.now() + limits::SWITCH) => TalkEnd::Lost(loss),
+        }
+    }
+
     /// Sends the request that is due, if any.
     async fn send_due(&mut self, connection: &mut Connection) -> Result<(), ConnectionLost> {
         let now: Tick = self.options.clock.now();
-        if !self.flying.as_ref().is_some_and(|flying| flying.is_due(now)) {
+        if self.frozen || !self.flying.as_ref().is_some_and(|flying| flying.is_due(now)) {
             return Ok(());
         }
         let seq = self.next_seq();
@@ -311,10 +371,22 @@ impl Driver {
                 }
             }
             Step::Answer(error) => self.answered(message.seq, error.as_ref()),
+            Step::Prepare(prepare) => self.park(&prepare),
+            Step::Frozen => self.frozen = true,
+            Step::Thawed => {
+                self.frozen = false;
+                self.parking.stop();
+                if let Some(flying) = &mut self.flying {
+                    flying.send_at_once();
+                }
+            }
             Step::Redirect(redirect) => {
                 let hashes = redirect.certificate_sha256.iter().map(|hash| hash.to_vec()).collect();
                 self.redirect = Some(Endpoint { url: redirect.new_mc_endpoint, hashes });
-                return Err(ConnectionLost::Abandoned("meeting moved"));
+                // The connection that waits at the next controller gets its answer at any moment.
+                if !self.parking.is_waiting() {
+                    return Err(ConnectionLost::Abandoned("meeting moved"));
+                }
             }
             Step::Gap => return Err(ConnectionLost::Abandoned("gap in the events")),
             Step::Rewritten => {

@@ -77,6 +77,10 @@ pub mod limits {
     pub const JOIN: Duration = Duration::from_secs(20);
     /// Timeout of the response to a resume. Shorter than the time in which the controller repeats its response to the same attempt.
     pub const RESUME: Duration = Duration::from_secs(4);
+    /// How long a client waits at the controller that its meeting moves to, with its connection.
+    pub const PARKED: Duration = Duration::from_secs(8);
+    /// How long a client that waits there goes on waiting after it lost the current controller.
+    pub const SWITCH: Duration = Duration::from_secs(2);
     /// Timeout of a leave.
     pub const LEAVE: Duration = Duration::from_secs(5);
     /// Pause before a request is retried after `MIGRATING`.

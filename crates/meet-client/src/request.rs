@@ -111,6 +111,11 @@ impl InFlightRequest {
         Self { sent: None, at: Some(now + wait), tries: self.tries + 1, ..self }
     }
 
+    /// A request that waits because the meeting moved is due now.
+    pub(crate) fn send_at_once(&mut self) {
+        self.at = None;
+    }
+
     /// After a resume: requests up to `applied` took effect.
     pub(crate) fn resumed(self, applied: u64) -> Verdict {
         match self.sent {

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use tenure_meet_wire::signaling::server_message::Payload;
 use tenure_meet_wire::signaling::{
     ChatMessage, DataMessage, ErrorMessage, LeaveReason, MediaServerInfo, MuteEnforced, Participant,
-    ParticipantMuteUpdate, ParticipantPresence, RedirectToMc, Role, StreamPublished, StreamUnpublished,
-    UnmuteRequested, UnmuteResponse,
+    ParticipantMuteUpdate, ParticipantPresence, PrepareMove, RedirectToMc, Role, StreamPublished,
+    StreamUnpublished, UnmuteRequested, UnmuteResponse,
 };
 
 pub use apply::apply;
@@ -111,6 +111,12 @@ pub enum Step {
     Rewritten,
     /// The response to the request with the message's number.
     Answer(Option<ErrorMessage>),
+    /// The meeting is about to move.
+    Prepare(PrepareMove),
+    /// The meeting accepts no changes until it has moved.
+    Frozen,
+    /// The move was aborted.
+    Thawed,
     /// The meeting moved.
     Redirect(RedirectToMc),
     /// No effect.

@@ -21,6 +21,7 @@ mod http;
 mod identity;
 mod meetings;
 mod metric;
+mod moves;
 mod options;
 mod orders;
 mod probe;
@@ -84,6 +85,14 @@ pub mod limits {
     pub const STREAMS: u32 = 10;
     /// Load share above which a controller gets new meetings only as a last resort.
     pub const BUSY: f64 = 0.85;
+    /// Load share below which a controller takes meetings that must leave another one.
+    pub const MOVE_FORCED: f64 = 0.95;
+    /// Load share below which a controller takes meetings of one that is too full.
+    pub const MOVE_REBALANCE: f64 = 0.7;
+    /// How long a meeting that was moved for its controller's load stays where it is.
+    pub const MOVED: Duration = Duration::from_secs(300);
+    /// Candidates of one report of an overloaded controller.
+    pub const CANDIDATES: usize = 20;
     /// How long a report of an unreachable controller counts.
     pub const REPORT: Duration = Duration::from_secs(10);
     /// Maximum participants of a meeting that are read, and reports about it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tenure_lease::{
     Acquired, Claim, Committed, Error, Fence, Key, LogEntry, Op, Record, Renewal, Renewed, Result, Store,
-    StoreLayer,
+    StoreLayer, Transfer, Transferred,
 };
 use tokio::sync::watch;
 
@@ -31,13 +31,21 @@ pub struct FaultyStore {
     default_fault: Mutex<Option<WriteFault>>,
     /// Whether no call is answered.
     silent: watch::Sender<bool>,
+    transfers: Mutex<Option<WriteFault>>,
+    failing_generation: Mutex<Option<u64>>,
 }
 
 impl FaultyStore {
     /// Wraps `inner`, without faults.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        let silent = watch::Sender::new(false);
-        Arc::new(Self { inner, scripted: Mutex::default(), default_fault: Mutex::default(), silent })
+        Arc::new(Self {
+            inner,
+            scripted: Mutex::default(),
+            default_fault: Mutex::default(),
+            silent: watch::Sender::new(false),
+            transfers: Mutex::default(),
+            failing_generation: Mutex::default(),
+        })
     }
 
     /// Applies one fault to each of the next writes, in order.
@@ -63,6 +71,16 @@ impl FaultyStore {
         }
     }
 
+    /// Applies a fault to every transfer of a lease; `None` ends it.
+    pub fn fail_transfers(&self, fault: Option<WriteFault>) {
+        *self.transfers.lock() = fault;
+    }
+
+    /// Refuses all writes of the owner with this generation; `None` ends it.
+    pub fn fail_generation(&self, generation: Option<u64>) {
+        *self.failing_generation.lock() = generation;
+    }
+
     /// Scripted faults that have not been used.
     pub fn remaining_faults(&self) -> usize {
         self.scripted.lock().len()
@@ -70,6 +88,10 @@ impl FaultyStore {
 
     async fn with_fault<T>(&self, write: impl Future<Output = Result<T>>) -> Result<T> {
         let fault = self.scripted.lock().pop_front().or(*self.default_fault.lock());
+        self.apply(fault, write).await
+    }
+
+    async fn apply<T>(&self, fault: Option<WriteFault>, write: impl Future<Output = Result<T>>) -> Result<T> {
         let unknown = || Error::unknown("faulty store", "no reply");
         self.answers().await;
         match fault {
@@ -114,7 +136,15 @@ impl StoreLayer for FaultyStore {
         self.with_fault(self.inner.commit(ops)).await
     }
 
+    async fn transfer(&self, transfer: Transfer) -> Result<Transferred> {
+        let fault = *self.transfers.lock();
+        self.apply(fault, self.inner.transfer(transfer)).await
+    }
+
     async fn write_fenced(&self, fence: &Fence, ops: &[Op]) -> Result<Committed> {
+        if *self.failing_generation.lock() == Some(fence.generation.get()) {
+            return Err(Error::unavailable("faulty store", "unavailable"));
+        }
         self.with_fault(self.inner.write_fenced(fence, ops)).await
     }
 }

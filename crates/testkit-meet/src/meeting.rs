@@ -10,8 +10,8 @@ use tenure_keeper::{Keeper, OsEntropy};
 use tenure_lease::{Holder, Store, Ttl};
 use tenure_meet_client::Endpoint;
 use tenure_meet_mc::actor::{
-    Assigned, Assignment, Controller, MediaHandlers, NoControllers, NoGlobalController, Options, Running,
-    ScriptedHandlers,
+    Assigned, Assignment, Controller, Controllers, GlobalController, MediaHandlers, NoControllers,
+    NoGlobalController, Options, Running, ScriptedHandlers,
 };
 use tenure_meet_mc::meeting::{HandlerInfo, Settings};
 use tenure_meet_mc::{ControllerState, RateLimit};
@@ -27,6 +27,7 @@ use tenure_meet_wire::transport::{Listener, memory};
 use tenure_store::BootClock;
 use tokio::task::JoinSet;
 
+use crate::LocalControllers;
 use crate::handler::TestHandlers;
 
 /// The id of the one meeting.
@@ -91,6 +92,23 @@ fn keyring(store: &Arc<dyn Store>) -> Result<Keyring> {
 /// A rate limit that no test reaches.
 const UNLIMITED: RateLimit = RateLimit { burst: 10_000, per_second: 10_000 };
 
+/// What a controller calls.
+struct Surroundings {
+    media_handlers: Arc<dyn MediaHandlers>,
+    global_controller: Arc<dyn GlobalController>,
+    controllers: Arc<dyn Controllers>,
+}
+
+impl Surroundings {
+    fn alone(media_handlers: Arc<dyn MediaHandlers>) -> Self {
+        Self {
+            media_handlers,
+            global_controller: Arc::new(NoGlobalController),
+            controllers: Arc::new(NoControllers),
+        }
+    }
+}
+
 /// A controller with one meeting, and the tasks of its sessions.
 pub struct TestMeeting {
     /// The controller.
@@ -109,19 +127,32 @@ impl TestMeeting {
 
     /// Starts a controller that calls real handlers.
     pub fn with_handlers(store: &Arc<dyn Store>, mc_id: &str, handlers: &TestHandlers) -> Result<Self> {
-        Self::start(store, mc_id, keyring(store)?, Arc::new(handlers.peers(mc_id)))
+        Self::start(store, mc_id, keyring(store)?, Surroundings::alone(Arc::new(handlers.peers(mc_id))))
+    }
+
+    /// Starts a controller that moves meetings to others, and takes theirs.
+    pub fn among(store: &Arc<dyn Store>, mc_id: &str, others: &LocalControllers) -> Result<Self> {
+        let seen = others.seen_by(mc_id);
+        let surroundings = Surroundings {
+            media_handlers: Arc::new(ScriptedHandlers::ACCEPTING),
+            global_controller: Arc::new(seen.clone()),
+            controllers: Arc::new(seen),
+        };
+        let meeting = Self::start(store, mc_id, keyring(store)?, surroundings)?;
+        others.add(&meeting.controller);
+        Ok(meeting)
     }
 
     /// Starts a controller that verifies tokens with `keyring`.
     pub fn trusting(store: &Arc<dyn Store>, mc_id: &str, keyring: Keyring) -> Result<Self> {
-        Self::start(store, mc_id, keyring, Arc::new(ScriptedHandlers::ACCEPTING))
+        Self::start(store, mc_id, keyring, Surroundings::alone(Arc::new(ScriptedHandlers::ACCEPTING)))
     }
 
     fn start(
         store: &Arc<dyn Store>,
         mc_id: &str,
         keyring: Keyring,
-        media_handlers: Arc<dyn MediaHandlers>,
+        Surroundings { media_handlers, global_controller, controllers }: Surroundings,
     ) -> Result<Self> {
         let shared = ControllerState {
             store: store.clone(),
@@ -141,8 +172,8 @@ impl TestMeeting {
             keyring,
             entropy: Arc::new(OsEntropy),
             media_handlers,
-            global_controller: Arc::new(NoGlobalController),
-            controllers: Arc::new(NoControllers),
+            global_controller,
+            controllers,
             join_limit: UNLIMITED,
             request_limit: UNLIMITED,
         });
@@ -157,6 +188,11 @@ impl TestMeeting {
 
     /// Assigns the meeting to this controller; returns its generation.
     pub async fn assign(&self) -> Result<u64> {
+        self.assign_meeting(MEETING).await
+    }
+
+    /// Assigns a meeting to this controller; returns its generation.
+    pub async fn assign_meeting(&self, meeting: &str) -> Result<u64> {
         let handler = HandlerInfo {
             id: "mh-1".to_owned(),
             webtransport_endpoint: "https://127.0.0.1:1/wt/mh".to_owned(),
@@ -164,12 +200,16 @@ impl TestMeeting {
             primary: true,
             certificates: Vec::new(),
         };
-        self.assign_to(vec![handler]).await
+        self.take(meeting, vec![handler]).await
     }
 
     /// Assigns the meeting to this controller with these handlers; returns its generation.
     pub async fn assign_to(&self, handlers: Vec<HandlerInfo>) -> Result<u64> {
-        let meeting = MeetingId::parse(MEETING).context("meeting id")?;
+        self.take(MEETING, handlers).await
+    }
+
+    async fn take(&self, meeting: &str, handlers: Vec<HandlerInfo>) -> Result<u64> {
+        let meeting = MeetingId::parse(meeting).context("meeting id")?;
         let settings = Settings::default();
         let assignment = Assignment { meeting, settings, handlers, instead_of: None };
         match self.controller.assign(assignment).await {

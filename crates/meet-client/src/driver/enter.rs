@@ -1,5 +1,6 @@
 //! Joins and resumes.
 
+use bytes::Bytes;
 use tenure_lease::Entropy;
 use tenure_meet_wire::signaling::client_message::Payload as Ask;
 use tenure_meet_wire::signaling::server_message::Payload;
@@ -112,7 +113,7 @@ impl Driver {
         let clock = self.options.clock.clone();
         let limit = if self.proof.is_some() { limits::RESUME } else { limits::JOIN };
         let late = clock.sleep_until(clock.now() + limit);
-        let message = self.join_request(admission, seq);
+        let message = self.join_request(admission, Bytes::new(), seq);
         let ask = async {
             connection.writer.send(&message).await.map_err(again)?;
             connection.next().await.map_err(|loss| match loss.unreachable() {
@@ -144,13 +145,14 @@ impl Driver {
         }
     }
 
-    fn join_request(&self, admission: &Admission, seq: u64) -> ClientMessage {
+    pub(super) fn join_request(&self, admission: &Admission, move_ticket: Bytes, seq: u64) -> ClientMessage {
         let mut join = JoinRequest {
             meeting_id: admission.meeting_id.clone(),
             join_token: admission.token.clone(),
             participant_name: self.options.name.clone(),
             capabilities: self.options.capabilities.clone(),
             attempt_id: self.attempt.clone(),
+            move_ticket,
             ..JoinRequest::default()
         };
         if let Some(proof) = &self.proof {
@@ -194,13 +196,16 @@ impl Driver {
     }
 
     /// Applies the welcome to the view, settles the request in flight and publishes the event.
-    async fn welcomed(&mut self, answer: ServerMessage) {
+    pub(super) async fn welcomed(&mut self, answer: ServerMessage) {
         let Some(Payload::JoinResponse(welcome)) = &answer.payload else { return };
         let JoinResponse { resumed, replay, applied_seq, .. } = *welcome;
         self.proof =
             Some(Proof { correlation: welcome.correlation_id.clone(), token: welcome.binding_token.clone() });
         self.attempt = Id::new(self.options.clock.wall(), &*self.options.entropy).to_string();
         self.done = false;
+        self.redirect = None;
+        self.frozen = false;
+        self.parking.stop();
         self.seq = self.seq.max(applied_seq);
         view::apply(&mut self.shared.view.lock(), &answer);
         if let Some(flying) = self.flying.take() {

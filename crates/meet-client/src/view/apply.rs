@@ -17,6 +17,9 @@ pub fn apply(view: &mut View, message: &ServerMessage) -> Step {
         Payload::Snapshot(part) => roster(view, part),
         Payload::Accepted(_) => Step::Answer(None),
         Payload::Error(error) => Step::Answer(Some(error.clone())),
+        Payload::PrepareMove(prepare) => Step::Prepare(prepare.clone()),
+        Payload::Frozen(_) => Step::Frozen,
+        Payload::Thawed(_) => Step::Thawed,
         Payload::RedirectToMc(redirect) => Step::Redirect(redirect.clone()),
         Payload::UnmuteRequest(ask) => {
             view.asks.insert(ask.participant_id.clone(), ask.clone());

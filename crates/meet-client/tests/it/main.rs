@@ -8,6 +8,7 @@ mod media;
 mod media_codec;
 mod media_engine;
 mod media_rules;
+mod moves;
 mod network;
 mod page;
 mod party;

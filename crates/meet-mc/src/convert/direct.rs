@@ -93,11 +93,13 @@ pub fn direct_to_wire(meeting: &Meeting, receiver: Id, message: &DirectMessage) 
             })
         }
         DirectMessage::Redirect { endpoint, certificates } => redirect(meeting, endpoint, certificates),
-        DirectMessage::PrepareMove { endpoint, certificates, ticket } => {
+        DirectMessage::PrepareMove { endpoint, certificates, ticket, mc_id, generation } => {
             Payload::PrepareMove(wire::PrepareMove {
                 new_mc_endpoint: endpoint.clone(),
                 certificate_sha256: certificates.iter().map(|hash| hash.clone().into()).collect(),
                 move_ticket: ticket.clone().into(),
+                mc_id: mc_id.clone(),
+                generation: *generation,
             })
         }
         DirectMessage::Thawed => Payload::Thawed(wire::Thawed {}),

@@ -141,6 +141,8 @@ fn prepare_move(meeting: &Meeting, target: &MoveTarget, context: &Context<'_>) -
             endpoint: target.endpoint.clone(),
             certificates: target.certificates.clone(),
             ticket: moved.issue(context.secrets, expiry),
+            mc_id: target.mc_id.clone(),
+            generation: target.generation + 1,
         };
         Effect::Send { participant, message }
     };

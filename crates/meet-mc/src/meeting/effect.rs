@@ -123,6 +123,10 @@ pub enum DirectMessage {
         certificates: Vec<Vec<u8>>,
         /// Lets the participant wait there.
         ticket: Vec<u8>,
+        /// The controller's id.
+        mc_id: String,
+        /// The generation under which it will own the meeting.
+        generation: u64,
     },
     /// The meeting is frozen after this event.
     Frozen {

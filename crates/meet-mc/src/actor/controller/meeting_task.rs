@@ -48,13 +48,21 @@ impl MeetingTask {
                 guard: &mut guard,
                 reason,
             };
-            let outcome = tokio::select! {
+            let mut moving = Box::pin(departure.run(to));
+            let (outcome, exit) = tokio::select! {
                 biased;
-                exit = &mut actor => break exit,
-                outcome = departure.run(to) => outcome,
+                outcome = &mut moving => (outcome, None),
+                exit = &mut actor => match exit {
+                    // The actor ends once its clients have left; the move still has to be recorded.
+                    Exit::Clean(EndReason::Moved) => (moving.await, Some(exit)),
+                    exit => break exit,
+                },
             };
             state.moving.store(false, Ordering::Release);
             let _caller_gone = reply.send(outcome);
+            if let Some(exit) = exit {
+                break exit;
+            }
         };
         let reason = match exit {
             Exit::Clean(reason) => reason,

@@ -80,17 +80,27 @@ impl Controller {
 
     /// Moves all meetings away, and closes those that are left at the end. A drain that already runs is waited for.
     pub async fn drain_meetings(&self, order: DrainOrder) -> DrainReport {
-        self.drain.run(self, &*self.global_controller, order).await
+        loop {
+            if let Some(cancel) = self.drain.begin() {
+                return self.drain.run(self, &*self.global_controller, order, cancel).await;
+            }
+            // After a drain that was cancelled, this one begins.
+            if let Some(report) = self.drain.wait().await {
+                return report;
+            }
+        }
     }
 
     /// Starts a drain in the background. Returns false if one already runs.
     pub fn start_drain(&self, order: DrainOrder) -> bool {
-        if self.drain.is_running() || self.is_stopped() {
+        if self.is_stopped() {
             return false;
         }
+        let Some(cancel) = self.drain.begin() else { return false };
         let controller = self.clone();
         self.tasks.spawn(async move {
-            let report = controller.drain_meetings(order).await;
+            let gc = controller.global_controller.clone();
+            let report = controller.drain.run(&controller, &*gc, order, cancel).await;
             tracing::info!(target: crate::metric::TARGET, ?report, "drain ended");
         });
         true

@@ -78,8 +78,13 @@ impl Default for DrainControl {
 }
 
 impl DrainControl {
-    pub(crate) fn is_running(&self) -> bool {
-        self.running.lock().is_some()
+    /// Reserves the drain for the caller, which must [`DrainControl::run`] it; none if one already runs.
+    pub(crate) fn begin(&self) -> Option<CancellationToken> {
+        let mut running = self.running.lock();
+        match *running {
+            Some(_) => None,
+            None => Some(running.insert(CancellationToken::new()).clone()),
+        }
     }
 
     pub(crate) fn cancel(&self) -> bool {
@@ -96,25 +101,24 @@ impl DrainControl {
         let _report = finished.wait_for(Option::is_some).await;
     }
 
-    /// Drains, or waits for the drain that runs.
+    /// Waits for the drain that runs. None if it is cancelled.
+    pub(crate) async fn wait(&self) -> Option<DrainReport> {
+        let running = self.running.lock().clone();
+        let mut finished = self.finished.subscribe();
+        let finished = async { finished.wait_for(Option::is_some).await.ok().and_then(|report| *report) };
+        match running {
+            Some(cancel) => cancel.run_until_cancelled(finished).await.flatten(),
+            None => finished.await,
+        }
+    }
+
     pub(crate) async fn run(
         &self,
         controller: &Controller,
         gc: &dyn GlobalController,
         order: DrainOrder,
+        cancel: CancellationToken,
     ) -> DrainReport {
-        let cancel = CancellationToken::new();
-        let first = self.running.lock().replace(cancel.clone());
-        if let Some(earlier) = first {
-            *self.running.lock() = Some(earlier.clone());
-            let mut finished = self.finished.subscribe();
-            tokio::select! {
-                report = finished.wait_for(Option::is_some) => {
-                    return report.ok().and_then(|report| *report).unwrap_or_default();
-                }
-                () = earlier.cancelled() => return DrainReport::default(),
-            }
-        }
         let mut drain = Drain::new(controller, gc, order).await;
         let done = cancel.run_until_cancelled(drain.run()).await.is_some();
         let report = drain.report;
