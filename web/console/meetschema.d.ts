@@ -371,6 +371,8 @@ export interface PrepareMove {
   new_mc_endpoint: string;
   certificate_sha256: Uint8Array[];
   move_ticket: Uint8Array;
+  mc_id: string;
+  generation: number;
 }
 
 export interface Frozen {

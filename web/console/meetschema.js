@@ -318,6 +318,8 @@ export const MESSAGES = {
     new_mc_endpoint: [1, "string"],
     certificate_sha256: [2, "bytes", "repeated"],
     move_ticket: [3, "bytes"],
+    mc_id: [4, "string"],
+    generation: [5, "uint"],
   },
   Frozen: {
     event_seq: [1, "uint"],

@@ -62,7 +62,7 @@ impl GcState {
         &self,
         request: &RequestTargetRequest,
     ) -> Result<Option<MigrationAssignment>, ApiError> {
-        let excluded = [&request.exclude_mc_ids[..], &[request.mc_id.clone()]].concat();
+        let excluded = [&request.exclude_mc_ids[..], std::slice::from_ref(&request.mc_id)].concat();
         let placed = self.place_all(&[&request.meeting_id], &excluded, MoveKind::Forced).await?;
         Ok(placed.into_iter().next())
     }
@@ -79,7 +79,8 @@ impl GcState {
                 meetings.push(candidate.meeting_id.as_str());
             }
         }
-        let placed = self.place_all(&meetings, &[notice.mc_id.clone()], MoveKind::Rebalance).await?;
+        let placed =
+            self.place_all(&meetings, std::slice::from_ref(&notice.mc_id), MoveKind::Rebalance).await?;
         for assignment in &placed {
             let ttl = Some(Ttl::from_millis(limits::MOVED.as_millis() as u64)?);
             let put = Op::Put { key: moved_key(&assignment.meeting_id)?, value: (*b"1").into(), ttl };

@@ -7,10 +7,11 @@ use tenure_meet_rpc::Kind;
 use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::internal::global_controller_service_server::GlobalControllerService;
 use tenure_meet_wire::internal::{
-    ComprehensiveHeartbeatRequest, ControllerCapacity, FastHeartbeatRequest, HealthStatus, HeartbeatResponse,
-    McDrained, McDrainedResponse, McDraining, McOverloaded, MhReplacement, MigrateMeetings,
-    NotifyMeetingEndedRequest, NotifyMeetingEndedResponse, RegisterMcRequest, RegisterMcResponse,
-    ReportMcUnreachableRequest, ReportMcUnreachableResponse, RequestMhReplacementRequest,
+    CancelDrainRequest, CancelDrainResponse, ComprehensiveHeartbeatRequest, ControllerCapacity,
+    FastHeartbeatRequest, HealthStatus, HeartbeatResponse, McDrained, McDrainedResponse, McDraining,
+    McOverloaded, MhReplacement, MigrateMeetings, NotifyMeetingEndedRequest, NotifyMeetingEndedResponse,
+    RegisterMcRequest, RegisterMcResponse, ReportMcUnreachableRequest, ReportMcUnreachableResponse,
+    RequestMhReplacementRequest, RequestTargetRequest, RequestTargetResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -135,15 +136,36 @@ impl GlobalControllerService for ControllerService {
         Ok(Response::new(MhReplacement { meeting_id: request.meeting_id, new_mhs }))
     }
 
-    /// Migration is not implemented: the response names no new homes, and the controller gets no new meetings.
+    /// Marks the controller as draining and names targets for its meetings.
     async fn notify_draining(
         &self,
         request: Request<McDraining>,
     ) -> Result<Response<MigrateMeetings>, Status> {
         let request = request.into_inner();
-        self.draining(&request.mc_id).await?;
-        tracing::info!(mc = request.mc_id, meetings = request.meeting_count, "controller draining");
-        Ok(Response::new(MigrateMeetings { assignments: Vec::new() }))
+        if let Err(error) = self.draining(&request.mc_id).await {
+            // Its meetings need targets even if it is not registered any more.
+            tracing::debug!(mc = request.mc_id, ?error, "draining controller not marked");
+        }
+        let assignments = self.0.place_drained(&request).await?;
+        let placed = assignments.len();
+        tracing::info!(mc = request.mc_id, meetings = request.meeting_count, placed, "controller draining");
+        Ok(Response::new(MigrateMeetings { assignments }))
+    }
+
+    async fn request_target(
+        &self,
+        request: Request<RequestTargetRequest>,
+    ) -> Result<Response<RequestTargetResponse>, Status> {
+        let assignment = self.0.place_again(&request.into_inner()).await?;
+        Ok(Response::new(RequestTargetResponse { assignment }))
+    }
+
+    async fn cancel_drain(
+        &self,
+        request: Request<CancelDrainRequest>,
+    ) -> Result<Response<CancelDrainResponse>, Status> {
+        let cancelled = self.0.cancel_drain(&request.into_inner().mc_id).await?;
+        Ok(Response::new(CancelDrainResponse { cancelled }))
     }
 
     async fn notify_drained(
@@ -161,15 +183,17 @@ impl GlobalControllerService for ControllerService {
         Ok(Response::new(McDrainedResponse {}))
     }
 
-    /// Migration is not implemented: the response names no new homes. The reported load keeps new meetings away.
+    /// Names targets for some of the candidates. The reported load keeps new meetings away.
     async fn notify_overloaded(
         &self,
         request: Request<McOverloaded>,
     ) -> Result<Response<MigrateMeetings>, Status> {
         let request = request.into_inner();
         self.0.report(Kind::Controller, &request.mc_id, |last| last).await?;
-        tracing::warn!(mc = request.mc_id, percent = request.capacity_percent, "controller overloaded");
-        Ok(Response::new(MigrateMeetings { assignments: Vec::new() }))
+        let assignments = self.0.place_overloaded(&request).await?;
+        let (percent, placed) = (request.capacity_percent, assignments.len());
+        tracing::warn!(mc = request.mc_id, percent, placed, "controller overloaded");
+        Ok(Response::new(MigrateMeetings { assignments }))
     }
 
     async fn report_mc_unreachable(

@@ -94,7 +94,13 @@ pub(super) async fn start(plan: Plan, process: &Process) -> Result<Meetings> {
     let Builder { tasks, stop, acceptors, grpc, grpc_routes, .. } = builder;
     let (server, grpc) = grpc.unzip();
     if let Some(server) = server {
-        let shutdown = process.shutdown.clone();
+        // It serves until the end of the drain: moves need it.
+        let (shutdown, stopped) = (tenure_service::Shutdown::new(), stop.clone());
+        let trigger = shutdown.clone();
+        tasks.spawn(async move {
+            stopped.cancelled().await;
+            trigger.trigger();
+        });
         tasks.spawn(async move {
             if let Err(error) = server.run(grpc_routes, shutdown).await {
                 tracing::error!(error = describe_error(&error), "meeting gRPC listener failed");
@@ -390,12 +396,14 @@ impl Builder<'_> {
             entropy: Arc::new(OsEntropy),
             media_handlers: Arc::new(peers.clone()),
             global_controller: Arc::new(peers.clone()),
+            controllers: Arc::new(peers.clone()),
             join_limit: settings.join_rate,
             request_limit: settings.request_rate,
         });
         let times = SeatTimeouts { grace: settings.grace, binding_ttl: settings.binding_ttl };
         let routes = tenure_meet_mc::grpc(&controller, self.keyring.clone(), times, HandlerLoads::default());
-        self.serve_grpc(&id, &["MeetingControllerService", "MediaCoordinationService"], routes);
+        let services = ["MeetingControllerService", "MeetingMigrationService", "MediaCoordinationService"];
+        self.serve_grpc(&id, &services, routes);
         let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", tenure_meet_mc::PATH));
         let usage = self.usage.clone();
         let member =

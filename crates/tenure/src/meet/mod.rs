@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
+use futures_util::FutureExt as _;
+use futures_util::future::OptionFuture;
 use tenure_lease::Clock;
-use tenure_meet_mc::actor::{Controller, Running};
+use tenure_meet_mc::actor::{Controller, DrainOrder, DrainReason, Running};
 use tenure_service::{Readiness, Shutdown, readiness_route};
 use tenure_store::BootClock;
 use tokio_util::sync::CancellationToken;
@@ -196,29 +198,39 @@ impl Service for Meetings {
         std::iter::once(("meetings", meetings)).chain(grpc).collect()
     }
 
-    /// Fails when the meeting controller panicked: its meetings have flushed, and another process takes them.
+    /// Ends with the shutdown; a controller that runs alone also ends when it is drained. Fails when the meeting controller
+    /// panicked: its meetings have flushed, and another process takes them.
     async fn run(&self, shutdown: &Shutdown) -> Result<()> {
-        let panicked = async {
-            match &self.controller {
-                Some((controller, _)) => controller.panicked().await,
-                None => std::future::pending().await,
+        let alone = self.role == Role::Mc;
+        let (panicked, drained) = match &self.controller {
+            Some((controller, _)) => {
+                (Some(controller.panicked()), alone.then(|| controller.wait_until_drained()))
             }
+            None => (None, None),
         };
         tokio::select! {
             biased;
             () = shutdown.wait() => Ok(()),
-            () = panicked => Err(Failure::internal("the meeting controller panicked")),
+            () = OptionFuture::from(panicked).map(drop), if self.controller.is_some() => {
+                Err(Failure::internal("the meeting controller panicked"))
+            }
+            () = OptionFuture::from(drained).map(drop), if alone => {
+                shutdown.trigger();
+                Ok(())
+            }
         }
     }
 
-    /// Takes no new meetings and hands the present ones over.
+    /// Moves meetings to other controllers, and closes those that have nowhere to go.
     async fn drain(&mut self) {
         let clock = BootClock;
         if let Some((controller, running)) = self.controller.take() {
-            controller.drain();
+            let order = DrainOrder { deadline: self.drain, reason: DrainReason::Unspecified };
+            let report = controller.drain_meetings(order).await;
+            tracing::info!(migrated = report.migrated, closed = report.closed, "controller drained");
             tokio::select! {
                 exit = running.shut_down() => tracing::info!(?exit, "meetings stopped"),
-                () = clock.sleep_until(clock.now() + self.drain) => {
+                () = clock.sleep_until(clock.now() + STOP_TIMEOUT) => {
                     tracing::warn!("meetings did not stop in time; their leases expire");
                 }
             }
