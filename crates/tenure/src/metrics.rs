@@ -276,6 +276,8 @@ const CATALOG: &[(Kind, &str, &str)] = &[
         "mc_assignments_total",
         "Assignments: accepted, at_capacity, draining, unhealthy, already_owned, invalid_request.",
     ),
+    (Counter, "mc_migrations_total", "Moves to another controller: completed, aborted, failed."),
+    (Histogram, "mc_migration_freeze_seconds", "How long a meeting that moved accepted no changes."),
     (
         Counter,
         "mc_register_meeting_total",

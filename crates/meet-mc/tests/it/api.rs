@@ -10,9 +10,9 @@ use tenure_meet_rpc::{Channel, ChannelPool};
 use tenure_meet_wire::internal::media_coordination_service_client::MediaCoordinationServiceClient;
 use tenure_meet_wire::internal::meeting_controller_service_client::MeetingControllerServiceClient;
 use tenure_meet_wire::internal::{
-    AssignMeetingRequest, AssignMeetingResponse, HealthStatus, MeetingSettings, MhAssignment,
-    MhLoadNotification, MigrateMeetingsRequest, ParticipantMediaConnected, ProbePeerRequest, ProbeRequest,
-    RejectionReason, RequestDrainRequest,
+    AssignMeetingRequest, AssignMeetingResponse, CancelDrainRequest, HealthStatus, MeetingSettings,
+    MhAssignment, MhLoadNotification, MigrateMeetingsRequest, ParticipantMediaConnected, ProbePeerRequest,
+    ProbeRequest, RejectionReason, RequestDrainRequest,
 };
 use tenure_meet_wire::jwt::{Role, ServiceType};
 use tenure_meet_wire::signaling::client_message::Payload as ClientPayload;
@@ -172,10 +172,23 @@ async fn a_probe_reports_id_health_and_ownership() {
     harness.controller.drain();
     let answer = gc.probe(probe("def")).await.unwrap().into_inner();
     assert_eq!((answer.owns_meeting, answer.health()), (false, HealthStatus::Draining));
-    // Not supported yet.
-    assert!(!gc.request_drain(RequestDrainRequest::default()).await.unwrap().into_inner().accepted);
     let moved = gc.migrate_meetings(MigrateMeetingsRequest::default()).await.unwrap();
     assert_eq!(moved.into_inner().accepted, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gc_starts_a_drain_and_cancels_it_while_a_meeting_is_left() {
+    let (_clock, store) = store();
+    let harness = Harness::open(&store, "mc-1");
+    let mut gc = gc_to(&store, &harness, "mc-1");
+    assign(&mut gc, "abc", ONE).await;
+    let drain = |id: &str| RequestDrainRequest { mc_id: id.to_owned(), ..Default::default() };
+    let cancel = || CancelDrainRequest { mc_id: "mc-1".to_owned() };
+    assert_eq!(gc.request_drain(drain("mc-2")).await.unwrap_err().code(), tonic::Code::NotFound);
+    assert!(!gc.cancel_drain(cancel()).await.unwrap().into_inner().cancelled, "there is no drain");
+    assert!(gc.request_drain(drain("mc-1")).await.unwrap().into_inner().accepted);
+    assert!(!gc.request_drain(drain("mc-1")).await.unwrap().into_inner().accepted, "one at a time");
+    assert!(gc.cancel_drain(cancel()).await.unwrap().into_inner().cancelled);
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,11 +280,13 @@ async fn unknown_paths_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_draining_controller_refuses_clients() {
+async fn a_draining_controller_accepts_clients_until_it_is_shut_down() {
     let (clock, store) = store();
     let harness = Harness::open(&store, "mc-1");
     let hall = hall(&harness, clock, AcceptLimits { connections: 2, pending: 2, pending_per_address: 2 });
     harness.controller.drain();
+    assert!(hall.dialer.dial(to(PATH)).await.is_ok());
+    harness.running.shut_down().await;
     assert!(hall.dialer.dial(to(PATH)).await.is_err());
 }
 

@@ -267,7 +267,7 @@ impl Controller {
 
     /// Ends a meeting for all participants. `None` if it does not run here; false if it could not be ended now.
     pub async fn end_meeting(&self, meeting: &MeetingId) -> Option<bool> {
-        let mailbox = self.find_meeting(meeting).await?;
+        let Found::Running { mailbox, .. } = self.find(meeting).await else { return None };
         Some(self.ask(&mailbox, |reply| MeetingMessage::End { reply }).await)
     }
 
