@@ -9,7 +9,7 @@ use tenure_store::Local;
 
 use super::*;
 use crate::MeetingKeys;
-use crate::actor::{NoGlobalController, ScriptedHandlers};
+use crate::actor::{NoControllers, NoGlobalController, ScriptedHandlers};
 
 fn options(store: &Arc<dyn Store>) -> Options {
     let limit = RateLimit { burst: 10, per_second: 10 };
@@ -31,6 +31,7 @@ fn options(store: &Arc<dyn Store>) -> Options {
         entropy: Arc::new(OsEntropy),
         media_handlers: Arc::new(ScriptedHandlers::ACCEPTING),
         global_controller: Arc::new(NoGlobalController),
+        controllers: Arc::new(NoControllers),
         join_limit: limit,
         request_limit: limit,
     }
