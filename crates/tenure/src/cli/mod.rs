@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Mh(up::Args),
     /// Run a whole cluster of meetings on this machine, to try it: a global controller, controllers and handlers
     Cluster(cluster::Args),
-    /// List, inspect, move and end meetings, and drain their controllers
+    /// List, inspect, move and end meetings, drain their controllers, and join with bots
     #[command(subcommand)]
     Meet(meet::Command),
     /// Inspect, acquire, renew and release leases

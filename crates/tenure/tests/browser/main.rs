@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test like the tests themselves")]
 
+mod bot;
 mod console;
 mod control;
 mod countdown;

@@ -1,5 +1,6 @@
 //! `tenure meet`: meetings, their nodes, and orders to controllers.
 
+mod bot;
 mod drain;
 mod end;
 mod ls;
@@ -18,6 +19,8 @@ const PATH: &str = "/api/v1/admin";
 /// The commands of `tenure meet`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// Join a meeting with people that send a moving test picture and a tone
+    Bot(bot::Args),
     /// List running meetings: owner, phase, people, media handlers
     Ls(ls::Args),
     /// List meeting controllers and media handlers: health, load, zone, version; and drains
@@ -38,6 +41,7 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(command: Command, screen: &Screen) -> Result<u8> {
     match command {
+        Command::Bot(args) => bot::run(args, screen).await,
         Command::Ls(args) => ls::run(args, screen).await,
         Command::Nodes(args) => nodes::run(args, screen).await,
         Command::Show(args) => show::run(args, screen).await,

@@ -5,7 +5,7 @@
 //! the lease when no process of the command is left.
 
 mod remote_claims;
-mod signals;
+pub(super) mod signals;
 mod supervise;
 
 use std::ffi::OsString;

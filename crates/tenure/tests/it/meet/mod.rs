@@ -1,10 +1,12 @@
 //! Meetings of the built binary: participants join over REST and real QUIC, and the process shuts down gracefully.
 
 mod abuse;
+mod bot;
 mod client;
 mod cluster;
 mod collector;
 mod compose;
+mod handlers;
 mod installation;
 mod local_cluster;
 mod resume;
