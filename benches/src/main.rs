@@ -57,6 +57,13 @@ enum Case {
     /// Server of bare WebTransport sessions, started by the meeting cases
     #[value(hide = true)]
     MeetBare,
+    Media,
+    /// A media handler alone, started by the media case
+    #[value(hide = true)]
+    MediaHandler,
+    /// A program that copies media and does nothing else, started by the media case
+    #[value(hide = true)]
+    MediaBare,
     /// All cases over the network
     Network,
     /// All cases
@@ -77,6 +84,7 @@ const OWN: &[Case] = &[
     Case::PollCluster,
     Case::Sessions,
     Case::Meet,
+    Case::Media,
 ];
 /// Cases against `tenure up` in a separate process.
 const NETWORK: &[Case] = &[
@@ -91,14 +99,18 @@ const NETWORK: &[Case] = &[
 fn main() -> Result<()> {
     let args = Args::parse();
     let dir = args.dir.unwrap_or_else(std::env::temp_dir);
-    if args.case != Case::MeetBare {
+    let is_server = matches!(args.case, Case::MeetBare | Case::MediaHandler | Case::MediaBare);
+    if !is_server {
         machine::on_disk(&dir)?;
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot build a runtime")?;
     let bench = Bench { runtime: &runtime, dir: &dir, seconds: args.seconds, rounds: args.rounds as usize };
-    if args.case == Case::MeetBare {
-        return cases::meet::serve_bare(&runtime);
+    match args.case {
+        Case::MeetBare => return cases::meet::serve_bare(&runtime),
+        Case::MediaHandler => return cases::media::serve_handler(&runtime),
+        Case::MediaBare => return cases::media::serve_bare(&runtime),
+        _ => {}
     }
     report::line(&machine::facts(&dir)?);
     report::line(&format!("{} rounds of {} s.", args.rounds, args.seconds));
@@ -127,7 +139,8 @@ fn main() -> Result<()> {
             Case::NetworkHandover => cases::network_handover::run(&bench)?,
             Case::NetworkExpiry => cases::network_expiry::run(&bench)?,
             Case::NetworkMemory => cases::network_memory::run(&bench)?,
-            Case::MeetBare | Case::Network | Case::All => {}
+            Case::Media => cases::media::run(&bench)?,
+            Case::MeetBare | Case::MediaHandler | Case::MediaBare | Case::Network | Case::All => {}
         }
     }
     Ok(())

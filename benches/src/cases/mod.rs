@@ -4,6 +4,7 @@ pub(crate) mod control;
 pub(crate) mod embedded_cycle;
 pub(crate) mod embedded_million;
 pub(crate) mod embedded_renew;
+pub(crate) mod media;
 pub(crate) mod meet;
 pub(crate) mod network_cycle;
 pub(crate) mod network_expiry;

@@ -8,7 +8,7 @@ mod join;
 mod memory;
 mod prosody;
 mod resume;
-mod server;
+pub(crate) mod server;
 
 pub(crate) use bare::serve as serve_bare;
 

@@ -145,11 +145,11 @@ pub(super) async fn enter(
 }
 
 /// The core of the server, and that of Redis and the load.
-pub(super) const SERVER: &str = "0";
-pub(super) const LOAD: &str = "1";
+pub(crate) const SERVER: &str = "0";
+pub(crate) const LOAD: &str = "1";
 
 /// Pins a process and all its threads to a core.
-pub(super) fn pin(pid: u32, core: &str) -> Result<()> {
+pub(crate) fn pin(pid: u32, core: &str) -> Result<()> {
     let done = Command::new("taskset").args(["-acp", core, &pid.to_string()]).output().context("taskset")?;
     ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     Ok(())
