@@ -19,6 +19,7 @@ mod mutants;
 mod openapi;
 mod screenshots;
 mod sim;
+mod soak;
 mod step;
 mod suite;
 mod tidy;
@@ -50,6 +51,7 @@ Commands:
   sim [ARGS...]    run seeds of the simulator (--seeds N, --seconds N, --from S, --seed S), or --mutants
   mutants [ID...]  run the tests of docs/invariants.md with each known break, each of which must turn one red: I-04, RenewLate, --package NAME
   chaos [ARGS...]  run real holders and servers under faults and judge them: --minutes N, --seed S, --engine NAME
+  soak media       let bots join and leave a meeting and check that nothing leaks: --minutes N, --bots N
   screenshots      take the pictures of the console in docs/images anew, in a real browser
   help             print this text
 
@@ -98,6 +100,11 @@ fn run(args: &[String]) -> Result<()> {
             let workspace = Workspace::find()?;
             let _fresh = freshness::lock_target(&workspace)?;
             chaos::run(&workspace, rest)
+        }
+        ["soak", rest @ ..] => {
+            let workspace = Workspace::find()?;
+            let _fresh = freshness::lock_target(&workspace)?;
+            soak::run(&workspace, rest)
         }
         ["help" | "--help" | "-h"] | [] => {
             println!("{HELP}");
