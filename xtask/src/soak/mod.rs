@@ -57,7 +57,8 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> Result<()> {
         let mut people: u64 = ANCHORS + visitors.iter().map(|bots| bots.people).sum::<u64>();
         while people < args.bots {
             let count = (1 + random.below(4)).min(args.bots - people);
-            let stay = Duration::from_secs(10 + random.below(30));
+            // An address gets a guest token every two seconds.
+            let stay = Duration::from_secs(30 + random.below(60));
             visitors.push(Bots::start(&server, count, Some(&meeting), Some(stay))?);
             people += count;
         }

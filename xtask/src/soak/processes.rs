@@ -122,7 +122,7 @@ impl Bots {
         command.current_dir(&server.folder).args(["meet", "bot", "--watch", "--json", "--data-dir", "data"]);
         command.args(["--people", &people.to_string()]);
         if let Some(meeting) = meeting {
-            command.args(["--meeting", meeting]);
+            command.args(["--meeting", meeting, "--guests"]);
         }
         if let Some(stay) = stay {
             command.args(["--for", &format!("{}s", stay.as_secs())]);

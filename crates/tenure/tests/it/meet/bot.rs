@@ -17,10 +17,10 @@ use crate::meet::installation::{Installation, TOKEN};
 const ANY: &str = "127.0.0.1:0";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bots_are_seen_and_heard_and_leave_cleanly() {
+async fn more_bots_than_one_user_may_have_seats_are_seen_and_heard_and_leave_cleanly() {
     let installation = Installation::new();
     let server = installation.start(&["up", "--only", "meet"]);
-    let args = ["meet", "bot", "--people", "2", "--watch", "--url", &server.address, "--api-token", TOKEN];
+    let args = ["meet", "bot", "--people", "10", "--watch", "--url", &server.address, "--api-token", TOKEN];
     let bots = Process::spawn(tenure(installation.dir.path(), &args)).unwrap();
     let link = bots.wait_for_line(|line| line.contains("/meet/"), LIMIT).unwrap();
     let meeting = link.rsplit('/').next().unwrap();
@@ -31,7 +31,7 @@ async fn bots_are_seen_and_heard_and_leave_cleanly() {
     let (ada, _events) = Client::join(Arc::new(join_api), dialer.clone(), options).await.unwrap();
     let bot = ada.until(|view| {
         let sends = |person: &&tenure_meet_wire::signaling::Participant| person.streams.len() == 2;
-        let all = view.others().filter(sends).count() == 2;
+        let all = view.others().filter(sends).count() == 10;
         all.then(|| view.others().next().unwrap().participant_id.clone())
     });
     let bot = bot.await.unwrap();
@@ -45,7 +45,7 @@ async fn bots_are_seen_and_heard_and_leave_cleanly() {
         assert!(sound.next().await.unwrap().payload.len() > 8);
     }
     let line =
-        bots.wait_for_line(|line| line.contains("people 2") && line.contains("received"), LIMIT).unwrap();
+        bots.wait_for_line(|line| line.contains("people 10") && line.contains("received"), LIMIT).unwrap();
     assert!(line.contains("frames") && line.contains("packets"), "{line}");
     bots.terminate().unwrap();
     assert_eq!(ada.until(|view| (view.people.len() == 1).then_some(())).await, Some(()));
