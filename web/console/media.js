@@ -1,21 +1,9 @@
 // The page's end of the media worker: devices go in, canvases and speakers come out.
+import { scriptUrl } from "./meetscripts.js";
+import { canReceive, canSend } from "./meetsupport.js";
 import { MediaServerRole } from "./meetwire.js";
 
-const WORKER = "/mediaworker.js", WORKLET = "/audioworklet.js";
 const RATE = 48_000;
-
-/** The only scripts that this page may load by itself. */
-const policy = globalThis.trustedTypes?.createPolicy("meet", {
-  createScriptURL(url) {
-    if (url !== WORKER && url !== WORKLET) throw new TypeError(`${url} is not a script of this page`);
-    return url;
-  },
-});
-const trusted = (url) => policy?.createScriptURL(url) ?? url;
-
-/** Whether this browser can receive and send media. */
-export const canReceive = () => Boolean(globalThis.VideoDecoder && globalThis.AudioDecoder && globalThis.AudioWorkletNode && globalThis.OffscreenCanvas);
-export const canSend = () => canReceive() && Boolean(globalThis.VideoEncoder && globalThis.AudioEncoder);
 
 /** Sends `levels`, `speaker`, `quality`, `active`, `status`, `grants`, `problem`, `silenced` with their data in `detail`. */
 export class Media extends EventTarget {
@@ -25,7 +13,7 @@ export class Media extends EventTarget {
     this.shown = new Map();
     this.waiting = new Map();
     if (!canReceive()) return;
-    this.worker = new Worker(trusted(WORKER), { type: "module", name: "media" });
+    this.worker = new Worker(scriptUrl("media"), { type: "module", name: "media" });
     this.worker.onmessage = ({ data }) => this.receive(data);
     this.worker.onerror = (event) => this.emit("problem", { words: `Picture and sound do not work: ${event.message ?? "the media worker failed"}` });
   }
@@ -46,7 +34,7 @@ export class Media extends EventTarget {
     this.context.onstatechange = () => this.emit("silenced", { silenced: this.context?.state === "suspended" });
     this.context.resume().catch(() => {});
     this.emit("silenced", { silenced: this.context.state === "suspended" });
-    await this.context.audioWorklet.addModule(trusted(WORKLET));
+    await this.context.audioWorklet.addModule(scriptUrl("sound"));
     if (output) this.setOutput(output).catch(() => {});
     const playout = new AudioWorkletNode(this.context, "playout", { numberOfInputs: 0, outputChannelCount: [2] });
     playout.connect(this.context.destination);
@@ -125,20 +113,27 @@ export class Media extends EventTarget {
   watch(wanted) {
     if (!this.worker) return;
     const signature = JSON.stringify(wanted.map(({ canvas: _, ...rest }) => rest));
-    const fresh = wanted.filter(({ key, canvas }) => this.shown.get(key) !== canvas);
+    const fresh = wanted.filter(({ key, canvas }) => this.shown.get(key)?.canvas !== canvas);
     if (!fresh.length && signature === this.signature) return;
     this.signature = signature;
     const transfer = [];
     const message = wanted.map(({ key, canvas, ...rest }) => {
-      if (this.shown.get(key) === canvas) return rest;
-      this.shown.set(key, canvas);
+      if (this.shown.get(key)?.canvas === canvas) return rest;
+      this.shown.set(key, { canvas, participant: rest.participant, stream: rest.stream });
       transfer.push(canvas.transferControlToOffscreen());
       return { ...rest, canvas: transfer.at(-1) };
     });
     this.tell({ kind: "watch", wanted: message }, transfer);
   }
 
-  /** Everything that is counted, for tests and support. */
+  /** A canvas is not shown again. */
+  forget(key) {
+    const known = this.shown.get(key);
+    this.shown.delete(key);
+    if (known) this.tell({ kind: "forget", participant: known.participant, stream: known.stream });
+  }
+
+  /** Everything that is counted: the details of the connection show it. */
   stats() {
     const id = crypto.randomUUID();
     return new Promise((done) => { this.waiting.set(id, done); this.tell({ kind: "stats", id }); });

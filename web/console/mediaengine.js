@@ -11,6 +11,8 @@ const BITRATE = { audio: 32_000, screenAudio: 96_000 };
 /** The level of voices is shown this often, in milliseconds, and fades after this time. */
 const LEVELS = 100, FADE = 400;
 const PUMP = 40;
+/** A voice without a packet for this long, in milliseconds, is forgotten. */
+const VOICE_LIFE = 60_000;
 /** Below this distance, in dB, a voice is loud; this is how loud the softest shown one is. */
 const SOFTEST = 60;
 
@@ -57,6 +59,9 @@ export class MediaEngine {
     })));
   }
 
+  /** The canvas of a stream is not shown again. */
+  forget(participant, stream) { this.canvases.delete(keyOf({ participant_id: participant, stream_id: stream })); }
+
   subscribe(pictures) {
     const all = { key: "voices", participant_id: "", stream_id: "", type: StreamType.AUDIO, priority: 250 };
     this.link.subscribe([all, ...pictures]);
@@ -72,7 +77,7 @@ export class MediaEngine {
     const key = keyOf(track);
     if (!this.link.subscriptions.has(key)) return null;
     if (!this.pictures.has(key)) {
-      const picture = new Picture({ track, audioTime: () => this.voiceTime(track.participant_id), needKey: () => this.link.requestKeyframe(track, 0) });
+      const picture = new Picture({ track, audioTime: () => this.voiceTime(track.participant_id), needKey: () => this.link.requestKeyframe(track, 0), unsupported: () => this.tell({ kind: "unsupported", participant: track.participant_id, codec: track.codec }) });
       picture.show(this.canvases.get(key));
       this.pictures.set(key, picture);
     }
@@ -122,7 +127,7 @@ export class MediaEngine {
     this.stop(name);
     if (!port) return;
     this.link.publish(name, { stream_id: STREAMS[name], type: StreamType.AUDIO, codec: "opus", renditions: [], temporal_layers: 1, incarnation: Date.now() });
-    this.sources.set(name, new SoundSource({ name, port, bitrate: BITRATE[name], send: (source, make) => this.sendSound(source, make) }));
+    this.sources.set(name, new SoundSource({ name, port, bitrate: BITRATE[name], send: (source, make) => this.sendSound(source, make), failed: (error) => this.tell({ kind: "problem", words: `This browser cannot encode the sound, so others do not hear it: ${error.message}` }) }));
   }
 
   stop(name) {
@@ -183,15 +188,27 @@ export class MediaEngine {
     const loud = (level) => Math.max(0, 1 - level / SOFTEST);
     const levels = {};
     for (const voice of this.voices.values()) {
-      const value = performance.now() - (voice.levelAt ?? 0) < FADE ? loud(voice.level) : 0;
+      const value = performance.now() - voice.levelAt < FADE ? loud(voice.level) : 0;
       levels[voice.participant] = Math.max(levels[voice.participant] ?? 0, value);
     }
     const own = this.sources.get("audio");
     this.tell({ kind: "levels", levels, own: own ? loud(own.level) : 0 });
   }
 
+  /** Forgets voices that were silent for long: their participants may have left. */
+  forgetVoices() {
+    for (const [key, voice] of this.voices) {
+      if (performance.now() - voice.levelAt < VOICE_LIFE) continue;
+      voice.close();
+      this.voices.delete(key);
+      this.voiceTimes.delete(key);
+      this.speakers?.postMessage({ id: key, gone: true });
+    }
+  }
+
   /** Once a second, to the active handler: how far pictures and voices are. */
   report() {
+    this.forgetVoices();
     const { active } = this.link;
     if (!active?.isOpen) return;
     const tracks = [];
@@ -203,7 +220,7 @@ export class MediaEngine {
     active.send({ report: { tracks } });
   }
 
-  /** For browser tests and for support: everything that is counted. */
+  /** Everything that is counted. */
   stats() {
     const { sessions, active } = this.link;
     return {

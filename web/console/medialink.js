@@ -105,9 +105,10 @@ export class MediaLink {
     if (this.closed) return;
     if (session === this.active) {
       this.active = null;
-      this.on.active(null);
-    }
-    this.elect();
+      // Another one may be dialled at the same time: what is ready goes on at once.
+      if (this.backup) this.use(this.backup);
+      else this.on.active(null);
+    } else this.elect();
     const wait = Math.min(RETRY_MOST, RETRY_FIRST * 2 ** this.failures++) * (0.75 + Math.random() / 2);
     clearTimeout(this.retry);
     this.retry = setTimeout(() => this.dial(), wait);
@@ -134,7 +135,10 @@ export class MediaLink {
     if (!this.active) return;
     const silent = performance.now() - this.active.heardAt;
     const backup = this.backup;
-    if (silent > SILENCE && backup && performance.now() - backup.heardAt < SILENCE) this.use(backup);
+    if (silent > SILENCE && backup && performance.now() - backup.heardAt < SILENCE) {
+      Object.assign(this.active, { silent: true, why: "silent" });
+      this.use(backup);
+    }
     else if (silent > LONE_SILENCE) this.active.close("silent");
   }
 
@@ -233,7 +237,7 @@ export class MediaLink {
 
   /** Tells the controller how the sessions are. */
   report(gone = []) {
-    this.on.status([...this.sessions, ...gone].map((session) => ({ url: session.url, state: session.state, active: session === this.active, why: session.why ?? "", code: session.code ?? 0 })));
+    this.on.status([...this.sessions, ...gone].map((session) => ({ url: session.url, state: session.silent ? "closed" : session.state, active: session === this.active, why: session.why ?? "", code: session.code ?? 0 })));
   }
 
   close() {

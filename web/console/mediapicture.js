@@ -11,9 +11,10 @@ const MAX_DECODING = 8;
 const MAX_GROUPS = 4;
 
 export class Picture {
-  /** `audioTime()` is the timestamp that the participant's voice is at, or null. `needKey()` asks for a key frame. */
-  constructor({ track, audioTime, needKey }) {
-    Object.assign(this, { audioTime, needKey });
+  /** `audioTime()` is the timestamp that the participant's voice is at, or null. `needKey()` asks for a key frame;
+   *  `unsupported()` is called when this browser cannot decode the track. */
+  constructor({ track, audioTime, needKey, unsupported }) {
+    Object.assign(this, { audioTime, needKey, unsupported });
     this.groups = [];
     this.current = null;
     this.shownAt = -1;
@@ -36,9 +37,9 @@ export class Picture {
   openDecoder() {
     try { if (this.decoder?.state !== "closed") this.decoder?.close(); } catch { /* it is closed */ }
     this.decoder = new VideoDecoder({ output: (frame) => this.decoded(frame), error: () => this.failed() });
-    try {
-      this.decoder.configure({ codec: this.track.codec, optimizeForLatency: true });
-    } catch { this.unsupported = true; }
+    const config = { codec: this.track.codec, optimizeForLatency: true };
+    VideoDecoder.isConfigSupported(config).then(({ supported }) => supported || this.unsupported(), () => this.unsupported());
+    try { this.decoder.configure(config); } catch { /* it says that it does not support this */ }
     this.waitsForKey = true;
   }
 

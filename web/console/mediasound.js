@@ -63,6 +63,7 @@ export class Voice {
     /** What is in the decoder, in order: browsers count its timestamps on from the first, whatever comes later. */
     this.decoding = [];
     this.level = SILENCE;
+    this.levelAt = performance.now();
     this.packets = 0;
     this.open();
   }
@@ -109,8 +110,8 @@ export function levelOf(samples) {
 
 /** The own voice, or the sound of a shared screen: samples in, datagrams out. */
 export class SoundSource {
-  /** `send(name, bytes(alias))` sends a datagram on all sessions. */
-  constructor({ name, port, bitrate, send }) {
+  /** `send(name, bytes(alias))` sends a datagram on all sessions; `failed(error)` is called when the encoder gives up. */
+  constructor({ name, port, bitrate, send, failed }) {
     Object.assign(this, { name, port, send });
     this.clock = new TrackClock();
     this.sequence = 0;
@@ -121,7 +122,7 @@ export class SoundSource {
     this.previous = new Uint8Array(0);
     this.quiet = 0;
     this.loss = 0;
-    this.encoder = new AudioEncoder({ output: (chunk) => this.encoded(chunk), error: (error) => this.failed?.(error) });
+    this.encoder = new AudioEncoder({ output: (chunk) => this.encoded(chunk), error: failed });
     this.encoder.configure({ ...CONFIG, bitrate, opus: { frameDuration: PACKET_US, application: "voip" } });
     port.onmessage = ({ data }) => this.heard(data);
   }

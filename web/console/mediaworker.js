@@ -13,6 +13,7 @@ function frames(name) {
 const HANDLERS = {
   servers: ({ servers }) => engine.setServers(servers),
   watch: ({ wanted }) => engine.watch(wanted),
+  forget: ({ participant, stream }) => engine.forget(participant, stream),
   speakers: ({ port }) => engine.setSpeakers(port),
   picture: ({ name, readable, pushed }) => engine.setPicture(name, pushed ? frames(name) : readable),
   frame({ name, frame }) {

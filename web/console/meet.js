@@ -3,10 +3,11 @@
 // Hooks for browser tests, as data-test, beside those of shell.js: notice; create-name create-guests create-waiting create; join-code join-go; login…
 //   lobby    join-name join preview preview-words preview-audio preview-video camera microphone level missing
 //   stage    room[data-state] banner stage[data-view] participants participant[data-id][data-presence][data-audio][data-video][data-role]
-//            screen[data-id] picture hand tile-menu pin tile-full ask allow deny page-previous page-next page-place
+//            screen[data-id] picture hand alone tile-menu pin tile-full stop-sharing ask allow deny page-previous page-next page-place
 //   menu     participant-mute-audio participant-mute-video participant-remove lower-hand; remove-dialog refuse-dialog end-dialog confirm cancel
 //   bar      title count quality link mute-audio mute-video choose-audio choose-video device speaker share raise-hand ask-unmute leave
-//            show-people show-chat more view-grid view-speaker full quality-standard quality-low end
+//            show-people show-chat more view-grid view-speaker full more-audio more-video quality-standard quality-low more-link
+//            more-details details details-close waiting-off waiting-on end
 //   panel    panel panel-close chat chat-text chat-send pending unsent chat-retry people person person-menu waiting admit refuse admit-all banned lift-ban
 //   after    waiting-room stop-waiting over[data-code] back
 import { byId, h, notice } from "./dom.js";
@@ -15,6 +16,7 @@ import { login } from "./api.js";
 import { Participant } from "./meetclient.js";
 import { Devices } from "./meetdevices.js";
 import { JoinApi, me } from "./meetapi.js";
+import { after, dial } from "./meetlink.js";
 import { lobbyView } from "./meetlobby.js";
 import { RoomMedia } from "./meetmedia.js";
 import { Room } from "./meetroom.js";
@@ -93,10 +95,11 @@ function enter({ name, guest }, saved = null) {
     return admission;
   };
   const participant = new Participant({
-    api, name, saved: saved?.participant,
+    api, dial, after, name, saved: saved?.participant,
     on: {
       waiting({ host_present }) { showWaiting(host_present, () => participant.leave()); },
       state(state) { connection(state, STATE_LABELS[state]); room?.connected(state); },
+      hint() { room?.paintBanner(); },
       change(message, step) {
         room ??= openRoom();
         room.received(message, step, title);
@@ -132,7 +135,7 @@ function enter({ name, guest }, saved = null) {
     else showLobby(ending.message);
   }
   addEventListener("pagehide", save);
-  addEventListener("online", () => participant.wake?.());
+  addEventListener("online", () => participant.retryNow?.());
   connection("connecting", STATE_LABELS.connecting);
   if (saved) show(h("p", { class: "loading" }, "Coming back to your seat…"));
   participant.run().catch((error) => { notice(error.message, "bad"); });

@@ -1,14 +1,17 @@
 // The REST API of meetings: the signed-in user, creating a meeting, and joining one.
-import { Refusal } from "./meetclient.js";
+import { Refusal } from "./refusal.js";
 
-async function call(method, path, { body, bearer } = {}) {
+/** How long a request may take, and the report of a lost controller, which the server answers within three seconds. */
+const LIMIT = 20_000, REPORT_LIMIT = 5_000;
+
+async function call(method, path, { body, bearer, limit = LIMIT } = {}) {
   const headers = { accept: "application/json" };
   if (body) headers["content-type"] = "application/json";
   if (bearer) headers.authorization = `Bearer ${bearer}`;
   let response, data = {};
   try {
     response = await fetch(path, {
-      method, headers, cache: "no-store", credentials: bearer ? "omit" : "same-origin", signal: AbortSignal.timeout(20_000), body: body && JSON.stringify(body),
+      method, headers, cache: "no-store", credentials: bearer ? "omit" : "same-origin", signal: AbortSignal.timeout(limit), body: body && JSON.stringify(body),
     });
     data = JSON.parse((await response.text()) || "{}");
   } catch (cause) {
@@ -72,17 +75,24 @@ export class JoinApi {
   /** Requests the join token and the controller of the meeting. */
   async admit() {
     const joined = await call("GET", this.path, { bearer: await this.bearer() });
-    const { mc_id, webtransport_endpoint, certificate_hashes } = joined.mc_assignment;
     return {
       meetingId: joined.meeting_id, name: joined.meeting_name, role: joined.role, token: joined.token,
-      mcId: mc_id, url: webtransport_endpoint, hashes: (certificate_hashes ?? []).map(base64),
+      until: Date.now() + joined.expires_in * 1000, ...placeOf(joined.mc_assignment),
     };
   }
 
-  /** Reports an unreachable controller, with one of the reasons that the API knows; the result does not matter. */
-  unreachable(admission, reason) {
-    call("POST", `/api/v1/meetings/${encodeURIComponent(admission.meetingId)}/unreachable`, {
-      body: { mc_id: admission.mcId, reason: /time/i.test(reason) ? "timeout" : /refused/i.test(reason) ? "connection_refused" : /tls|certificate/i.test(reason) ? "tls_error" : "unspecified" }, bearer: admission.token,
-    }).catch(() => {});
+  /** Reports a controller that is silent (`suspect`) or was lost. Returns the one to dial, once the server decided; null when it
+   *  names none. */
+  async unreachable(admission, { reason, suspect = false }) {
+    const path = `/api/v1/meetings/${encodeURIComponent(admission.meetingId)}/unreachable`;
+    const body = { mc_id: admission.mcId, reason, ...(suspect ? { suspect } : {}) };
+    try {
+      const { mc_assignment } = await call("POST", path, { body, bearer: admission.token, limit: REPORT_LIMIT });
+      return mc_assignment ? placeOf(mc_assignment) : null;
+    } catch { return null; }
   }
 }
+
+/** Where a controller is, as the API says. */
+const placeOf = ({ mc_id, webtransport_endpoint, certificate_hashes, generation }) =>
+  ({ mcId: mc_id, url: webtransport_endpoint, hashes: (certificate_hashes ?? []).map(base64), generation });

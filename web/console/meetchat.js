@@ -24,7 +24,7 @@ export class Chat {
     this.waitsFor = "sending…";
     this.missed = 0;
     this.open = true;
-    this.log = h("ol", { test: "chat", role: "log", "aria-label": "Chat", tabindex: "0" });
+    this.log = h("ol", { test: "chat", role: "log", "aria-label": "Chat", tabindex: "0", "data-empty": "No messages yet. Only the people who are here see what you write." });
     this.field = h("input", { test: "chat-text", maxlength: 2000, autocomplete: "off", placeholder: "Message to everyone", "aria-label": "Message to everyone" });
     this.el = h("section", { class: "talk", "aria-label": "Chat" }, this.log,
       h("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } }, this.field, h("button", { test: "chat-send", class: "primary", type: "submit" }, "Send")));

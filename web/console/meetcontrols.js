@@ -87,14 +87,15 @@ export class Controls {
     text(this.badges[name], count > 99 ? "99+" : String(count));
   }
 
-  /** How good the connection is: good, fair, poor, or unknown. */
+  /** How good the connection is: good, fair, poor, or unknown. Returns it in words. */
   setQuality(level, details = "") {
     this.quality.hidden = !level;
-    if (!level) return;
+    if (!level) return "";
     this.quality.dataset.level = level;
     const words = [QUALITY[level], details].filter(Boolean).join(", ");
     this.quality.title = words;
     this.quality.setAttribute("aria-label", words);
+    return words;
   }
 
   async chooseDevice(kind, button) {
@@ -116,9 +117,15 @@ export class Controls {
       { label: "Grid", checked: view === "grid", test: "view-grid", act: () => this.on.view("grid") },
       { label: "Speaker", checked: view === "speaker", test: "view-speaker", act: () => this.on.view("speaker") },
       { label: document.fullscreenElement ? "Leave full screen" : "Full screen", test: "full", act: this.on.full },
+      "Devices",
+      { label: "Microphone and speaker…", test: "more-audio", act: () => this.chooseDevice("audio", this.more) },
+      { label: "Camera…", test: "more-video", act: () => this.chooseDevice("video", this.more) },
       "Your picture",
       { label: "Standard quality", checked: this.devices.quality === "standard", test: "quality-standard", act: () => this.on.quality("standard") },
       { label: "Low quality, saves data", checked: this.devices.quality === "low", test: "quality-low", act: () => this.on.quality("low") },
+      "Meeting",
+      { label: "Copy the link", test: "more-link", act: this.on.copy },
+      { label: "Connection details…", test: "more-details", act: this.on.details },
       this.hosting && this.on.waitingRoom() != null && "People who join",
       ...(this.hosting && this.on.waitingRoom() != null ? [
         { label: "Come in at once", checked: !this.on.waitingRoom(), test: "waiting-off", act: () => this.on.waitingRoom(false) },
@@ -129,7 +136,9 @@ export class Controls {
   }
 }
 
+/** Names a button; the tooltip also has its key. */
 function label(button, words) {
-  button.title = words;
+  const key = button.getAttribute("aria-keyshortcuts");
+  button.title = key ? `${words} (${key})` : words;
   button.setAttribute("aria-label", words);
 }

@@ -1,4 +1,5 @@
 // Camera, microphone and screen of this page: turned on and off, chosen, and lost.
+import { canSend } from "./meetsupport.js";
 
 const KINDS = { audio: "microphone", video: "camera" };
 const CHOSEN = "meet-devices";
@@ -14,6 +15,7 @@ const WHY = {
   NotFoundError: (name) => `There is no ${name}.`,
   NotReadableError: (name) => `Another program uses the ${name}.`,
   OverconstrainedError: (name) => `The chosen ${name} is not there.`,
+  EncodingError: (name) => `This browser cannot encode picture and sound, so the ${name} stays off.`,
 };
 
 /** Sends `change` when anything is different, and `problem` with a sentence in `detail`. */
@@ -45,6 +47,7 @@ export class Devices extends EventTarget {
   /** Turns the microphone or the camera on. Returns whether it is; a failure has its sentence. */
   async turnOn(kind) {
     try {
+      if (!canSend()) throw new DOMException("", "EncodingError");
       if (!this.tracks[kind]) this.take(kind, await this.open(kind));
       this.tracks[kind].enabled = true;
       this.on[kind] = true;

@@ -32,7 +32,9 @@ export function pageSize(width, height) {
 export function arrange({ ids, screens, view, pinned, speaker, me, page, size, strip = 6 }) {
   const all = [...screens, ...ids];
   const others = ids.filter((id) => id !== me);
-  const large = all.includes(pinned) ? pinned : screens.at(-1) ?? (view === "speaker" && all.length > 1 ? (others.includes(speaker) ? speaker : others[0]) : null);
+  // One's own screen is not shown large: it would show itself.
+  const shared = screens.filter((id) => id !== `screen:${me}`).at(-1);
+  const large = all.includes(pinned) ? pinned : shared ?? (view === "speaker" && all.length > 1 ? (others.includes(speaker) ? speaker : others[0]) : null);
   const rest = all.filter((id) => id !== large);
   const perPage = large ? strip : size;
   const pages = Math.max(1, Math.ceil(rest.length / perPage));

@@ -1,6 +1,7 @@
 // The lobby: a look at oneself, a name, and the way in.
 import { h, text } from "./dom.js";
 import { icon } from "./meeticons.js";
+import { missingParts } from "./meetsupport.js";
 
 const NAME = "meet-name";
 
@@ -25,16 +26,6 @@ export function lobbyView({ user, devices, why, join }) {
       h("p", { class: "hint" }, user ? "You join with your account." : ["You join as a guest. ", h("a", { href: "/meet" }, "Sign in"), " if you host this meeting."])),
     preview.support);
   return { el, focus: () => name.focus() };
-}
-
-/** What this browser lacks, in sentences. */
-export function missingParts() {
-  const missing = [];
-  if (!globalThis.WebTransport) missing.push("It has no WebTransport, so it cannot join: current versions of Chrome, Edge and Firefox have it.");
-  if (!globalThis.VideoDecoder || !globalThis.AudioDecoder) missing.push("It has no WebCodecs: you can chat, and neither see nor hear the others.");
-  else if (!globalThis.VideoEncoder || !globalThis.AudioEncoder) missing.push("It cannot encode picture and sound: you see and hear the others, and they do not see or hear you.");
-  if (!navigator.mediaDevices?.getUserMedia) missing.push("It gives no access to a camera or microphone here: you see and hear the others.");
-  return missing;
 }
 
 function previewView(devices) {

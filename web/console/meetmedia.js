@@ -20,8 +20,9 @@ export class RoomMedia {
     const on = (kind, act) => this.media.addEventListener(kind, (event) => act(event.detail));
     on("levels", ({ levels, own }) => this.room?.stage.levels({ ...levels, [this.participant.view.me]: own }));
     on("speaker", ({ participant: id }) => this.room?.setSpeaker(id));
-    on("quality", ({ level, details }) => this.room?.controls.setQuality(level, details));
+    on("quality", ({ level, details }) => { this.quality = this.room?.controls.setQuality(level, details); });
     on("problem", ({ words }) => notice(words, "bad"));
+    on("unsupported", ({ participant: id, codec }) => notice(`This browser cannot show the picture of ${this.participant.view.people[id]?.name ?? "a participant"}: it has no decoder for ${codec}.`, "bad"));
     on("refused", ({ words }) => notice(`The media handler refused: ${words}`, "bad"));
     on("grants", () => this.participant.request("media_grant_request").catch(() => {}));
     on("status", ({ statuses }) => this.reportStatus(statuses));
@@ -72,6 +73,8 @@ export class RoomMedia {
   }
 
   watch(wanted) { this.media.watch(wanted); }
+  forget(key) { this.media.forget(key); }
+  stats() { return this.media.stats(); }
   setOutput(id) { return this.media.setOutput(id); }
 
   close() {

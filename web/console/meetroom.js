@@ -4,6 +4,7 @@ import { confirmed } from "./confirm.js";
 import { change } from "./meetapi.js";
 import { Chat } from "./meetchat.js";
 import { Controls } from "./meetcontrols.js";
+import { showDetails } from "./meetdetails.js";
 import { People } from "./meetpeople.js";
 import { inOrder, LEFT, muted, NAMES } from "./meetperson.js";
 import { Stage } from "./meetstage.js";
@@ -12,24 +13,30 @@ import { Presence, Role } from "./meetwire.js";
 /** From this width on, in pixels, the chat is open from the start. */
 const WIDE = 1000;
 
+/** What is unusual though the connection works. It is shown only when it lasts, see meetroom.css. */
+const HINTS = {
+  moving: "The meeting moves to another server. Messages wait and are sent afterwards.",
+  paused: "The server cannot store anything at the moment. What you send may be refused.",
+};
+
 export class Room {
   constructor({ participant, devices, media, code }) {
     Object.assign(this, { participant, devices, media, code });
     media.room = this;
     /** When a disconnected participant is removed, on the clock of performance.now(). */
     this.until = new Map();
-    this.stage = new Stage({ tileActions: (person) => this.actions(person), answer: (id, yes) => this.answer(id, yes), changed: () => this.paint() });
+    this.stage = new Stage({ tileActions: (person) => this.actions(person), answer: (id, yes) => this.answer(id, yes), changed: () => this.paint(), stopSharing: () => devices.stopSharing(), forget: (id) => media.forget(id) });
     this.chat = new Chat({ send: (words) => participant.request("chat_request", { text: words }), unread: (count) => this.controls?.badge("chat", count) });
     this.people = new People({ actions: (person) => this.actions(person), admit: (ids) => this.admit(ids), refuse: (person) => this.refuse(person), liftBan: (user) => this.request("lift_ban", { user_id: user.user_id }) });
     this.controls = new Controls({ devices, on: this.handlers() });
     this.banner = h("p", { class: "banner", test: "banner", role: "alert", hidden: true });
+    this.alone = h("p", { class: "alone", test: "alone", hidden: true }, "You are the only one here.", h("button", { type: "button", onclick: () => this.copyLink() }, "Copy the link"));
+    this.stage.el.append(this.alone);
     this.panelTitle = h("h2", {}, "Chat");
     this.panel = h("aside", { class: "panel", test: "panel" },
       h("div", { class: "bar" }, this.panelTitle, h("span", { class: "grow" }), h("button", { type: "button", class: "quiet", test: "panel-close", "aria-label": "Close", onclick: () => this.openPanel(null) }, "✕")),
       this.chat.el, this.people.el);
     this.el = h("div", { class: "room", test: "room" }, this.banner, this.stage.el, this.panel, this.controls.el);
-    // For browser tests: the room itself. Not enumerable, as they read elements by value.
-    Object.defineProperty(this.el, "meeting", { value: this });
     this.openPanel(innerWidth >= WIDE ? "chat" : null);
     this.keydown = (event) => this.key(event);
     document.addEventListener("keydown", this.keydown);
@@ -58,6 +65,7 @@ export class Room {
       panel: (name) => this.openPanel(this.open === name ? null : name),
       full: () => this.stage.fullScreen(this.el),
       copy: () => this.copyLink(),
+      details: () => showDetails({ stats: () => this.media.stats(), quality: () => this.media.quality, nameOf: (id) => this.view.people[id]?.name ?? "A participant" }),
       quality: (quality) => { this.devices.choose("quality", quality); this.devices.use("video", this.devices.chosen.video ?? ""); },
       waitingRoom: (on) => (on == null ? this.waitingRoom : this.setWaitingRoom(on)),
       device: (kind, id) => (kind === "output" ? this.chooseOutput(id) : this.devices.use(kind, id)),
@@ -192,18 +200,21 @@ export class Room {
   /** One sentence for what is wrong with the connection, or with the sound. */
   paintBanner() {
     const { state } = this.el.dataset;
+    const hint = state === "live" ? this.participant.hint : null;
     const words = {
-      live: this.media.silenced ? "The browser waits for a click before it plays sound." : "",
+      live: HINTS[hint] ?? (this.media.silenced ? "The browser waits for a click before it plays sound." : ""),
       connecting: "Connecting…", over: "", reconnecting: "The connection is lost. Reconnecting… Messages wait and are sent afterwards.",
     }[state] ?? "";
     this.banner.hidden = !words;
+    this.banner.classList.toggle("quiet", Boolean(hint));
     text(this.banner, words);
   }
 
-  /** The loudest participant; null when all are silent. */
+  /** The loudest participant; null when all are silent. The last one stays large. */
   setSpeaker(id) {
-    if (!id || id === this.stage.speaker) return;
-    this.stage.speaker = id;
+    if (id === this.stage.speaking) return;
+    this.stage.speaking = id;
+    this.stage.speaker = id ?? this.stage.speaker;
     this.paint();
   }
 
@@ -211,8 +222,9 @@ export class Room {
   received(message, step, title) {
     this.title = title || this.title;
     if (title) document.title = `${title} · Tenure`;
-    if (step === "welcome" && message.join_response && !message.join_response.replay) this.chat.clear();
-    if (step === "welcome") this.saidDevices = null;
+    const joined = step === "welcome" || step === "moved";
+    if (joined && !message.join_response.replay) this.chat.clear();
+    if (joined) this.saidDevices = null;
     if (step === "welcome" && this.hosting && this.waitingRoom === undefined) this.setWaitingRoom(null);
     if (step === "new" || step === "welcome") this.report(message, step);
     this.media.received(message);
@@ -260,20 +272,12 @@ export class Room {
     this.chat.paint(view);
     this.stage.paint({ view, people, hosting, local: { video: devices.on.video ? devices.tracks.video : null, screen: devices.tracks.screen } });
     this.people.paint({ view, people, hosting });
+    this.alone.hidden = people.length !== 1 || view.missing > 0;
     this.controls.setTitle(this.title, people.length);
     this.controls.badge("people", hosting ? view.waiting.length : 0);
     if (own) this.controls.paint({ own, sharing: Boolean(devices.tracks.screen), hand: own.hand_raised_at, hosting });
     this.media.sync(own);
     this.media.watch(this.stage.watched());
-  }
-
-  /** For browser tests: shows as many people, made up where there are fewer. */
-  pretend(count) {
-    const { people } = this.view;
-    for (let number = Object.keys(people).length; number < count; number++) {
-      people[`pretended-${number}`] = { participant_id: `pretended-${number}`, name: `Person ${number}`, role: Role.GUEST, joined_at: 2 ** 42 + number, presence: Presence.CONNECTED, streams: [], mute: { audio_self: true, video_self: true } };
-    }
-    this.paint();
   }
 
   countDown() {

@@ -12,15 +12,18 @@ const STRIP = { narrow: 120, wide: 184 }, NARROW = 740;
 const PRIORITY = { screen: 200, large: 150, small: 100 };
 
 export class Stage {
-  /** `tileActions(person)` are the entries of a tile's menu beside those of the stage itself. */
-  constructor({ tileActions, answer, changed }) {
-    Object.assign(this, { tileActions, answer, changed });
+  /** `tileActions(person)` are the entries of a tile's menu beside those of the stage itself; `forget(id)` is called for a canvas
+   *  that is not shown again. */
+  constructor({ tileActions, answer, changed, stopSharing, forget }) {
+    Object.assign(this, { tileActions, answer, changed, stopSharing, forget });
     this.tiles = new Map();
     this.colours = new Map();
     this.canvases = new Map();
     this.view = localStorage.getItem(VIEW) === "speaker" ? "speaker" : "grid";
     this.page = 0;
     this.pinned = null;
+    /** Who speaks now, or null, and who spoke last. */
+    this.speaking = null;
     this.speaker = null;
     this.large = h("ul", { class: "large", "aria-label": "Large" });
     this.list = h("ul", { class: "participants", test: "participants", "aria-label": "People" });
@@ -63,7 +66,7 @@ export class Stage {
     for (const [id, tile] of this.tiles) if (!wanted.has(id)) this.drop(id, tile);
     for (const [id, [person, screen]] of wanted) {
       const tile = this.tiles.get(id) ?? this.create(id, person, screen, view.me);
-      tile.paint(person, { ask: hosting ? view.asks[person.participant_id] : null, hand: person.hand_raised_at, speaking: this.speaker === person.participant_id });
+      tile.paint(person, { ask: hosting ? view.asks[person.participant_id] : null, hand: person.hand_raised_at, speaking: this.speaking === person.participant_id });
       this.showPicture(tile, person, local);
     }
     this.order = { ids: people.map((person) => person.participant_id), screens };
@@ -77,6 +80,7 @@ export class Stage {
       actions: (now) => [
         { label: this.pinned === id ? "Unpin" : "Pin", test: "pin", act: () => this.pin(id) },
         { label: "Full screen", test: "tile-full", act: () => this.fullScreen(tile.el) },
+        screen && own && { label: "Stop sharing", test: "stop-sharing", act: this.stopSharing },
         ...(screen || own ? [] : this.tileActions(now)),
       ],
       answer: (yes) => this.answer(person.participant_id, yes),
@@ -88,9 +92,11 @@ export class Stage {
   drop(id, tile) {
     tile.el.remove();
     this.tiles.delete(id);
-    this.canvases.delete(id);
+    this.dropCanvas(id);
     if (this.pinned === id) this.pinned = null;
   }
+
+  dropCanvas(id) { if (this.canvases.delete(id)) this.forget(id); }
 
   /** One's own picture comes from the device, that of others from the media session, on a canvas. */
   showPicture(tile, person, local) {
@@ -103,7 +109,7 @@ export class Stage {
       return tile.show(video);
     }
     const on = streamOf(person, tile.screen ? StreamType.SCREEN : StreamType.VIDEO) && muted(person, "video") === "no";
-    if (!on) this.canvases.delete(tile.id);
+    if (!on) this.dropCanvas(tile.id);
     else if (!this.canvases.has(tile.id)) this.canvases.set(tile.id, h("canvas", { test: "picture", width: 16, height: 9, role: "img", "aria-label": tile.screen ? `The screen of ${person.name}` : `The camera of ${person.name}` }));
     tile.show(this.canvases.get(tile.id) ?? null);
   }

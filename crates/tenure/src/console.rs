@@ -20,13 +20,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
      require-trusted-types-for 'script'";
 
 /// The policy of the meeting page, which also connects to the controller and the media handlers of the meeting, and runs
-/// a worker. Its one Trusted Types policy accepts only the files of that worker.
+/// workers. Its one Trusted Types policy accepts only the files of those workers.
 const MEET_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      media-src 'self' blob:; connect-src 'self' https:; worker-src 'self'; base-uri 'none'; form-action 'self'; \
      frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types meet";
 const MEET: &str = "meet.html";
 /// A worker is held to the policy of its own file.
-const MEET_WORKER: &str = "mediaworker.js";
+const MEET_WORKERS: [&str; 2] = ["mediaworker.js", "meetworker.js"];
 
 /// The frame of all pages, and the line of a page that it replaces.
 const SHELL: &str = "shell.html";
@@ -46,7 +46,7 @@ pub(crate) fn routes(pages: Vec<&'static str>) -> Router {
 }
 
 fn file(name: &str, pages: &[&str]) -> Response {
-    let policy = if [MEET, MEET_WORKER].contains(&name) { MEET_POLICY } else { POLICY };
+    let policy = if name == MEET || MEET_WORKERS.contains(&name) { MEET_POLICY } else { POLICY };
     let Some(found) = Files::get(name) else {
         return Problem::new(Code::NOT_FOUND, "no such page").into_response();
     };

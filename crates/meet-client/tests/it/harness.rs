@@ -11,8 +11,8 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// The media handler of the tests, for use inside a page.
-const LOOPBACK: &str = "loopback.js";
+/// Scripts of the tests, for use inside a page: a media handler, and meeting controllers.
+const SCRIPTS: [&str; 2] = ["loopback.js", "controllers.js"];
 
 /// A file server on its own thread.
 pub(crate) struct Harness {
@@ -38,7 +38,7 @@ impl Harness {
 fn file(name: &str) -> Response<Body> {
     let root = FilePath::new(env!("CARGO_MANIFEST_DIR"));
     let path = match name {
-        LOOPBACK => root.join("tests/it").join(name),
+        _ if SCRIPTS.contains(&name) => root.join("tests/it").join(name),
         _ => root.join("../../web/console").join(name),
     };
     let Ok(bytes) = std::fs::read(path) else {

@@ -11,6 +11,7 @@ mod media_rules;
 mod moves;
 mod network;
 mod page;
+mod page_client;
 mod party;
 mod people;
 mod script;

@@ -33,9 +33,9 @@ fn what_is_pinned_or_shared_is_large_and_the_speaker_only_in_the_speaker_view() 
          const large = (changes) => it.arrange({ ...base, ...changes }).large;
          const paged = it.arrange({ ...base, page: 9, size: 2 });
          return [large({}), large({ view: 'speaker' }), large({ view: 'speaker', speaker: 'me' }), large({ pinned: 'a' }), large({ pinned: 'gone' }),
-           large({ screens: ['screen:a'] }), large({ screens: ['screen:a'], pinned: 'b' }), large({ view: 'speaker', ids: ['me'] }), paged.page, paged.tiles];",
+           large({ screens: ['screen:a'] }), large({ screens: ['screen:me'] }), large({ screens: ['screen:a', 'screen:me'] }), large({ screens: ['screen:a'], pinned: 'b' }), large({ view: 'speaker', ids: ['me'] }), paged.page, paged.tiles];",
     );
-    let expected = json!([null, "b", "a", "a", null, "screen:a", "b", null, 1, ["b"]]);
+    let expected = json!([null, "b", "a", "a", null, "screen:a", null, "screen:a", "b", null, 1, ["b"]]);
     assert_eq!(arranged, expected);
 }
 
@@ -124,7 +124,7 @@ fn a_sender_whose_clock_is_faster_is_followed() {
 #[test]
 fn a_browser_that_lacks_something_says_what_works() {
     let sentences = with(
-        "meetlobby.js",
+        "meetsupport.js",
         "const count = () => it.missingParts().length, seen = [count()];
          delete globalThis.VideoEncoder; seen.push(it.missingParts().join().includes('cannot encode'));
          delete globalThis.VideoDecoder; seen.push(it.missingParts().join().includes('no WebCodecs'));

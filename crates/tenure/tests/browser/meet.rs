@@ -1,113 +1,14 @@
 //! The page of meetings: three people, a host's controls, and a network that goes away.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure_testkit::{Chromium, ColourScheme, has_udp_port};
 
-use crate::console::{Console, hook, unauthenticated};
+use crate::console::{hook, unauthenticated};
+use crate::person::{Person, tile};
 use crate::screenshots::take;
 use crate::up::Up;
-
-/// A lost connection is noticed after seconds, on a loaded machine after more.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A participant's page, with cookies and storage of its own.
-pub(crate) struct Person(Console);
-
-impl std::ops::Deref for Person {
-    type Target = Console;
-
-    fn deref(&self) -> &Console {
-        &self.0
-    }
-}
-
-impl Person {
-    /// Signs in, makes a meeting and joins it: the host, and where others join.
-    pub(crate) fn host(chromium: &Chromium, up: &Up) -> (Self, String) {
-        let person = Self(Console::open_apart(chromium, &format!("{}/meet", up.url)));
-        person.sees_element(&hook("login-token"));
-        person.sign_in(&up.token);
-        person.sees_element(&hook("create-name"));
-        person.fill(&hook("create-name"), "Tea at five").unwrap();
-        person.click(&hook("create")).unwrap();
-        person.enter("Ada");
-        let link = person.evaluate("location.href").unwrap();
-        (person, link.as_str().unwrap().to_owned())
-    }
-
-    /// Joins by the link, without an account.
-    pub(crate) fn guest(chromium: &Chromium, link: &str, name: &str) -> Self {
-        let person = Self(Console::open_apart(chromium, link));
-        person.enter(name);
-        person
-    }
-
-    /// In the lobby, without an account.
-    pub(crate) fn lobby(chromium: &Chromium, link: &str) -> Self {
-        Self(Console::open_apart(chromium, link))
-    }
-
-    /// From the lobby into the meeting.
-    pub(crate) fn enter(&self, name: &str) {
-        self.waits_for(&hook("join-name"));
-        self.fill(&hook("join-name"), name).unwrap();
-        self.click(&hook("join")).unwrap();
-        self.waits_for(&hook("room"));
-        self.waits_for("[data-test=connection][data-state=live]");
-    }
-
-    pub(crate) fn waits_for(&self, selector: &str) {
-        self.waits(&format!("document.querySelector({})", json!(selector)));
-    }
-
-    pub(crate) fn waits(&self, condition: &str) {
-        if let Err(error) = self.wait_for(condition, LIMIT) {
-            panic!("{error:#}");
-        }
-    }
-
-    fn sees_people(&self, count: usize) {
-        self.waits(&format!("document.querySelectorAll('[data-test=participant]').length === {count}"));
-    }
-
-    /// Chooses an entry of the menu of a tile, as a host does.
-    pub(crate) fn chooses(&self, id: &str, entry: &str) {
-        let menu = tile(id, " [data-test=tile-menu]");
-        self.hover(&tile(id, "")).unwrap();
-        self.click(&menu).unwrap();
-        self.click(&hook(entry)).unwrap();
-    }
-
-    /// The participant id of this page.
-    pub(crate) fn id(&self) -> String {
-        let own =
-            self.wait_for("document.querySelector('[data-test=participant][data-own]')?.dataset.id", LIMIT);
-        own.unwrap().as_str().unwrap().to_owned()
-    }
-
-    fn says(&self, words: &str) {
-        self.fill(&hook("chat-text"), words).unwrap();
-        self.press("Enter").unwrap();
-        let said = "[...document.querySelectorAll('[data-test=chat] li p')].some((p) => p.textContent === ";
-        self.waits(&format!("{said}{})", json!(words)));
-    }
-
-    /// Everything that was said, once there is so much of it.
-    fn heard(&self, count: usize) -> Value {
-        self.waits(&format!("document.querySelectorAll('[data-test=chat] li[data-seq]').length >= {count}"));
-        let said =
-            "[...document.querySelectorAll('[data-test=chat] li[data-seq] p')].map((p) => p.textContent)";
-        self.evaluate(said).unwrap()
-    }
-}
-
-/// The selector of a participant's tile, or of something in it.
-pub(crate) fn tile(id: &str, rest: &str) -> String {
-    format!("[data-test=participant][data-id='{id}']{rest}")
-}
 
 /// Whether a connection is of this browser: each who is cut off has one of their own.
 fn of(chromium: &Chromium) -> impl Fn(SocketAddr) -> bool + Send + Sync + 'static {
@@ -226,7 +127,7 @@ fn screenshot_of_a_meeting() {
     let eve = Person::guest(&chromium, &link, "Eve Moneypenny");
     let bobs = Chromium::start().unwrap();
     let bob = Person::guest(&bobs, &link, "Bob");
-    let zoe = Person(Console::open_apart(&chromium, &link));
+    let zoe = Person::lobby(&chromium, &link);
     zoe.screen(1120, 700, 1.0, false).unwrap();
     zoe.click(&hook("preview-audio")).unwrap();
     zoe.click(&hook("preview-video")).unwrap();
@@ -270,10 +171,7 @@ fn screenshot_of_a_meeting() {
 fn a_meeting_works_with_the_keyboard_alone() {
     let (up, _proxy) = Up::with_meetings();
     let chromium = Chromium::start().unwrap();
-    let ada = Person(Console::open_apart(&chromium, &format!("{}/meet", up.url)));
-    ada.sees_element(&hook("login-token"));
-    ada.sign_in(&up.token);
-    ada.sees_element(&hook("create-name"));
+    let ada = Person::signed_in(&chromium, &up);
     ada.evaluate("document.querySelector('[data-test=create-name]').focus()").unwrap();
     ada.press("Enter").unwrap();
     ada.waits("document.activeElement?.dataset.test === 'join-name'");
@@ -313,45 +211,6 @@ fn a_meeting_works_with_the_keyboard_alone() {
     ada.is_calm_but(unauthenticated);
 }
 
-/// The bottom of an element, and the height of the window.
-fn fits(person: &Person, selector: &str) {
-    let inside = format!(
-        "(() => {{ const box = document.querySelector({})?.getBoundingClientRect();
-           return box && box.width > 0 && box.top >= 0 && box.bottom <= innerHeight && box.right <= innerWidth; }})()",
-        json!(selector)
-    );
-    person.waits(&inside);
-}
-
-#[test]
-fn on_a_phone_the_way_in_and_the_controls_are_in_view() {
-    let (up, _proxy) = Up::with_meetings();
-    let chromium = Chromium::builder().camera().start().unwrap();
-    let (ada, link) = Person::host(&chromium, &up);
-    let eve = Person(Console::open_apart(&chromium, &link));
-    eve.screen(390, 664, 2.0, true).unwrap();
-    eve.click(&hook("preview-video")).unwrap();
-    eve.waits("document.querySelector('[data-test=preview]').videoWidth > 0");
-    fits(&eve, &hook("join"));
-    eve.enter("Eve");
-    eve.sees_people(2);
-    for control in ["mute-audio", "mute-video", "leave", "show-chat", "show-people", "more"] {
-        fits(&eve, &hook(control));
-    }
-    fits(&eve, &tile(&ada.id(), ""));
-    eve.sees("document.documentElement.scrollWidth <= innerWidth");
-    // The chat covers the stage, counts what is missed, and goes away again.
-    ada.says("unread");
-    eve.sees_words("[data-test=show-chat] .badge", "1");
-    eve.click(&hook("show-chat")).unwrap();
-    assert_eq!(eve.heard(1), json!(["unread"]));
-    eve.click(&hook("panel-close")).unwrap();
-    fits(&eve, &tile(&ada.id(), ""));
-    for person in [&ada, &eve] {
-        person.is_calm_but(unauthenticated);
-    }
-}
-
 #[test]
 fn device_states_are_true_and_a_refused_device_has_its_sentence() {
     let (up, _proxy) = Up::with_meetings();
@@ -385,38 +244,10 @@ fn device_states_are_true_and_a_refused_device_has_its_sentence() {
 }
 
 #[test]
-fn twenty_five_tiles_fit_a_small_laptop_and_a_tile_can_be_pinned() {
-    let (up, _proxy) = Up::with_meetings();
-    let chromium = Chromium::start().unwrap();
-    let (ada, _) = Person::host(&chromium, &up);
-    ada.screen(1280, 800, 1.0, false).unwrap();
-    // The people are made up: the stage does not know the difference.
-    ada.evaluate("document.querySelector('[data-test=room]').meeting.pretend(25); 0").unwrap();
-    ada.sees_people(25);
-    let outside = ada.evaluate(
-        "(() => { const stage = document.querySelector('[data-test=stage]').getBoundingClientRect();
-           return [...document.querySelectorAll('[data-test=participant]')].map((one) => one.getBoundingClientRect())
-             .filter((box) => box.width < 100 || box.top < stage.top || box.bottom > stage.bottom || box.left < stage.left || box.right > stage.right).length; })()",
-    );
-    assert_eq!(outside.unwrap(), json!(0));
-    ada.evaluate("document.querySelector('[data-test=room]').meeting.pretend(30); 0").unwrap();
-    ada.sees_words(&hook("page-place"), "1 of 2");
-    ada.click(&hook("page-next")).unwrap();
-    ada.sees_people(5);
-    ada.chooses("pretended-29", "pin");
-    ada.waits_for("[data-test=stage][data-view=speaker][data-pinned=pretended-29]");
-    ada.chooses("pretended-29", "pin");
-    ada.waits_for("[data-test=stage][data-view=grid]");
-    ada.is_calm_but(unauthenticated);
-}
-
-#[test]
 fn a_guest_waits_until_a_host_lets_it_in_and_raises_its_hand() {
     let (up, _proxy) = Up::with_meetings();
     let chromium = Chromium::start().unwrap();
-    let ada = Person(Console::open_apart(&chromium, &format!("{}/meet", up.url)));
-    ada.sees_element(&hook("login-token"));
-    ada.sign_in(&up.token);
+    let ada = Person::signed_in(&chromium, &up);
     ada.click(&hook("create-waiting")).unwrap();
     ada.click(&hook("create")).unwrap();
     ada.enter("Ada");

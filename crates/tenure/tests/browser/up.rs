@@ -19,7 +19,7 @@ pub(crate) const LONG: u64 = 600_000;
 const WAIT_MS: u64 = 30_000;
 
 /// A variable of the environment.
-type Variable = (&'static str, String);
+pub(crate) type Variable = (&'static str, String);
 
 pub(crate) struct Up {
     process: Process,
@@ -81,6 +81,13 @@ impl Up {
         let proxy = UdpProxy::start(listen.parse().unwrap()).unwrap();
         let advertised = ("TENURE_MEET__WEBTRANSPORT_ADVERTISE_ADDRESS", proxy.addr().to_string());
         (Self::start_with(&listen, vec![advertised], "lease,meet"), proxy)
+    }
+
+    /// With meetings on this store, whose media handlers are other processes.
+    pub(crate) fn with_other_handlers(variables: Vec<Variable>) -> Self {
+        let listen = format!("127.0.0.1:{}", free_port().unwrap());
+        let refuses = ("TENURE_MEET__REFUSE", "at_capacity".to_owned());
+        Self::start_with(&listen, [variables, vec![refuses]].concat(), "lease,meet")
     }
 
     /// With pages of other origins allowed.
@@ -233,18 +240,22 @@ fn ask(
     Ok((status, serde_json::from_str(body).unwrap_or(Value::Null)))
 }
 
-/// The server and the link it prints once it is ready.
-fn launch(data: &Path, listen: &str, variables: &[Variable], only: &str) -> (Process, String) {
+/// The built binary in a folder, without variables that it would read.
+pub(crate) fn tenure(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TENURE_") {
             command.env_remove(name);
         }
     }
+    command.current_dir(folder);
     command
-        .current_dir(data.parent().unwrap())
-        .args(["up", "--listen", listen, "--only", only, "--data-dir"])
-        .arg(data);
+}
+
+/// The server and the link it prints once it is ready.
+fn launch(data: &Path, listen: &str, variables: &[Variable], only: &str) -> (Process, String) {
+    let mut command = tenure(data.parent().unwrap());
+    command.args(["up", "--listen", listen, "--only", only, "--data-dir"]).arg(data);
     // Every request is logged at `info`, and pages make many.
     command.env("TENURE_LOG__FILTER", "warn");
     // Two browsers on a loaded machine may not get to a heartbeat in five seconds.
