@@ -11,6 +11,8 @@ const KEY_US = { lowest: 2_000_000, other: 4_000_000, screen: 8_000_000 };
 const KEY_LEAST_US = 250_000;
 /** A picture that stands still is encoded again after this time, in milliseconds. */
 const STILL = 1_000;
+/** After so many failures of encoders without a picture between them, the user is told. */
+const MAX_FAILURES = 5;
 
 export class PictureSource {
   /** `link` carries it; `problem(words)` reports what the user should know. */
@@ -24,6 +26,7 @@ export class PictureSource {
     this.rate = calm();
     this.lag = 0;
     this.queue = 0;
+    this.failures = 0;
     this.closed = false;
     this.counts = { captured: 0, skipped: 0 };
     this.timer = setInterval(() => this.each(), STILL);
@@ -46,6 +49,9 @@ export class PictureSource {
   /** Changes to the frames of another device, in the same publication. */
   async replace(readable) {
     const old = this.reader;
+    // Another device counts its timestamps from elsewhere, and may give what can be encoded.
+    this.clock.restart();
+    this.failures = 0;
     this.read(readable);
     await old?.cancel().catch(() => {});
   }
@@ -76,7 +82,7 @@ export class PictureSource {
     const one = { rendition, keyAt: -Infinity, wantsKey: true, frameAt: -Infinity, scale: 0 };
     one.writer = new GroupWriter({ link: this.link, name: this.name, rendition: rendition.index, nextGroup: () => this.group++, needKey: () => { one.wantsKey = true; } });
     one.make = () => {
-      one.encoder = new VideoEncoder({ output: (chunk, meta) => this.encoded(one, chunk, meta), error: () => { if (!this.closed) one.make(); } });
+      one.encoder = new VideoEncoder({ output: (chunk, meta) => this.encoded(one, chunk, meta), error: () => this.failed(one) });
       one.scale = 0;
       one.wantsKey = true;
     };
@@ -120,7 +126,15 @@ export class PictureSource {
     one.encoder.configure(encoderConfig(this.choice, one.rendition, one.scale));
   }
 
+  /** An encoder that failed is closed: begin again. A source that fails every time is reported once. */
+  failed(one) {
+    if (this.closed) return;
+    one.make();
+    if (++this.failures === MAX_FAILURES) this.problem(`This browser cannot encode the picture of this ${this.screen ? "screen" : "camera"}, so others do not see it. Choose another one.`);
+  }
+
   encoded(one, chunk) {
+    this.failures = 0;
     const payload = new Uint8Array(chunk.byteLength);
     chunk.copyTo(payload);
     one.writer.send({ timestamp: chunk.timestamp, key: chunk.type === "key", temporal: 0, payload });

@@ -87,7 +87,7 @@ export class MediaEngine {
   voiceOf(track) {
     const key = keyOf(track);
     if (!this.voices.has(key)) {
-      const voice = new Voice({ play: (packet) => this.speakers?.postMessage({ id: key, packet }, [packet.samples.buffer]) });
+      const voice = new Voice({ track, play: (packet) => this.speakers?.postMessage({ id: key, packet }, [packet.samples.buffer]) });
       voice.participant = track.participant_id;
       this.voices.set(key, voice);
     }
@@ -158,7 +158,7 @@ export class MediaEngine {
   }
 
   named(track) {
-    if (track.type !== StreamType.AUDIO) this.pictures.get(keyOf(track))?.restart(track);
+    (track.type === StreamType.AUDIO ? this.voices : this.pictures).get(keyOf(track))?.restart(track);
   }
 
   setMuted(mask) {

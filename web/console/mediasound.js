@@ -57,8 +57,8 @@ export class PacketOrder {
 /** The voice of one participant, on its way to the speakers. */
 export class Voice {
   /** `play(packet)` takes decoded samples. */
-  constructor({ play }) {
-    this.play = play;
+  constructor({ track, play }) {
+    Object.assign(this, { track, play });
     this.order = new PacketOrder();
     /** What is in the decoder, in order: browsers count its timestamps on from the first, whatever comes later. */
     this.decoding = [];
@@ -72,6 +72,13 @@ export class Voice {
     this.decoder = new AudioDecoder({ output: (data) => this.decoded(data), error: () => this.open() });
     this.decoder.configure(CONFIG);
     this.decoding = [];
+  }
+
+  /** A handler described the track. A publisher that began again, as after every unmute, also counts from the beginning. */
+  restart(track) {
+    if (track.incarnation <= this.track.incarnation) return;
+    this.track = track;
+    this.order = new PacketOrder();
   }
 
   receive(packet) {

@@ -267,7 +267,9 @@ export class Room {
 
   paint() {
     const { view, devices, hosting, own } = this;
-    const people = inOrder(view);
+    // Of the own devices this page knows before the meeting does.
+    const truly = (person) => ({ ...person, mute: { ...person.mute, audio_self: !devices.on.audio, video_self: !devices.on.video } });
+    const people = inOrder(view).map((person) => (person === own ? truly(person) : person));
     this.names = new Map([...(this.names ?? []), ...people.map((person) => [person.participant_id, person.name])].slice(-2000));
     this.chat.paint(view);
     this.stage.paint({ view, people, hosting, local: { video: devices.on.video ? devices.tracks.video : null, screen: devices.tracks.screen } });

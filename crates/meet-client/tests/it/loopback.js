@@ -96,8 +96,10 @@ export class Loopback {
       for (const publication of this.publications) {
         const key = `${publication.participant}/${publication.stream_id}`;
         const fits = one.participant_id ? key === `${one.participant_id}/${one.stream_id}` : publication.type === one.type && publication.participant !== session.participant;
-        if (!fits || one.aliases.has(key)) continue;
-        one.aliases.set(key, session.nextAlias++);
+        // A publisher that began again keeps its alias and is described again.
+        if (!fits || one.described?.get(key) >= publication.incarnation) continue;
+        if (!one.aliases.has(key)) one.aliases.set(key, session.nextAlias++);
+        (one.described ??= new Map()).set(key, publication.incarnation);
         const { participant, stream_id, type, codec: name, renditions, incarnation } = publication;
         this.tell(session, { subscribed: { alias: one.aliases.get(key), participant_id: participant, stream_id, type, codec: name, renditions, incarnation }, seq: one.participant_id ? one.seq : 0 });
       }

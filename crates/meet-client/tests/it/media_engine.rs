@@ -124,3 +124,35 @@ fn a_mute_of_the_handler_stops_the_sender() {
     let sent = page.evaluate("[handler.seen.datagrams - sent[0], ada.stats().sources.video.renditions.every((one) => one.frames >= 0)]");
     assert_eq!(sent.unwrap(), json!([0, true]));
 }
+
+#[test]
+fn a_microphone_that_is_turned_on_again_and_another_camera_are_heard_and_seen_at_once() {
+    let (page, _chromium, _harness) = two();
+    waits(&page, "voice().packets > 60 && picture().shown > 10");
+    // Both begin to count anew: the microphone its packets, the camera its timestamps.
+    page.evaluate(
+        "(async () => {
+           const capture = new AudioWorkletNode(context, 'capture', { numberOfOutputs: 0, channelCount: 1, channelCountMode: 'explicit' });
+           const { port1, port2 } = new MessageChannel();
+           capture.port.postMessage({ port: port1 }, [port1]);
+           context.createMediaStreamSource(new MediaStream(devices.getAudioTracks())).connect(capture);
+           window.heard = 0;
+           const { play } = bob.voices.get('ada/1');
+           bob.voices.get('ada/1').play = (packet) => { window.heard++; play(packet); };
+           ada.setSound('audio', port2);
+           devices.getVideoTracks()[0].stop();
+           const [track] = (await navigator.mediaDevices.getUserMedia({ video: { width: 640, height: 360, frameRate: 15 } })).getVideoTracks();
+           window.shownBefore = picture().shown;
+           ada.setPicture('video', new MediaStreamTrackProcessor({ track }).readable);
+         })()",
+    )
+    .unwrap();
+    // Within a few packets of the new beginning, not after as many as were sent before.
+    waits(&page, "ada.stats().sources.audio.sequence > 20");
+    let (sent, heard) = (
+        page.evaluate("ada.stats().sources.audio.sequence").unwrap().as_u64().unwrap(),
+        page.evaluate("heard").unwrap().as_u64().unwrap(),
+    );
+    assert!(heard > 0, "{heard} of {sent} packets");
+    waits(&page, "picture().shown > shownBefore + 10");
+}
