@@ -11,7 +11,7 @@ const KEY_US = { lowest: 2_000_000, other: 4_000_000, screen: 8_000_000 };
 const KEY_LEAST_US = 250_000;
 /** A picture that stands still is encoded again after this time, in milliseconds. */
 const STILL = 1_000;
-/** After so many failures of encoders without a picture between them, the user is told. */
+/** After so many failures of encoders without a picture between them, the page says so. */
 const MAX_FAILURES = 5;
 
 export class PictureSource {

@@ -130,12 +130,16 @@ export class MediaLink {
     this.on.needGrants();
   }
 
-  /** Changes to the backup when the active session is silent. */
-  check() {
+  /** Changes to the backup when the active session is silent. A check that comes late counts once: then this side stood still,
+   *  and what the handler sent meanwhile may not have been read. */
+  check(now = performance.now()) {
+    const passed = Math.min(now - (this.checkedAt ?? now), 2 * CHECK);
+    for (const session of this.sessions) session.silence = session.heardAt > (this.checkedAt ?? 0) ? 0 : (session.silence ?? 0) + passed;
+    this.checkedAt = now;
     if (!this.active) return;
-    const silent = performance.now() - this.active.heardAt;
+    const { silence: silent = 0 } = this.active;
     const backup = this.backup;
-    if (silent > SILENCE && backup && performance.now() - backup.heardAt < SILENCE) {
+    if (silent > SILENCE && backup && (backup.silence ?? 0) < SILENCE) {
       Object.assign(this.active, { silent: true, why: "silent" });
       this.use(backup);
     }

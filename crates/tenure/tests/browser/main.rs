@@ -6,7 +6,6 @@ mod bot;
 mod console;
 mod control;
 mod countdown;
-mod handlers;
 mod keyboard;
 mod live;
 mod login;

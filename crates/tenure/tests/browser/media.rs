@@ -11,9 +11,6 @@ use crate::up::Up;
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// No picture may stand still for longer than this, in milliseconds, while something changes.
-pub(crate) const GAP: f64 = 2_000.0;
-
 /// Everything that the page counts of its media. The page has no way in: the class of its media shows the instance.
 const STATS: &str = "(globalThis.mediaOfTest ??= import('/media.js').then(({ Media }) => new Promise((done) => {
   const receive = Media.prototype.receive;
@@ -26,7 +23,14 @@ pub(crate) fn stats(person: &Person) -> Value {
 
 /// Waits until an expression over `stats` is true.
 pub(crate) fn counts(person: &Person, condition: &str) {
-    let script = format!("{STATS}.then((stats) => {condition})");
+    // The page looks a few times a second: two cores have pictures to encode and to decode.
+    let look = format!("{STATS}.then((stats) => {condition})");
+    let script = format!(
+        "(async () => {{ for (let turn = 0; turn < 10; turn++) {{
+           if (await {look}) return true;
+           await new Promise((done) => setTimeout(done, 200));
+         }} return false; }})()"
+    );
     if let Err(error) = person.wait_for(&script, LIMIT) {
         panic!("{error:#}\n{}", stats(person));
     }
@@ -91,12 +95,6 @@ impl Sender<'_> {
         );
         self.watcher.waits(&format!("{} > 0.5", green(&tile(id, " [data-test=picture]"))));
     }
-
-    /// The longest time that its picture stood still.
-    pub(crate) fn gap(&self) -> f64 {
-        let id = &self.id;
-        stats(self.watcher)["pictures"][format!("{id}/2")]["gap"].as_f64().unwrap()
-    }
 }
 
 /// What others see of changes at the sender: camera off and on, another device, a reload.
@@ -159,7 +157,7 @@ fn shares(ada: &Person, bob: &Person, id: &str) {
 }
 
 #[test]
-fn three_participants_see_and_hear_each_other_whatever_they_change() {
+fn three_participants_see_and_hear_each_other_and_one_shares_its_screen() {
     let (up, _proxy) = Up::with_meetings();
     let chromium = Chromium::builder().camera().start().unwrap();
     let (ada, link) = Person::host(&chromium, &up);
@@ -169,7 +167,7 @@ fn three_participants_see_and_hear_each_other_whatever_they_change() {
         turn_on(&person);
         person
     });
-    for (watcher, sender) in [(&ada, &bob), (&ada, &eve), (&eve, &bob), (&bob, &eve)] {
+    for (watcher, sender) in [(&ada, &bob), (&ada, &eve), (&eve, &bob)] {
         Sender { watcher, id: sender.id() }.is_seen_and_heard();
     }
     let id = bob.id();
@@ -187,13 +185,28 @@ fn three_participants_see_and_hear_each_other_whatever_they_change() {
     let seen = Sender { watcher: &ada, id: id.clone() };
     shares(&ada, &bob, &id);
     hides(&ada, &bob, &seen);
-    changes_devices(&bob, &seen, &link);
     // The details of the connection name the handler and the people.
     ada.click(&hook("more")).unwrap();
     ada.click(&hook("more-details")).unwrap();
     ada.sees_words(&hook("details"), "Bob, camera");
     ada.click(&hook("details-close")).unwrap();
     for person in [&ada, &bob, &eve] {
+        person.is_calm_but(unauthenticated);
+    }
+}
+
+#[test]
+fn others_see_and_hear_a_participant_that_changes_devices_and_reloads() {
+    let (up, _proxy) = Up::with_meetings();
+    let chromium = Chromium::builder().camera().start().unwrap();
+    let (ada, link) = Person::host(&chromium, &up);
+    let bob = frugal_guest(&chromium, &link);
+    bob.enter("Bob");
+    turn_on(&bob);
+    let seen = Sender { watcher: &ada, id: bob.id() };
+    seen.is_seen_and_heard();
+    changes_devices(&bob, &seen, &link);
+    for person in [&ada, &bob] {
         person.is_calm_but(unauthenticated);
     }
 }

@@ -115,7 +115,7 @@ fn three_participants_meet_and_one_resumes_its_seat_twice() {
         person.waits_for("[data-test=over][data-code=OVER]");
     }
     for person in participants {
-        person.is_calm_but(|trouble| unauthenticated(trouble) || trouble.url.contains("/wt/"));
+        person.is_calm_but(|trouble| unauthenticated(trouble) || trouble.text.contains("/wt/"));
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) const LONG: u64 = 600_000;
 const WAIT_MS: u64 = 30_000;
 
 /// A variable of the environment.
-pub(crate) type Variable = (&'static str, String);
+type Variable = (&'static str, String);
 
 pub(crate) struct Up {
     process: Process,
@@ -81,13 +81,6 @@ impl Up {
         let proxy = UdpProxy::start(listen.parse().unwrap()).unwrap();
         let advertised = ("TENURE_MEET__WEBTRANSPORT_ADVERTISE_ADDRESS", proxy.addr().to_string());
         (Self::start_with(&listen, vec![advertised], "lease,meet"), proxy)
-    }
-
-    /// With meetings on this store, whose media handlers are other processes.
-    pub(crate) fn with_other_handlers(variables: Vec<Variable>) -> Self {
-        let listen = format!("127.0.0.1:{}", free_port().unwrap());
-        let refuses = ("TENURE_MEET__REFUSE", "at_capacity".to_owned());
-        Self::start_with(&listen, [variables, vec![refuses]].concat(), "lease,meet")
     }
 
     /// With pages of other origins allowed.
@@ -241,7 +234,7 @@ fn ask(
 }
 
 /// The built binary in a folder, without variables that it would read.
-pub(crate) fn tenure(folder: &Path) -> Command {
+fn tenure(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TENURE_") {
