@@ -6,10 +6,11 @@ use crate::workspace::Workspace;
 
 /// The runs of continuous integration, with fixed seeds, so that a failure is caused by the change under test. `cargo xtask
 /// sim` searches with fresh seeds.
-const BUDGET: [&[&str]; 3] = [
+const BUDGET: [&[&str]; 4] = [
     &["--world", "kernel", "--seeds", "40000", "--from", "1"],
     &["--world", "embedded", "--seeds", "3000", "--from", "1"],
     &["--world", "redis", "--seeds", "1000", "--from", "1"],
+    &["--world", "meet", "--seeds", "100", "--from", "1"],
 ];
 
 /// Runs a release build of the simulator with these arguments.
@@ -28,5 +29,7 @@ pub(crate) fn budget(workspace: &Workspace) -> Result<()> {
 
 /// The summary of this step.
 pub(crate) fn headline() -> String {
-    "fixed seeds: 40,000 of the kernel, 3,000 of the embedded engine, 1,000 of the Redis engine".into()
+    "fixed seeds: 40,000 of the kernel, 3,000 of the embedded engine, 1,000 of the Redis engine, \
+     100 of meetings"
+        .into()
 }

@@ -129,6 +129,17 @@ list! {
         NoConnectionLimit ["I-33"] "meetings: a controller takes any number of sessions"
         ForgetsHostDecisions ["I-34"] "meetings: a new seat of a muted or banned user knows nothing of it"
         RegistersWithoutSeats ["I-35"] "meetings: handlers learn neither seats nor mutes"
+        // Meetings, found by their simulation.
+        UnfencedWrites [] "meetings: a controller writes without a fence"
+        UnknownWriteFails [] "meetings: a write without an answer counts as not made"
+        DurableBeforeWrite [] "meetings: events are sent as durable before they are written"
+        RestartsEventNumbers [] "meetings: a new owner counts events from the start"
+        ReplaysTooLittle [] "meetings: a resume replays none of the missed events"
+        ForgetsApplied [] "meetings: a resume forgets which requests took effect"
+        CountsLostAsApplied [] "meetings: a resumed client takes its request in flight for applied"
+        ReusesNonce [] "meetings: a resume spends no nonce"
+        SeatsNeverExpire [] "meetings: the seat of a lost client stays forever"
+        TakesFromTheLiving [] "meetings: a reported controller is dead without a probe"
         // Polling.
         KeyPerNode ["P-01"] "polling: each node has keys of its own"
         PollsInJeopardy ["P-02"] "polling: goes on after a failed renewal"

@@ -122,6 +122,7 @@ impl InFlightRequest {
             Some(seq) if seq <= applied && !broken(Break::ResendsApplied) => {
                 Verdict::Done(self.asked, Ok(()))
             }
+            Some(_) if broken(Break::CountsLostAsApplied) => Verdict::Done(self.asked, Ok(())),
             _ => Verdict::Later(Self { sent: None, ..self }),
         }
     }

@@ -1,5 +1,7 @@
 //! The decision about a reported controller. Pure: no store, no clock, no network.
 
+use tenure_lease::breaks::{Break, broken};
+
 /// What a probe of a controller found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ProbeResult {
@@ -81,7 +83,7 @@ pub(crate) fn decide(evidence: Evidence, tally: Tally, doubts: Doubts) -> Verdic
         PeerProbe::Found(found) => [evidence.own, found],
         PeerProbe::NoPeer | PeerProbe::Unanswered => [evidence.own, ProbeResult::Failed],
     };
-    if answers.contains(&ProbeResult::Holds) {
+    if answers.contains(&ProbeResult::Holds) && !broken(Break::TakesFromTheLiving) {
         return if tally.has_quorum(evidence) { Verdict::Move } else { Verdict::Stay };
     }
     let confirmed = matches!(evidence.peer, PeerProbe::Found(_) | PeerProbe::NoPeer);

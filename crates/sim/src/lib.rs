@@ -12,6 +12,7 @@ pub mod history;
 pub mod judge;
 pub mod linear;
 pub mod log;
+pub mod meet;
 pub mod mutants;
 pub mod plan;
 pub mod redis;

@@ -11,25 +11,28 @@ use std::time::Duration;
 use tenure_lease::breaks::Break;
 use tenure_sim::plan::Plan;
 use tenure_sim::run::run;
-use tenure_sim::seed_range::{Range, SeedReport, SeedRunner, embedded, kernel, replicated, run_seeds};
+use tenure_sim::seed_range::{
+    Range, SeedReport, SeedRunner, embedded, kernel, meetings, replicated, run_seeds,
+};
 use tenure_sim::shrink::shrink;
 use tenure_sim::timeline::timeline;
-use tenure_sim::{clock, disk, mutants, redis};
+use tenure_sim::{clock, disk, meet, mutants, redis};
 
 const HELP: &str = "\
-Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED] [--world kernel|embedded|redis|each]
-       cargo xtask sim --seed SEED | --disk SEED | --redis SEED
+Usage: cargo xtask sim [--seeds N | --seconds N] [--from SEED] [--world kernel|embedded|redis|meet|each]
+       cargo xtask sim --seed SEED | --disk SEED | --redis SEED | --meet SEED
        cargo xtask sim --mutants [--seeds N] [--from SEED]
 
-Runs N seeds of the kernel, and a tenth as many of the embedded engine and of the Redis
-engine, or as many as fit into N seconds, from SEED on; fresh ones unless SEED is given.
+Runs N seeds of the kernel, and a tenth as many of the embedded engine, of the Redis
+engine and of meetings, or as many as fit into N seconds, from SEED on; fresh ones unless
+SEED is given.
 With `--world`, runs N seeds of that one, or of each, whatever fails in the others, and
 prints a row for docs/proof.md. Stops at the first failure of a world, cuts it down, and
 shows it as a timeline. `--seed` replays a seed of the kernel, `--disk` one of the
-embedded engine, `--redis` one of the Redis engine. `--mutants` switches each known
+embedded engine, `--redis` one of the Redis engine, `--meet` one of meetings. `--mutants` switches each known
 break on and shows which sentence of the judge caught it, and how many seeds that took.";
 
-const WORLDS: [&str; 4] = ["kernel", "embedded", "redis", EACH];
+const WORLDS: [&str; 5] = ["kernel", "embedded", "redis", "meet", EACH];
 const EACH: &str = "each";
 
 #[derive(Default)]
@@ -40,6 +43,7 @@ struct Args {
     seed: Option<u64>,
     disk: Option<u64>,
     redis: Option<u64>,
+    meet: Option<u64>,
     mutants: bool,
     /// Only this simulation.
     world: Option<String>,
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Args { seed: Some(seed), .. } => replay(seed),
         Args { disk: Some(seed), .. } => replayed(disk::run(seed).err()),
         Args { redis: Some(seed), .. } => replayed(redis::run(seed).err()),
+        Args { meet: Some(seed), .. } => replay_meeting(seed),
         _ => sweep(&args),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -73,6 +78,7 @@ fn parse(words: &[String]) -> Option<Args> {
             "--seed" => &mut args.seed,
             "--disk" => &mut args.disk,
             "--redis" => &mut args.redis,
+            "--meet" => &mut args.meet,
             "--mutants" => {
                 args.mutants = true;
                 continue;
@@ -91,9 +97,13 @@ fn parse(words: &[String]) -> Option<Args> {
 fn sweep(args: &Args) -> bool {
     let from = args.from.unwrap_or_else(clock::fresh_seed);
     let count = args.seeds.unwrap_or(if args.seconds.is_some() { u64::MAX } else { 10_000 });
-    // Two thirds of the time are for the kernel, the rest for the engines.
-    let worlds =
-        [("kernel", kernel as SeedRunner, 4, 1), ("embedded", embedded, 1, 10), ("redis", replicated, 1, 10)];
+    // Half of the time is for the kernel, the rest for the others.
+    let worlds = [
+        ("kernel", kernel as SeedRunner, 3, 1),
+        ("embedded", embedded, 1, 10),
+        ("redis", replicated, 1, 10),
+        ("meet", meetings, 1, 10),
+    ];
     let mut summary = Vec::new();
     for (name, world, part, less) in worlds {
         let time = args.seconds.map(Duration::from_secs);
@@ -140,6 +150,7 @@ fn explain(world: &str, seed: u64) {
     let flag = match world {
         "embedded" => "--disk",
         "redis" => "--redis",
+        "meet" => "--meet",
         _ => "--seed",
     };
     if flag == "--seed"
@@ -192,6 +203,16 @@ fn replay(seed: u64) -> bool {
     run.violations.is_empty()
 }
 
+/// Shows a run of meetings, and what was wrong with it.
+fn replay_meeting(seed: u64) -> bool {
+    let plan = meet::Plan::of(seed);
+    let run = meet::run_with_lines(&plan);
+    println!("{plan}");
+    run.lines.iter().for_each(|line| println!("{line}"));
+    run.violations.iter().for_each(|violation| println!("  {violation}"));
+    run.violations.is_empty()
+}
+
 /// Shows how a seed of another world failed, if it did.
 fn replayed(failed: Option<Box<disk::Failure>>) -> bool {
     let Some(failure) = failed else {
@@ -224,6 +245,13 @@ fn hunt(args: &Args) -> bool {
         let seeds = caught.map_or(format!("SURVIVED {most}"), |number| (number + 1).to_string());
         good &= caught.is_some();
         println!("| embedded: {} | the disk's own judge | {seeds} |", how.describe());
+    }
+    for what in meet::BREAKS.iter().copied() {
+        let caught = meet::hunt(what, from, most);
+        let by = caught.as_ref().map_or("SURVIVED", |(_, first)| first.sentence.sentence());
+        let seeds = caught.as_ref().map_or(format!("> {most}"), |(seeds, _)| seeds.to_string());
+        good &= caught.is_some();
+        println!("| {} | {by} | {seeds} |", what.describe());
     }
     for how in redis::Break::ALL {
         let caught = (0..most).find(|number| redis::run_broken(from.wrapping_add(*number), how).is_err());

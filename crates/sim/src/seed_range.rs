@@ -9,7 +9,7 @@ use crate::clock;
 use crate::linear::SearchStats;
 use crate::plan::Plan;
 use crate::run::run;
-use crate::{disk, redis};
+use crate::{disk, meet, redis};
 
 /// Which seeds to run.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,15 @@ pub fn replicated(seed: u64) -> Result<(u64, SearchStats), Vec<String>> {
     match redis::run(seed) {
         Ok(stats) => Ok((stats.asked, stats.order)),
         Err(failure) => Err(vec![failure.message]),
+    }
+}
+
+/// The roles of meetings and their clients, over one store.
+pub fn meetings(seed: u64) -> Result<(u64, SearchStats), Vec<String>> {
+    let run = meet::run(&meet::Plan::of(seed));
+    match run.violations.is_empty() {
+        true => Ok((run.events, SearchStats::default())),
+        false => Err(run.violations.iter().map(ToString::to_string).collect()),
     }
 }
 

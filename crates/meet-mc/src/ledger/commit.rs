@@ -215,7 +215,13 @@ impl Ledger {
             let mut all = self.owner_ops()?.to_vec();
             all.extend(write.spend.clone());
             all.extend_from_slice(&write.ops);
-            let call = self.shared.store.write_fenced(&fence, &all);
+            let store = &self.shared.store;
+            let call = async {
+                match broken(Break::UnfencedWrites) {
+                    true => store.commit(&all).await,
+                    false => store.write_fenced(&fence, &all).await,
+                }
+            };
             match call_store(&self.shared, &self.clock, WRITE.min(end.since(now)), call).await {
                 StoreReply::Ok(Committed::Written { revision }) => {
                     (self.generation, self.controller) = (Some(revision), Some(revision));
@@ -236,6 +242,9 @@ impl Ledger {
                 StoreReply::Rejected(why) => return Err(LedgerError::Refused(why)),
                 StoreReply::NotApplied(why) if !write.sent => return Err(LedgerError::Unavailable(why)),
                 StoreReply::NotApplied(_) => self.pause().await,
+                StoreReply::Unknown if broken(Break::UnknownWriteFails) => {
+                    return Err(LedgerError::Unavailable("no reply".to_owned()));
+                }
                 StoreReply::Unknown => {
                     write.sent = true;
                     self.pause().await;

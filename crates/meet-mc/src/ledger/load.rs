@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use tenure_keeper::LeaseHandle;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{LogEntry, Op, Prefix, Query, Record, Wall};
 use tenure_meet_wire::MeetingId;
 use tenure_meet_wire::signaling::ServerMessage;
@@ -150,7 +151,8 @@ async fn read_log(ledger: &Ledger) -> Result<EventLog, LedgerError> {
         after = last.seq;
         entries.extend(page.iter().filter_map(decode_event));
     }
-    Ok(EventLog::restore(after, entries))
+    let last = if broken(Break::RestartsEventNumbers) { 0 } else { after };
+    Ok(EventLog::restore(last, entries))
 }
 
 /// An event that this version does not know is a gap: clients that missed it get a snapshot.

@@ -164,6 +164,9 @@ fn resume(meeting: &Meeting, join: &Join, before: &Seat, context: &Context<'_>) 
     let spent = Change::NonceSpent(before.binding.nonce);
     let binding =
         Binding { correlation: join.ids.correlation, nonce: join.ids.nonce, previous: Some(previous) };
+    if broken(Break::ReusesNonce) {
+        return reconnect(meeting, join, before, before.clone(), None, context);
+    }
     let seat = Seat { binding, ..before.clone() };
     reconnect(meeting, join, before, seat, Some(spent), context)
 }
@@ -176,7 +179,8 @@ fn reconnect(
     spent: Option<Change>,
     context: &Context<'_>,
 ) -> Effects {
-    let seat = Seat { presence: Presence::Connected, epoch: before.epoch + 1, ..seat };
+    let applied = if broken(Break::ForgetsApplied) { Applied::default() } else { seat.applied };
+    let seat = Seat { presence: Presence::Connected, epoch: before.epoch + 1, applied, ..seat };
     let mut changes: Vec<Change> = spent.into_iter().collect();
     changes.push(Change::Seat(Box::new(seat.clone())));
     let was_disconnected = before.presence != Presence::Connected;
@@ -184,6 +188,7 @@ fn reconnect(
         changes.push(Change::Event(Event::presence(&seat, 0)));
     }
     let replay = match meeting.log.since(join.last_event_seq) {
+        Replay::Events(_) if broken(Break::ReplaysTooLittle) => Some(Vec::new()),
         Replay::Events(events) => Some(events.into_iter().cloned().collect()),
         Replay::Unavailable => None,
     };

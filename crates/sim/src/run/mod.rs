@@ -201,6 +201,8 @@ impl Running {
                     self.start(host);
                 }
             }
+            // The kernel's hosts exchange packets only.
+            Item::Work(_, work) => work(),
             Item::Calm => {
                 self.calm = true;
                 self.simulation.note(What::Healed);

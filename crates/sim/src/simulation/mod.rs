@@ -78,6 +78,8 @@ pub(crate) enum Item {
     Die(HostId, Client),
     /// A host begins its work.
     Start(HostId),
+    /// Something else arrives at a host or is due there.
+    Work(HostId, Box<dyn FnOnce() + Send>),
     /// No fault comes after this.
     Calm,
 }

@@ -77,11 +77,12 @@ impl Net {
 
 impl State {
     /// Whether packets from one host to another are lost to a cut.
-    fn cut(&self, from: HostId, to: HostId) -> bool {
+    pub(crate) fn cut(&self, from: HostId, to: HostId) -> bool {
         self.net.cut[from as usize][0] > 0 || self.net.cut[to as usize][1] > 0
     }
 
-    fn flight(&mut self) -> Nanos {
+    /// How long a packet that leaves now is on its way.
+    pub(crate) fn flight(&mut self) -> Nanos {
         let weather = self.net.weather;
         let mut time = LATENCY + self.rng.below(JITTER);
         if self.rng.chance(u64::from(weather.late)) {

@@ -9,6 +9,7 @@
 
 mod breaks;
 mod chaos;
+mod meetings;
 mod redis_replay;
 mod repeat;
 mod seeds;

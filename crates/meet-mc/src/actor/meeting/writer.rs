@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tenure_keeper::LeaseHandle;
+use tenure_lease::breaks::{Break, broken};
 use tenure_lease::{Clock, Tick};
 
 use super::Requester;
@@ -109,6 +110,9 @@ impl Writer {
             Write::None => (!self.ledger.has_backlog()).then_some(Durability::Durable),
             Write::Async => {
                 self.flush_at.get_or_insert(now + limits::FLUSH);
+                if broken(Break::DurableBeforeWrite) {
+                    return Some(Durability::Durable);
+                }
                 (!self.ledger.store_available()).then_some(Durability::Volatile)
             }
         }
