@@ -7,7 +7,7 @@ use serde_json::json;
 use tenure_testkit::{Chromium, Process};
 
 use crate::console::unauthenticated;
-use crate::meet::{Person, tile};
+use crate::person::{Person, tile};
 use crate::up::Up;
 
 const LIMIT: Duration = Duration::from_secs(90);
