@@ -7,6 +7,7 @@ use serde_json::json;
 use tenure_testkit::{Chromium, Process};
 
 use crate::console::unauthenticated;
+use crate::media::counts;
 use crate::person::{Person, tile};
 use crate::up::Up;
 
@@ -38,10 +39,8 @@ fn a_page_shows_the_moving_picture_of_a_bot_and_plays_its_tone() {
     let id = ada.wait_for(other, LIMIT).unwrap().as_str().unwrap().to_owned();
     ada.waits_for(&tile(&id, " [data-test=picture]"));
     ada.waits(&format!("{} > 8", colours(&id)));
-    let stats = "document.querySelector('[data-test=room]').meeting.media.media.stats()";
-    let counts = |condition: &str| ada.waits(&format!("{stats}.then((stats) => {condition})"));
-    counts(&format!("stats.pictures['{id}/2']?.shown > 40"));
-    counts(&format!("stats.voices['{id}/1']?.packets > 50 && stats.loudness > 0.005"));
+    counts(&ada, &format!("stats.pictures['{id}/2']?.shown > 40"));
+    counts(&ada, &format!("stats.voices['{id}/1']?.packets > 50 && stats.loudness > 0.005"));
     bot.terminate().unwrap();
     assert!(bot.wait(LIMIT).unwrap().success());
     ada.waits(&format!("!document.querySelector({})", json!(tile(&id, ""))));
