@@ -2,7 +2,7 @@
 //!
 //! `HMAC-SHA256(meeting_key, "move", participant_id, target mc_id, generation, expiry)` and the expiry. Each field has a
 //! length prefix (two bytes, big-endian); numbers are eight bytes, big-endian. The meeting key is that of binding tokens.
-//! A ticket admits nobody: the resume that follows needs a JWT and a binding token.
+//! A ticket admits no client: the resume that follows needs a JWT and a binding token.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;

@@ -106,7 +106,7 @@ impl Guest {
     }
 }
 
-/// Everybody says something in each round, one message every 20 ms.
+/// Every client sends one message in each round, one message every 20 ms.
 async fn talk(world: &World, guests: &[Guest]) {
     for round in 0..ROUNDS {
         for (number, guest) in guests.iter().enumerate() {
@@ -150,7 +150,7 @@ async fn a_meeting_moves_under_traffic_and_nothing_is_lost_or_doubled() {
     check_chats(&mut guests).await;
     let (owner, generation) = world.owner().await;
     assert!(owner == "mc-2" && generation == before + 1, "{owner} {generation}");
-    assert!(guests.iter().all(|guest| guest.join_api.call_count() == 1), "nobody had to ask again");
+    assert!(guests.iter().all(|guest| guest.join_api.call_count() == 1), "no guest called the API again");
     let entry = world.last_move().await;
     assert_eq!((entry.result, entry.to_mc.as_deref()), (MoveResult::Completed, Some("mc-2")));
     assert!(entry.freeze_ms.unwrap() < 200, "{entry:?}");

@@ -31,6 +31,10 @@ use crate::cli::{Failure, Result, describe_error};
 use crate::services::Process;
 
 const GC_NAME: &str = "gc";
+/// The gRPC services of a meeting controller.
+const CONTROLLER_SERVICES: [&str; 3] =
+    ["MeetingControllerService", "MeetingMigrationService", "MediaCoordinationService"];
+
 /// How long the previous binding secret is accepted after a start.
 const PREVIOUS_SECRET: Duration = Duration::from_secs(3_600);
 /// Memory for groups of media where the memory of the machine is not known.
@@ -402,8 +406,7 @@ impl Builder<'_> {
         });
         let times = SeatTimeouts { grace: settings.grace, binding_ttl: settings.binding_ttl };
         let routes = tenure_meet_mc::grpc(&controller, self.keyring.clone(), times, HandlerLoads::default());
-        let services = ["MeetingControllerService", "MeetingMigrationService", "MediaCoordinationService"];
-        self.serve_grpc(&id, &services, routes);
+        self.serve_grpc(&id, &CONTROLLER_SERVICES, routes);
         let listing = self.listing(endpoint, grpc_endpoint, format!("{public}{}", tenure_meet_mc::PATH));
         let usage = self.usage.clone();
         let member =

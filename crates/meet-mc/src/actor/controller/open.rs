@@ -20,11 +20,11 @@ pub(super) struct Opening {
     pub(super) shared: ControllerState,
     pub(super) secrets: SharedSecrets,
     pub(super) options: MeetingOptions,
-    pub(super) claim: Claim,
+    pub(super) claim: LeaseSource,
 }
 
 /// How the lease of a meeting is claimed, and where its settings come from.
-pub(super) enum Claim {
+pub(super) enum LeaseSource {
     /// GC assigned the meeting: its lease must be free, or held by the generation that GC found dead.
     Assigned(Assignment),
     /// Another controller transfers the lease.
@@ -35,12 +35,12 @@ impl Opening {
     pub(super) async fn run(self) -> Result<(Guard, MeetingActor), Rejection> {
         let Self { keeper, terms, shared, secrets, options, claim } = self;
         let (meeting, settings, handlers, guard) = match claim {
-            Claim::Assigned(Assignment { meeting, settings, mut handlers, instead_of }) => {
+            LeaseSource::Assigned(Assignment { meeting, settings, mut handlers, instead_of }) => {
                 handlers.truncate(limits::HANDLERS);
                 let guard = acquire_assigned(&keeper, terms, &meeting, instead_of).await?;
                 (meeting, settings, handlers, guard)
             }
-            Claim::Announced { arriving, arrival, reply } => {
+            LeaseSource::Announced { arriving, arrival, reply } => {
                 let Arriving { meeting, timeouts, .. } = arriving;
                 let unread = |error| not_loaded(&meeting, &error);
                 *arrival.seats.write() = ledger::read_seats(&shared, &meeting).await.map_err(unread)?;

@@ -11,7 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::meeting_task::MeetingTask;
-use super::open::{Claim, Opening};
+use super::open::{LeaseSource, Opening};
 use super::{Assigned, Assignment, Counts, Options, Rejection};
 use crate::actor::exit::{Exit, supervise};
 use crate::actor::mailbox::Mailbox;
@@ -271,7 +271,7 @@ impl Supervisor {
             return;
         }
         let meeting = assignment.meeting.clone();
-        self.open(meeting, Claim::Assigned(assignment), (vec![reply], None), trace);
+        self.open(meeting, LeaseSource::Assigned(assignment), (vec![reply], None), trace);
     }
 
     /// Waits for the lease of a meeting that another controller transfers. A repeated announcement counts the clients
@@ -303,14 +303,14 @@ impl Supervisor {
         }
         let arrival = Arc::new(Arrival::new(&arriving));
         let meeting = arriving.meeting.clone();
-        let claim = Claim::Announced { arriving, arrival: arrival.clone(), reply };
+        let claim = LeaseSource::Announced { arriving, arrival: arrival.clone(), reply };
         self.open(meeting, claim, (Vec::new(), Some(arrival)), RequestTrace::current());
     }
 
     fn open(
         &mut self,
         meeting: MeetingId,
-        claim: Claim,
+        claim: LeaseSource,
         (replies, arrival): (Vec<oneshot::Sender<AssignReply>>, Option<Arc<Arrival>>),
         trace: RequestTrace,
     ) {

@@ -9,7 +9,7 @@
 //!  transfer the lease to MC2 ───────▶ holds it with a greater generation, opens the meeting
 //!                                     resumes the clients that wait ─────▶ goes on at MC2, closes MC1
 //!  ◀──────────────── MigrationResumed
-//!  REDIRECT for everybody else
+//!  REDIRECT for all other clients
 //! ```
 //!
 //! Until the transfer MC1 can abort: it thaws the meeting and tries another target. A transfer without an answer is
