@@ -134,11 +134,9 @@ list! {
         UnknownWriteFails [] "meetings: a write without an answer counts as not made"
         DurableBeforeWrite [] "meetings: events are sent as durable before they are written"
         RestartsEventNumbers [] "meetings: a new owner counts events from the start"
-        ReplaysTooLittle [] "meetings: a resume replays none of the missed events"
         ForgetsApplied [] "meetings: a resume forgets which requests took effect"
         CountsLostAsApplied [] "meetings: a resumed client takes its request in flight for applied"
         ReusesNonce [] "meetings: a resume spends no nonce"
-        SeatsNeverExpire [] "meetings: the seat of a lost client stays forever"
         TakesFromTheLiving [] "meetings: a reported controller is dead without a probe"
         // Polling.
         KeyPerNode ["P-01"] "polling: each node has keys of its own"

@@ -1,6 +1,5 @@
 //! `apply`: the state and an input give effects. The phase table decides first, then the input's own rules.
 
-use tenure_lease::breaks::{Break, broken};
 use tenure_meet_wire::Id;
 use tenure_meet_wire::binding::Secrets;
 use tenure_meet_wire::move_ticket::Move;
@@ -116,8 +115,7 @@ fn expire(meeting: &Meeting, now: Now) -> Effects {
         if changes.len() >= limits::TIMER_CHANGES {
             break;
         }
-        let expired = matches!(seat.presence, Presence::Disconnected { until, .. } if now.tick >= until)
-            && !broken(Break::SeatsNeverExpire);
+        let expired = matches!(seat.presence, Presence::Disconnected { until, .. } if now.tick >= until);
         let (participant, epoch, reason) = (seat.participant, seat.epoch, LeaveReason::Timeout);
         if expired {
             write = Write::Sync;

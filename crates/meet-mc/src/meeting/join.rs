@@ -188,7 +188,6 @@ fn reconnect(
         changes.push(Change::Event(Event::presence(&seat, 0)));
     }
     let replay = match meeting.log.since(join.last_event_seq) {
-        Replay::Events(_) if broken(Break::ReplaysTooLittle) => Some(Vec::new()),
         Replay::Events(events) => Some(events.into_iter().cloned().collect()),
         Replay::Unavailable => None,
     };

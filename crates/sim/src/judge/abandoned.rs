@@ -79,6 +79,8 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
     let mut asked: BTreeMap<(Client, TokenId), (Nanos, &Call)> = BTreeMap::new();
     let mut guarded: BTreeMap<(Client, TokenId), ()> = BTreeMap::new();
     let mut doubles = Doubles::default();
+    // Transfers without an answer that decides. A guard in doubt is not released when it is dropped: the transfer may land.
+    let mut transfers: BTreeMap<OpId, TokenId> = BTreeMap::new();
     let mut gone = Vec::new();
     for Event { at, what } in &history.events {
         match what {
@@ -87,12 +89,21 @@ fn let_go(history: &History) -> Vec<Gone<'_>> {
                     asked.insert((*client, token), (*at, call));
                     doubles.asked(*op, (*client, token), call.wait.is_some());
                 }
+                if let (CallVerb::Transfer, Some(token)) = (call.verb, call.token) {
+                    transfers.insert(*op, token);
+                }
             }
-            What::Returned { op, answer } => doubles.answered(*op, &answer.word),
+            What::Returned { op, answer } => {
+                if matches!(&*answer.word, "transferred" | "no_successor" | "not_held") {
+                    transfers.remove(op);
+                }
+                doubles.answered(*op, &answer.word);
+            }
             What::Guard { client, token, .. } => drop(guarded.insert((*client, *token), ())),
             What::Dropped { client, key, token: Some(token) } => {
                 let Some((sent, call)) = asked.get(&(*client, *token)) else { continue };
-                if doubles.excuse((*client, *token)) {
+                let in_doubt = transfers.values().any(|transferred| transferred == token);
+                if in_doubt || doubles.excuse((*client, *token)) {
                     continue;
                 }
                 let (wait, ttl) = (call.wait.unwrap_or(0), call.ttl.unwrap_or(0));

@@ -13,14 +13,11 @@ pub const BREAKS: &[Break] = &[
     Break::DurableBeforeWrite,
     Break::SkipsEventNumbers,
     Break::RestartsEventNumbers,
-    Break::ReplaysTooLittle,
     Break::ForgetsApplied,
     Break::ResendsApplied,
     Break::CountsLostAsApplied,
     Break::ReusesNonce,
-    Break::SeatsNeverExpire,
     Break::ForgetsHostDecisions,
-    Break::RegistersWithoutSeats,
     Break::TakesFromTheLiving,
 ];
 
