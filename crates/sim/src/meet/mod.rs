@@ -1,11 +1,11 @@
 //! Meetings in a simulated cluster: the real global controller, meeting controllers, media handler and clients.
 //!
-//! Every process is a host of [`crate::simulation`], with a runtime and a clock of its own, over one store in memory.
-//! [`plan`] is what a seed decides; [`running`] carries it out; [`judge`] reads every accepted write of the store and
+//! Every process is a host of `crate::simulation`, with a runtime and a clock of its own, over one store in memory.
+//! `plan` is what a seed decides; `running` carries it out; `judge` reads every accepted write of the store and
 //! every frame between clients and controllers.
 //!
-//! - [`world`] is the network between hosts, [`session`] the WebTransport sessions over it, [`call`] gRPC and REST.
-//! - [`nodes`] starts the roles as they are deployed, [`person`] a client that does what the plan says.
+//! - `world` is the network between hosts, `session` the WebTransport sessions over it, `call` gRPC and REST.
+//! - `nodes` starts the roles as they are deployed, `person` a client that does what the plan says.
 
 mod breaks;
 mod call;
